@@ -61,6 +61,7 @@ NAVIGATION = {
         "data-quality",
         "planning",
         "value",
+        "library",
         "page-and-api",
         "operations",
         "monitoring",

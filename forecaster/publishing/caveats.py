@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ from forecaster.core.terminal import count
 from forecaster.errors import StaleHistory
 
 if TYPE_CHECKING:
-    from forecaster.serving.bundle import Bundle
     from forecaster.staffing.shifts.shift_shares import ShiftShares
 
 MAX_NAMED = 5  # depots
@@ -74,13 +73,14 @@ class Newcomers:
         return notes
 
 
-def newcomers(panel: Panel, bundle: Bundle) -> Newcomers:
-    """Cold-start depots, which the bundle does not know; without static attributes none of them is a stranger."""
-    trained = set(bundle.manifest.get("depots", panel.depot_ids))
+def newcomers(panel: Panel, trained_on: Collection[str], statics: Collection[str]) -> Newcomers:
+    """Cold-start depots, which are not among those that a model was trained on; without static attributes, by their
+    names, none of them is a stranger."""
+    trained = set(trained_on)
     new = np.array([depot not in trained for depot in panel.depot_ids], bool)
     blank = np.zeros(len(new), bool)
-    if bundle.encoding.statics:
-        words = [panel.attributes.get(name, ("",) * len(new)) for name in bundle.encoding.statics]
+    if statics:
+        words = [panel.attributes.get(name, ("",) * len(new)) for name in statics]
         blank = np.array([not any(words_of_depot) for words_of_depot in zip(*words, strict=True)], bool)
     ids = np.asarray(panel.depot_ids, object)
     return Newcomers(tuple(ids[new & ~blank]), tuple(ids[new & blank]), new & blank)

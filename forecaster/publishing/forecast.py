@@ -154,15 +154,23 @@ def forecast_of_bundle(
         raise BundleError(obstacle, for_readers=champion_fit.OBSTACLE)
     if panel is None or panel.encoding.to_json() != predictor.bundle.encoding.to_json():
         panel = panels.build(knowledge, spec, predictor.bundle.encoding)
-    new = caveats.newcomers(panel, predictor.bundle)
+    trained_on = predictor.bundle.manifest.get("depots", panel.depot_ids)
+    new = caveats.newcomers(panel, trained_on, predictor.bundle.encoding.statics)
     begun = time.perf_counter()
     predicted, digest = predictor(panel), predictor.bundle.name
     seconds = time.perf_counter() - begun
     differences = champion_fit.differences(spec, predictor.bundle.manifest)
     notes = [*new.notes(), *(Note(sentence, champion_fit.DIFFERENCE) for sentence in differences[:1])]
     notes += [Note(sentence, "") for sentence in differences[1:]]
-    if new.strangers:  # not trained on, and without attributes to go by
-        naive = seasonal_naive(panel, predicted.levels).quantiles
-        predicted = replace(predicted, quantiles=np.where(new.rows[:, None, None], naive, predicted.quantiles))
+    predicted = naive_for_strangers(predicted, panel, new)
     strangers, lookback = frozenset(new.strangers), predictor.bundle.lookback
     return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds), predictor
+
+
+def naive_for_strangers(predicted: Forecast, panel: Panel, new: caveats.Newcomers) -> Forecast:
+    """A model's forecast, but the seasonal naive for depots that it was not trained on and that have no attributes to
+    go by."""
+    if not new.strangers:
+        return predicted
+    naive = seasonal_naive(panel, predicted.levels).quantiles
+    return replace(predicted, quantiles=np.where(new.rows[:, None, None], naive, predicted.quantiles))

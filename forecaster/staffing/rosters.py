@@ -41,24 +41,31 @@ def roster_for(
     learned; None where nothing is. Crews that are published already change only where that is worth it."""
     if staffing is None:
         return None
-    fleet = _van_pool(panel, staffing)
-    if staffing.shifts:
-        by_shift = shift_crews.roster(forecast, staffing, fleet, shares)
-        if published is None:
-            return by_shift
-        return shift_changes.keep_unless_worthwhile(by_shift, published, forecast, staffing, fleet)
-    cheapest = newsvendor.roster(forecast, staffing, fleet)
+    fleet = vans_of(panel, staffing)
+    roster = cheapest(forecast, staffing, fleet, shares)
     if published is None:
-        return cheapest
-    return changes.keep_unless_worthwhile(cheapest, published, forecast, staffing, fleet)
+        return roster
+    if isinstance(roster, ShiftRoster):
+        return shift_changes.keep_unless_worthwhile(roster, published, forecast, staffing, fleet)
+    return changes.keep_unless_worthwhile(roster, published, forecast, staffing, fleet)
+
+
+def cheapest(
+    forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None, shares: ShiftShares | None = None
+) -> Roster:
+    """The cheapest roster where nothing is published yet, by shift where shifts are declared."""
+    if staffing.shifts:
+        return shift_crews.roster(forecast, staffing, fleet, shares)
+    return newsvendor.roster(forecast, staffing, fleet)
 
 
 def van_pool(panel: Panel, spec: Spec) -> VanPool | None:
     """The vans of the panel's depots; None where the pipeline counts none."""
-    return _van_pool(panel, spec.staffing) if spec.staffing else None
+    return vans_of(panel, spec.staffing) if spec.staffing else None
 
 
-def _van_pool(panel: Panel, staffing: Staffing) -> VanPool | None:
+def vans_of(panel: Panel, staffing: Staffing) -> VanPool | None:
+    """The vans of the panel's depots; None where the section counts none."""
     return VanPool.of(staffing.vans, panel.attributes, len(panel.depot_ids)) if staffing.vans else None
 
 

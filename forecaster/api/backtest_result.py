@@ -1,0 +1,59 @@
+"""What a backtest says, as frames: scores of each model, and its forecasts beside what came."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from forecaster.api.frames import MODEL, FrameKind, forecast_columns
+from forecaster.core.forecast import Scores
+from forecaster.core.metric_names import METRICS
+
+CANDIDATE = "candidate"  # what the line calls the model that was fitted
+
+
+class BacktestResult:
+    """Scores and forecasts of past days, which no model learned from."""
+
+    def __init__(self, scores: Mapping[str, Scores], kind: FrameKind) -> None:
+        self._scores, self._kind = {_name(name): of_model for name, of_model in scores.items()}, kind
+
+    @property
+    def scores(self) -> Any:
+        """A row a model: MAPE, WAPE, MASE, WQL, bias and the coverage of the 80 % interval as shares, our model first;
+        docs/metrics.md says how each is counted. Unknown is NaN."""
+        names = list(self._scores)
+        columns: dict[str, Any] = {"model": names}
+        for metric in METRICS:
+            columns[metric] = [float(self._scores[name].metrics.get(metric, np.nan)) for name in names]
+        return self._kind.frame(columns)
+
+    @property
+    def forecasts(self) -> Any:
+        """A row a model, cutoff, depot and day: the forecast's columns and what came, NaN where it is not known or the
+        depot was closed."""
+        names, tables = self._kind.names, []
+        for model, scores in self._scores.items():
+            for fold in scores.folds:
+                columns = forecast_columns(fold.forecast, self._kind)
+                rows = len(columns[names.date])
+                cutoff = np.full(rows, np.datetime64(fold.forecast.cutoff, "ns"))
+                head = {"model": pa.repeat(model, rows), "cutoff": cutoff}
+                actual = fold.actuals.reshape(-1).astype(np.float64)
+                tables.append(pa.table({**head, **columns, names.demand: actual}))
+        whole = pa.concat_tables(tables)
+        return self._kind.frame(dict(zip(whole.column_names, whole.columns, strict=True)))
+
+    def __repr__(self) -> str:
+        rows = [f"{'model':24}{'MAPE':>8}{'WAPE':>8}{'MASE':>8}"]
+        for name, of_model in self._scores.items():
+            mape, wape, mase = (of_model.metrics.get(metric, np.nan) for metric in ("mape", "wape", "mase"))
+            rows.append(f"{name:24}{mape:8.1%}{wape:8.1%}{mase:8.3f}")
+        return "\n".join(rows)
+
+
+def _name(model: str) -> str:
+    return MODEL if model == CANDIDATE else model

@@ -1,0 +1,340 @@
+"""Forecaster: three lines from a data frame to calibrated forecasts and rosters, by the code of the night."""
+
+from __future__ import annotations
+
+import inspect
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from forecaster.api import saved_folder
+from forecaster.api.backtest_result import BacktestResult
+from forecaster.api.fitting import FittedModel, fit
+from forecaster.api.frames import forecast_columns, long_frame
+from forecaster.api.pipeline_folder import (
+    PipelineFolder,
+    WorkFolder,
+    compile_cache,
+    frames_of,
+    logger,
+    merged,
+    refuse_unknown_days,
+)
+from forecaster.api.rosters import roster_columns, staffing_of
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
+from forecaster.core.terminal import count
+from forecaster.errors import NoUsableData, SpecError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+Predict = Callable[[Panel], Forecast]
+
+
+class Forecaster:
+    """Probabilistic forecasts of daily counts of many depots at once, and rosters from them.
+
+    A global GRU (`forecaster.model`) over all depots, trained by this process; it follows scikit-learn's conventions
+    for estimators: arguments are kept as they are given and checked by `fit`.
+
+    Parameters
+    ----------
+    horizon: days ahead.
+    country, subdivision: ISO 3166 codes, whose public holidays are known; a frame `static` may have them by depot.
+    preset: `quick` for a look, `nightly`, or `best`, which takes several times as long.
+    quantiles: levels in rising order, 0.1, 0.5 and 0.9 among them.
+    known_future: columns of the frame, or kinds of events, that are known of the days ahead.
+    timezone: whose local days are counted.
+    seed: what randomness starts from: the same seed and frame give the same model on one machine.
+    progress: whether a bar is shown while it trains.
+    options: anything else that a pipeline file may say, as in {"training": {"members": 3}}; see docs/pipeline-file.md.
+    """
+
+    def __init__(
+        self,
+        *,
+        horizon: int = 7,
+        country: str | None = None,
+        subdivision: str | None = None,
+        preset: str = "nightly",
+        quantiles: Sequence[float] = LEVELS,
+        known_future: Sequence[str] = (),
+        timezone: str = "UTC",
+        seed: int = 0,
+        progress: bool = True,
+        options: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.horizon = horizon
+        self.country = country
+        self.subdivision = subdivision
+        self.preset = preset
+        self.quantiles = quantiles
+        self.known_future = known_future
+        self.timezone = timezone
+        self.seed = seed
+        self.progress = progress
+        self.options = options
+
+    # ------------------------------------------------------------------------------------------- fit and predict
+
+    def fit(self, df: Any, *, static: Any = None, events: Any = None) -> Self:
+        """Train, backtest and calibrate on a long frame with a row a depot and day.
+
+        `df` has the columns depot_id, date and demand (or unique_id, ds and y), those of `known_future`, and, if it
+        likes, `open`, which is 0 on closed days; an empty demand is not known, 0 means that none came. `static` has a
+        row a depot: depot_id and attributes such as city and country. `events` has date, kind and name, and, if it
+        likes, until, depot_id, city, subdivision, country; the kind `closure` closes.
+
+        Raises SpecError for wrong arguments and columns, NoUsableData where there is too little to learn from,
+        TrainingError where training fails. What is wrong with single rows is logged and kept in `findings`.
+        """
+        frames = frames_of(df, static, events, self.known_future)
+        work = WorkFolder()
+        folder = PipelineFolder.create(work.path, self.pipeline_content(), frames)
+        fitted = fit(folder, progress=self.progress)
+        self._work, self._folder, self._frames, self._kind = work, folder, frames, frames.kind
+        self._fitted: FittedModel | None = fitted
+        self._bundle: Path | None = None
+        self._knowledge, self._panel = fitted.knowledge, fitted.panel
+        self._model = _in_jax(fitted)
+        return self
+
+    def predict(self, history: Any = None, *, future: Any = None) -> Any:
+        """Forecasts for each depot and each of the `horizon` days after the last one, as a frame like the one given.
+
+        Columns: depot_id, date, forecast (the median) and q0.1 … q0.9; under Nixtla's names unique_id, ds, Forecaster,
+        Forecaster-lo-80, Forecaster-hi-80 and Forecaster-q-0.1 …. Counts are per day, 0 on closed days. `future` has
+        the columns of `known_future` for each depot and day ahead; `history` replaces the readings that it was fitted
+        on, and may have newer days and other depots.
+
+        Raises SpecError where `future` lacks what the model wants to know, NoUsableData where nothing is known.
+        """
+        return self._kind.frame(forecast_columns(self._forecast(history, future)[0], self._kind))
+
+    def roster(self, history: Any = None, *, future: Any = None, **staffing: Any) -> Any:
+        """The cheapest crews for the days ahead: a row a depot and day, with `drivers`, `chance_short` (that the day
+        needs more) and `expected_cost` (of missing and idle drivers).
+
+        `staffing` is what the section of that name may say in a pipeline file: orders_per_driver, cost_short and
+        cost_idle at least, also crew, vans and shifts. Raises SpecError for what it may not say.
+        """
+        from forecaster.staffing.rosters import cheapest, vans_of
+
+        declared = staffing_of(staffing)
+        forecast, panel = self._forecast(history, future)
+        roster = cheapest(forecast, declared, vans_of(panel, declared))
+        return self._kind.frame(roster_columns(roster, forecast, self._kind))
+
+    def backtest(
+        self,
+        windows: int = 4,
+        *,
+        baselines: Sequence[str] = ("seasonal_naive",),
+        df: Any = None,
+        static: Any = None,
+        events: Any = None,
+    ) -> BacktestResult:
+        """Forecasts of past days beside what came: of the last `windows` horizons, from the day before each.
+
+        The model is trained as of the first cutoff, on nothing that came after it; baselines (seasonal_naive,
+        seasonal_window_average, auto_ets, theta, mstl, prophet, lightgbm) forecast the same days. The frames are those
+        of `fit` where none are given; what was fitted stays as it is. Raises NoUsableData where the history is too
+        short, MissingExtra for a baseline that is not installed.
+        """
+        if df is None:
+            self._check_fitted()
+        frames = self._frames if df is None else frames_of(df, static, events, self.known_future)
+        content = merged(self.pipeline_content(), _backtest_section(windows, self.horizon, baselines))
+        with tempfile.TemporaryDirectory(prefix="forecaster-") as work:
+            folder = PipelineFolder.create(Path(work), content, frames)
+            fitted = fit(folder, progress=self.progress)
+        return BacktestResult(fitted.scores, frames.kind)
+
+    # ------------------------------------------------------------------------------------------- looks
+
+    @property
+    def findings(self) -> Any:
+        """What the checks of the frame noticed, as a frame: rule, severity, count, message."""
+        fitted = self._needs_fit("findings")
+        names = ("rule", "severity", "count", "message")
+        return self._kind.frame({name: [getattr(f, name) for f in fitted.findings] for name in names})
+
+    @property
+    def scores(self) -> BacktestResult:
+        """How the model, and the simplest baselines, did on the last days, which it did not learn from."""
+        return BacktestResult(self._needs_fit("scores").scores, self._kind)
+
+    def why(self, depot: Any, day: str | date, *, future: Any = None) -> Any:
+        """What a forecast is made of, as a frame of parts that add up to it: the mean of the last four days of that
+        weekday on which the depot was open, what the model makes of level and season, each known-future covariate, and
+        holidays. Each part is the difference that it makes to the median when it comes to those before it (a sequential
+        swap). Raises SpecError for a depot or a day that is not forecast."""
+        from forecaster.api.explanation import parts
+
+        self._check_fitted()
+        panel = self._panel_of(None, future)
+        rows = parts(self._model, panel, str(depot), np.datetime64(day, "D"))
+        return self._kind.frame({"part": [name for name, _ in rows], "orders": [orders for _, orders in rows]})
+
+    def plot(self, depot: Any, *, days: int = 56, future: Any = None) -> Figure:
+        """The last `days` days of a depot and the forecast with its 80 % band, as a figure of matplotlib.
+
+        Raises SpecError for a depot that has no forecast, MissingExtra without matplotlib.
+        """
+        from forecaster.api.figures import depot_figure
+
+        forecast, panel = self._forecast(None, future)
+        return depot_figure(forecast, panel, str(depot), days)
+
+    # ------------------------------------------------------------------------------------------- save and load
+
+    def save(self, path: str | Path) -> Path:
+        """Write the fitted model into a new folder: a signed bundle, the frames, and a pipeline file, from which
+        `Forecaster.load` and `forecaster run` go on. ONNX and NumPy must say what JAX says before anything is written.
+
+        Raises ExportError where they do not, SpecError where the folder is there and not empty.
+        """
+        self._check_fitted()
+        return saved_folder.write(Path(path), self._folder, self._exported(), self.get_params(), self._kind)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """A saved forecaster, which forecasts without JAX.
+
+        Its bundle is believed where a key of FORECASTER_TRUSTED_KEYS, else one of the folder's own, has signed it.
+        Raises BundleError for one that is damaged or foreign, SpecError for a folder that holds none.
+        """
+        from forecaster.demand.panel.build import build
+        from forecaster.serving import bundle as bundles
+        from forecaster.serving.predict import Predictor
+
+        saved = saved_folder.read(Path(path))
+        loaded = cls(**saved.parameters)
+        work = WorkFolder()
+        shutil.copytree(path, work.path, dirs_exist_ok=True)
+        folder = PipelineFolder.open(work.path)
+        predictor = Predictor(bundles.load(folder.spec.paths.bundle(saved.bundle), folder.spec.paths.folder))
+        knowledge, _ = folder.knowledge()
+        loaded._work, loaded._folder, loaded._kind, loaded._fitted = work, folder, saved.kind, None
+        loaded._frames = saved_folder.frames(folder.folder, saved.kind)
+        loaded._bundle = folder.spec.paths.bundle(saved.bundle)
+        loaded._knowledge = knowledge
+        loaded._panel = build(knowledge, folder.spec, predictor.bundle.encoding)
+        loaded._model = predictor
+        return loaded
+
+    # ------------------------------------------------------------------------------------------- scikit-learn
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The arguments that it was made with, by name."""
+        return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change arguments, which the next `fit` obeys. Raises SpecError for one that there is not."""
+        for name, value in params.items():
+            if name not in self.get_params():
+                raise SpecError(f"found '{name}', wanted one of {', '.join(self.get_params())}")
+            setattr(self, name, value)
+        return self
+
+    def __repr__(self) -> str:
+        defaults = inspect.signature(type(self)).parameters
+        given = [f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default]
+        arguments = f"Forecaster({', '.join(given)})"
+        if not hasattr(self, "_panel"):
+            return f"{arguments}, not fitted"
+        panel = self._panel
+        days = f"{count(panel.history, 'day')} up to {panel.cutoff}"
+        return f"{arguments}, fitted on {count(len(panel.depot_ids), 'depot')}, {days}"
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_panel")
+
+    # ------------------------------------------------------------------------------------------- inside
+
+    def pipeline_content(self) -> dict[str, Any]:
+        """What a pipeline file says for these arguments, but for its sources."""
+        calendar = {"country": self.country, "subdivision": self.subdivision, "known_future": list(self.known_future)}
+        content: dict[str, Any] = {
+            "name": "forecaster",
+            "timezone": self.timezone,
+            "horizon": self.horizon,
+            "calendar": {name: value for name, value in calendar.items() if value},
+            "model": {"quantiles": list(self.quantiles)},
+            "training": {"preset": self.preset, "seed": self.seed},
+            "execution": {"compile_cache": str(compile_cache())},
+            "state": "state",
+        }
+        return merged(content, self.options or {})
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_panel"):
+            raise NoUsableData("this forecaster is not fitted: call fit(df) first")
+
+    def _needs_fit(self, what: str) -> FittedModel:
+        self._check_fitted()
+        if self._fitted is None:
+            raise NoUsableData(f"{what}: this forecaster was loaded, which brings the model alone: call fit(df) first")
+        return self._fitted
+
+    def _forecast(self, history: Any, future: Any) -> tuple[Forecast, Panel]:
+        from forecaster.publishing import caveats
+        from forecaster.publishing.forecast import naive_for_strangers
+
+        self._check_fitted()
+        panel = self._panel_of(history, future)
+        new = caveats.newcomers(panel, self._panel.depot_ids, panel.encoding.statics)
+        for note in new.notes():
+            logger.warning(note.text)
+        return naive_for_strangers(self._model(panel), panel, new), panel
+
+    def _panel_of(self, history: Any, future: Any) -> Panel:
+        """The panel to forecast from, in the model's own encoding: that of other readings, or of days ahead of which
+        something is known, where these are given."""
+        from forecaster.demand.panel.build import build
+
+        if history is None and future is None:
+            refuse_unknown_days(self._knowledge, self._panel, self._frames.covariates)
+            return self._panel
+        frames = self._frames
+        if history is not None:
+            frames = replace(frames, readings=frames_of(history, None, None, self.known_future).readings)
+        with tempfile.TemporaryDirectory(prefix="forecaster-") as work:
+            folder = PipelineFolder.create(Path(work), self.pipeline_content(), frames)
+            if future is not None:
+                folder.with_future(long_frame(future, "future", demand=False).table)
+            knowledge, _ = folder.knowledge()
+            panel = build(knowledge, folder.spec, self._panel.encoding)
+        refuse_unknown_days(knowledge, panel, frames.covariates)
+        return panel
+
+    def _exported(self) -> Path:
+        """The folder of the signed bundle, made where there is none yet."""
+        from forecaster.training.export import to_bundle
+
+        if self._bundle is None:
+            fitted = self._needs_fit("save")
+            exported = to_bundle(fitted.candidate, fitted.panel, fitted.scores, fitted.knowledge, self._folder.spec)
+            self._bundle = exported.folder
+        return self._bundle
+
+
+def _in_jax(fitted: FittedModel) -> Predict:
+    from forecaster.model.export import to_onnx
+
+    predict: Predict = to_onnx.forecaster(fitted.candidate)
+    return predict
+
+
+def _backtest_section(windows: int, horizon: int, baselines: Sequence[str]) -> dict[str, Any]:
+    if windows < 1:
+        raise SpecError(f"windows: found {windows}, wanted 1 or more")
+    return {"backtest": {"days": windows * horizon, "every": horizon, "baselines": list(baselines)}}

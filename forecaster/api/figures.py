@@ -1,0 +1,41 @@
+"""Figures of forecasts, by matplotlib."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from forecaster.core.forecast import Forecast
+from forecaster.core.panel import Panel
+from forecaster.errors import MissingExtra, SpecError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def depot_figure(forecast: Forecast, panel: Panel, depot: str, days: int) -> Figure:
+    """What came at a depot on the last `days` days, and the median and the 80 % band of those ahead.
+
+    Raises SpecError for a depot that is not forecast, MissingExtra without matplotlib.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; plot needs: pip install 'forecaster[train]'") from error
+    if depot not in panel.depot_ids:
+        raise SpecError(f"depot: found {depot!r}, wanted one of {', '.join(panel.depot_ids[:5])} …")
+    row = panel.depot_ids.index(depot)
+    past = slice(max(panel.history - days, 0), panel.history)
+    ahead = np.asarray(forecast.target_dates, "datetime64[D]")
+    low, high = (forecast.quantiles[row, :, forecast.levels.index(level)] for level in (0.1, 0.9))
+    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    axes = figure.subplots()
+    axes.plot(panel.days[past], panel.demand[row, past], color="0.3", linewidth=1, label="came")
+    axes.fill_between(ahead, low, high, color="tab:blue", alpha=0.25, linewidth=0, label="80 %")
+    axes.plot(ahead, forecast.median[row], color="tab:blue", label="forecast")
+    axes.set_title(depot, loc="left")
+    axes.set_ylabel("orders a day")
+    axes.set_ylim(bottom=0)
+    axes.legend(frameon=False, ncols=3, loc="upper left")
+    return figure

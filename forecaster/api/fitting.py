@@ -1,0 +1,72 @@
+"""From a pipeline folder to a fitted model, by the steps of a night: train, backtest, calibrate."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from forecaster.api.pipeline_folder import PipelineFolder, logger
+from forecaster.core.forecast import Candidate, Scores
+from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.panel import Panel
+from forecaster.errors import MissingExtra
+
+if TYPE_CHECKING:
+    from forecaster.model.fitting.training_loop import Epoch
+
+
+@dataclass(frozen=True)
+class FittedModel:
+    """A model, the panel that it was fitted on, and its scores on days that it did not learn from."""
+
+    knowledge: Knowledge
+    findings: tuple[Finding, ...]
+    panel: Panel
+    candidate: Candidate
+    scores: Mapping[str, Scores]
+
+
+def fit(folder: PipelineFolder, *, progress: bool) -> FittedModel:
+    """Train, backtest and calibrate on what the folder's tables say.
+
+    Raises NoUsableData where there is too little to learn from, TrainingError where the loss stops being a number,
+    MissingExtra where what trains is not installed.
+    """
+    from forecaster.demand.history.past_panels import Past
+    from forecaster.demand.panel.build import build
+
+    try:
+        from forecaster.training import backtest, fit_candidate
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"fit needs {error.name}, wanted: pip install 'forecaster[train]'") from error
+    knowledge, findings = folder.knowledge()
+    spec, panel = folder.spec, build(knowledge, folder.spec)
+    past_panels = Past(knowledge, panel, spec)
+    with _progress(progress) as on_epoch:
+        candidate = fit_candidate.train_and_calibrate(
+            panel, spec, panel_at=past_panels, on_epoch=on_epoch, on_trouble=logger.warning
+        )
+    rolling = fit_candidate.rolling_forecaster(candidate, panel, spec, panel_at=past_panels)
+    models = {backtest.CANDIDATE: rolling}
+    scores, troubles = backtest.backtest(models, None, panel, knowledge, spec, panel_at=past_panels)
+    for trouble in troubles:
+        logger.warning(trouble)
+    candidate = fit_candidate.calibrated_after_backtest(candidate, rolling, panel)
+    return FittedModel(knowledge, findings, panel, candidate, scores)
+
+
+@contextmanager
+def _progress(shown: bool) -> Iterator[Callable[[Epoch], None]]:
+    """A bar on standard error, or in a notebook's cell, that goes on with each epoch."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), disable=not shown, transient=True) as bar:
+        task = bar.add_task("compile and train", total=1.0)
+
+        def on_epoch(epoch: Any) -> None:
+            bar.update(task, completed=epoch.number / epoch.of, description=f"train, loss {epoch.loss:.4f}")
+
+        yield on_epoch

@@ -1,0 +1,150 @@
+"""Data frames at the edge: pandas, polars and pyarrow tables come in, and go out as they came (Narwhals).
+
+Two sets of column names are known: this package's own (`depot_id`, `date`, `demand`) and Nixtla's (`unique_id`, `ds`,
+`y`). Whoever gives the one gets results in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from forecaster.core.arrays import Floats
+from forecaster.core.forecast import Forecast
+from forecaster.errors import SpecError
+
+MODEL = "Forecaster"  # begins the columns of forecasts under Nixtla's names
+BAND = 80  # per cent: the interval that Nixtla's plots draw
+
+
+class ColumnNames(NamedTuple):
+    """What a frame calls depot, day and count."""
+
+    depot_id: str
+    date: str
+    demand: str
+
+    def of_quantiles(self, levels: Sequence[float]) -> list[str]:
+        """The columns of a forecast's quantiles, in the order of the levels."""
+        return [f"{MODEL}-q-{level:g}" if self == NIXTLA else f"q{level:g}" for level in levels]
+
+    @property
+    def of_median(self) -> str:
+        """The column of a forecast's median."""
+        return MODEL if self == NIXTLA else "forecast"
+
+
+OURS = ColumnNames("depot_id", "date", "demand")
+NIXTLA = ColumnNames("unique_id", "ds", "y")
+
+
+@dataclass(frozen=True)
+class FrameKind:
+    """How a frame was given, so that what goes back is like it."""
+
+    library: Any  # Narwhals' name of pandas, polars or pyarrow
+    names: ColumnNames
+    id_type: pa.DataType
+
+    def ids(self, depot_ids: Sequence[str]) -> pa.Array:
+        """Ids of depots with the type that they came in."""
+        ids = pa.array(depot_ids, pa.string())
+        return ids.cast(self.id_type) if pa.types.is_integer(self.id_type) else ids
+
+    def frame(self, columns: Mapping[str, Any]) -> Any:
+        """Columns as a frame of the library; days are timestamps, as both libraries' users expect."""
+        return native(pa.table(dict(columns)), self.library)
+
+
+@dataclass(frozen=True)
+class LongFrame:
+    """A long frame with this package's column names, and how it was given."""
+
+    table: pa.Table
+    kind: FrameKind
+
+
+def native(table: pa.Table, library: Any) -> Any:
+    """An Arrow table as a frame of the library that Narwhals names."""
+    return nw.from_arrow(table, backend=library).to_native()
+
+
+def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
+    """A frame as an Arrow table, and the library that it is of. Raises SpecError for what is no frame in memory, naming
+    the argument."""
+    try:
+        eager = nw.from_native(frame, eager_only=True)
+    except TypeError as error:
+        raise SpecError(
+            f"{argument}: found {type(frame).__name__}, wanted a data frame in memory of pandas, polars or pyarrow"
+        ) from error
+    table = nw.maybe_reset_index(eager).to_arrow()
+    return table.replace_schema_metadata(None), eager.implementation
+
+
+def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
+    """A long frame of readings, or, without `demand`, of what is known of days ahead.
+
+    Raises SpecError for a frame that has the columns of neither set of names, that has both, or whose ids are neither
+    text nor whole numbers.
+    """
+    table, library = to_arrow(frame, argument)
+    names = _names(table.column_names, argument, demand)
+    table = table.rename_columns([_ours(name, names) for name in table.column_names])
+    id_type = table["depot_id"].type
+    if pa.types.is_dictionary(id_type):
+        id_type = id_type.value_type
+    if not (pa.types.is_integer(id_type) or pa.types.is_string(id_type) or _is_other_text(id_type)):
+        raise SpecError(f"{argument}: column '{names.depot_id}' has the type {id_type}, wanted text or whole numbers")
+    table = table.set_column(table.column_names.index("depot_id"), "depot_id", pc.cast(table["depot_id"], pa.string()))
+    return LongFrame(table, FrameKind(library, names, id_type))
+
+
+def forecast_columns(forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
+    """A forecast's rows, depot by depot and day by day: ids, days, median, quantiles, and Nixtla's band where its names
+    are used."""
+    depots, horizon, _ = forecast.quantiles.shape
+    days = np.asarray(forecast.target_dates, "datetime64[D]").astype("datetime64[ns]")
+    names = kind.names
+    columns: dict[str, Any] = {
+        names.depot_id: kind.ids([depot for depot in forecast.depot_ids for _ in range(horizon)]),
+        names.date: np.tile(days, depots),
+        names.of_median: _column(forecast.median),
+    }
+    if names == NIXTLA:
+        low, high = (forecast.levels.index(level) for level in (0.1, 0.9))
+        columns[f"{MODEL}-lo-{BAND}"] = _column(forecast.quantiles[:, :, low])
+        columns[f"{MODEL}-hi-{BAND}"] = _column(forecast.quantiles[:, :, high])
+    for place, name in enumerate(names.of_quantiles(forecast.levels)):
+        columns[name] = _column(forecast.quantiles[:, :, place])
+    return columns
+
+
+def _column(values: Floats) -> Any:
+    return values.reshape(-1).astype(np.float64)
+
+
+def _is_other_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _ours(name: str, names: ColumnNames) -> str:
+    return OURS[names.index(name)] if name in names else name
+
+
+def _names(columns: Sequence[str], argument: str, demand: bool) -> ColumnNames:
+    """The set of names that a frame uses."""
+    fitting = [names for names in (OURS, NIXTLA) if set(names if demand else names[:2]) <= set(columns)]
+    if len(fitting) == 1:
+        [names] = fitting
+        if clash := [name for name in OURS if names is NIXTLA and name in columns]:
+            raise SpecError(f"{argument}: found '{clash[0]}' beside {', '.join(NIXTLA)}; wanted one set of names")
+        return names
+    wanted = " or ".join(", ".join(names if demand else names[:2]) for names in (OURS, NIXTLA))
+    raise SpecError(f"{argument}: found the columns {', '.join(columns) or 'none'}; wanted {wanted}")

@@ -1,0 +1,221 @@
+"""A pipeline in a folder of its own, made from data frames: the same file, sources and lake that a night has.
+
+    pipeline.yaml          what the arguments say
+    demand/df.parquet      readings, and demand/future.parquet: what is known of days ahead
+    static.parquet, events.parquet
+    state/                 lake, keys, bundles
+
+So a frame meets the checks that a file meets, and what was fitted in a notebook is a pipeline that a night can run.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import shutil
+import tempfile
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from forecaster.api.frames import OURS, FrameKind, LongFrame, long_frame, to_arrow
+from forecaster.config import Spec, load
+from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.panel import Panel
+from forecaster.errors import NoUsableData, SpecError
+
+FILE, READINGS, FUTURE, STATIC, EVENTS = (
+    "pipeline.yaml",
+    "demand/df.parquet",
+    "demand/future.parquet",
+    "static.parquet",
+    "events.parquet",
+)
+OPEN = "open"  # a column that is 0 on closed days
+_PLACE = re.compile(r"(?m)^.*?pipeline\.yaml:\d+: ")
+
+logger = logging.getLogger("forecaster")
+
+
+@dataclass(frozen=True)
+class Frames:
+    """What was given: readings, what is known of depots, and events, each as Arrow tables with our names."""
+
+    readings: LongFrame
+    static: pa.Table | None = None
+    events: pa.Table | None = None
+
+    @property
+    def kind(self) -> FrameKind:
+        return self.readings.kind
+
+    @property
+    def covariates(self) -> tuple[str, ...]:
+        """The columns of the readings that are known of the days ahead."""
+        return tuple(name for name in self.readings.table.column_names if name not in (*OURS, OPEN))
+
+
+def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str]) -> Frames:
+    """The frames as tables. Raises SpecError for a column of `df` that is not among `known_future`."""
+    readings = long_frame(df, "df")
+    names = set(readings.table.column_names) - set(OURS) - {OPEN}
+    if unknown := sorted(names - set(known_future)):
+        raise SpecError(
+            f"df: found the column '{unknown[0]}', which nothing names; wanted it in known_future, where it is known "
+            "of the days ahead, in the frame `static`, where it is one value a depot, or left out"
+        )
+    return Frames(readings, _static(static, readings.kind), _events(events, readings.kind))
+
+
+def _static(static: Any, kind: FrameKind) -> pa.Table | None:
+    if static is None:
+        return None
+    table, _ = to_arrow(static, "static")
+    name = kind.names.depot_id
+    if name not in table.column_names:
+        raise SpecError(f"static: found the columns {', '.join(table.column_names)}; wanted '{name}', as df has it")
+    return _with_ids(table.rename_columns([OURS.depot_id if n == name else n for n in table.column_names]))
+
+
+def _events(events: Any, kind: FrameKind) -> pa.Table | None:
+    if events is None:
+        return None
+    table, _ = to_arrow(events, "events")
+    ours = dict(zip(kind.names, OURS, strict=True))
+    return _with_ids(table.rename_columns([ours.get(name, name) for name in table.column_names]))
+
+
+def _with_ids(table: pa.Table) -> pa.Table:
+    if OURS.depot_id not in table.column_names:
+        return table
+    place = table.column_names.index(OURS.depot_id)
+    return table.set_column(place, OURS.depot_id, table[OURS.depot_id].cast(pa.string()))
+
+
+class WorkFolder:
+    """A folder that is there as long as anybody holds this value."""
+
+    def __init__(self) -> None:
+        self.path = Path(tempfile.mkdtemp(prefix="forecaster-"))
+        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+
+
+@dataclass(frozen=True)
+class PipelineFolder:
+    """A folder with a pipeline file and the tables that it reads."""
+
+    folder: Path
+    spec: Spec
+
+    @classmethod
+    def create(cls, folder: Path, content: Mapping[str, Any], frames: Frames) -> PipelineFolder:
+        """Write the pipeline file and the tables. Raises SpecError for what no pipeline file may say."""
+        content = dict(content)
+        columns = {"open": OPEN} if OPEN in frames.readings.table.column_names else {}
+        demand = {"source": {"kind": "parquet", "path": "demand"}, "recorded": "next_day", "columns": columns}
+        content["demand"] = merged(demand, content.get("demand", {}))
+        if frames.static is not None:
+            attributes = [name for name in frames.static.column_names if name not in (OURS.depot_id, *_BUSINESS)]
+            business = {name: name for name in _BUSINESS if name in frames.static.column_names}
+            content["depots"] = merged(
+                {"source": {"kind": "parquet", "path": STATIC}, "static": attributes, "columns": business},
+                content.get("depots", {}),
+            )
+        if frames.events is not None:
+            events = {"events": {"source": {"kind": "parquet", "path": EVENTS}}}
+            content["calendar"] = merged(events, content.get("calendar", {}))
+        (folder / "demand").mkdir(exist_ok=True)
+        pq.write_table(frames.readings.table, folder / READINGS)
+        for name, table in ((STATIC, frames.static), (EVENTS, frames.events)):
+            if table is not None:
+                pq.write_table(table, folder / name)
+        return cls.write(folder, content)
+
+    @classmethod
+    def write(cls, folder: Path, content: Mapping[str, Any]) -> PipelineFolder:
+        """Write the pipeline file alone. Raises SpecError for what none may say, or what YAML does not know."""
+        try:
+            text = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
+        except yaml.YAMLError as error:
+            raise SpecError(f"options: {error}; wanted text, numbers, lists and mappings") from error
+        (folder / FILE).write_text(text, "utf-8")
+        return cls.open(folder)
+
+    @classmethod
+    def open(cls, folder: Path) -> PipelineFolder:
+        """The pipeline of a folder. Raises SpecError, in which a key stands for itself and not for a line."""
+        try:
+            return cls(folder, load(folder / FILE))
+        except SpecError as error:
+            raise SpecError(_PLACE.sub("", str(error))) from error
+
+    def knowledge(self) -> tuple[Knowledge, tuple[Finding, ...]]:
+        """What the tables say once they are checked, and what the checks noticed, which is logged too.
+
+        Raises NoUsableData where nothing is left, or where so much is wrong that nothing may count.
+        """
+        from forecaster.demand.history.point_in_time import read_as_of
+        from forecaster.demand.ingest import ingest
+
+        now = datetime.now(UTC)
+        batch = ingest(self.spec, now=now)
+        for finding in batch.findings:
+            logger.warning("%s × %d: %s", finding.rule, finding.count, finding.message)
+        if batch.stopped:
+            raise NoUsableData(batch.stopped)
+        return read_as_of(self.spec, as_of=now), tuple(batch.findings)
+
+    def with_future(self, future: pa.Table) -> None:
+        """Write what is known of days ahead beside the readings."""
+        table = future.append_column(OURS.demand, pa.nulls(len(future), pa.float64()))
+        pq.write_table(table, self.folder / FUTURE)
+
+
+def refuse_unknown_days(knowledge: Knowledge, panel: Panel, covariates: Sequence[str]) -> None:
+    """Raises SpecError where a covariate is not known of a day ahead on which its depot is open: as 0 it would say
+    something."""
+    ahead, rows = panel.days[panel.history :], {depot: row for row, depot in enumerate(panel.depot_ids)}
+    demand = knowledge.demand[knowledge.demand["date"] >= ahead[0]]
+    places = (
+        demand["depot_id"].map(rows).to_numpy(np.intp),
+        (demand["date"].to_numpy(ahead.dtype) - ahead[0]).astype(int),
+    )
+    inside = places[1] < len(ahead)
+    for name in covariates:
+        is_known = ~panel.open[:, panel.history :]
+        is_known[places[0][inside], places[1][inside]] |= demand[name].notna().to_numpy()[inside]
+        if not is_known.all():
+            row, step = np.argwhere(~is_known)[0]
+            raise SpecError(
+                f"future: depot {panel.depot_ids[row]!r} has no '{name}' on {ahead[step]}; wanted a row with one for "
+                f"each depot and each of the {panel.horizon} days after {panel.cutoff}: the model knows it ahead"
+            )
+
+
+_BUSINESS = ("opened", "closed", "timezone")  # columns of the depots source that are no attributes
+
+
+def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
+    """Two mappings as one; where both have a mapping of a name, these as one, else the second one's value."""
+    both = {
+        name: merged(base[name], more[name])
+        for name in base.keys() & more.keys()
+        if isinstance(base[name], Mapping) and isinstance(more[name], Mapping)
+    }
+    return {**base, **more, **both}
+
+
+def compile_cache() -> Path:
+    """Where this user's compiled programs are kept from one fit to the next: `forecaster` in the cache folder of the
+    XDG base directory specification."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "forecaster" / "programs"

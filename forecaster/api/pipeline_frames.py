@@ -1,0 +1,167 @@
+"""A pipeline's results as data frames, for whoever reviews them in a notebook; nothing is written.
+
+Frames are pandas' unless another library is named. Who may read the pipeline's folder may read all of it: the roles and
+cities of the page do not hold here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.dataset as ds
+
+from forecaster.api.frames import OURS, native
+from forecaster.config import Spec
+from forecaster.config import load as load_spec
+from forecaster.errors import NoSuchRow
+from forecaster.lake import Lake
+from forecaster.ledger.publication import PublishedDay, PublishedDepot
+from forecaster.ledger.store import Ledger
+from forecaster.planning import override_table
+
+Library = Literal["pandas", "polars", "pyarrow"]
+
+
+def load(file: str | Path, *, library: Library = "pandas") -> Pipeline:
+    """The pipeline of a pipeline file, whose frames are of `library`: pandas, polars or pyarrow.
+
+    Raises SpecError for a wrong file, with a line for each mistake.
+    """
+    return Pipeline(load_spec(file), library)
+
+
+class Pipeline:
+    """What a pipeline has read, forecast and decided. Each call reads the lake or the ledger as it is then.
+
+    Raises LakeError or LedgerError where these cannot be read, NoLedger where no run was ever made.
+    """
+
+    def __init__(self, spec: Spec, library: Library = "pandas") -> None:
+        self.spec = spec
+        self._library = nw.Implementation.from_backend(library)
+
+    def __repr__(self) -> str:
+        return f"Pipeline({self.spec.name!r}, horizon {self.spec.horizon}, state {self.spec.paths.folder})"
+
+    def readings(self, as_of: datetime | None = None) -> Any:
+        """What was known of each depot and day at an instant, now by default: depot_id, date, demand, open where the
+        source says so, and covariates. Raises NoUsableData where nothing was."""
+        from forecaster.demand.history.point_in_time import read_as_of
+
+        demand: pd.DataFrame = read_as_of(self.spec, as_of=as_of or datetime.now(UTC)).demand
+        return self._frame(pa.Table.from_pandas(demand, preserve_index=False))
+
+    def publications(self) -> Any:
+        """A row a publication, the latest first: what was shown, since when, and of which model."""
+        with Ledger.open_reader(self.spec.ledger_url) as ledger:
+            heads = ledger.publications(self.spec.name)
+        names = ("publication_id", "run_id", "published_at", "as_of", "cutoff", "horizon", "tier", "model", "note")
+        columns: dict[str, Any] = {name: [getattr(head, name) for head in heads] for name in names}
+        return self._frame(pa.table({**columns, "cutoff": _days(columns["cutoff"])}))
+
+    def forecasts(self, publication: int | None = None) -> Any:
+        """A row a depot and day of a publication, by default the one that is shown: open, forecast (the median, or the
+        planner's number), q0.1 …, override (who set it), in orders a day.
+
+        Raises NoSuchRow for a publication that there is not.
+        """
+        levels, depots = self._published(publication)
+        days = [(depot, day) for depot in depots for day in depot.days]
+        quantiles = np.array([day.quantiles for _, day in days], np.float64).reshape(-1, len(levels))
+        columns: dict[str, Any] = {
+            **self._places(days),
+            "open": [day.open for _, day in days],
+            "forecast": quantiles[:, levels.index(0.5)],
+            **{name: quantiles[:, place] for place, name in enumerate(OURS.of_quantiles(levels))},
+            "override": pa.array([day.override.by if day.override else None for _, day in days], pa.string()),
+            "tier": pa.array([depot.tier for depot, _ in days], pa.string()),
+        }
+        return self._frame(pa.table(columns))
+
+    def rosters(self, publication: int | None = None) -> Any:
+        """A row a depot and open day of a publication that plans staff: drivers, vans, the chance that the day needs
+        more, and the expected cost of missing and idle drivers."""
+        _, depots = self._published(publication)
+        days = [(depot, day) for depot in depots for day in depot.days if day.roster is not None]
+        rosters = [day.roster for _, day in days if day.roster is not None]
+        columns = {
+            **self._places(days),
+            "drivers": pa.array([day.drivers for _, day in days], pa.int64()),
+            "vans": pa.array([roster.vans for roster in rosters], pa.int64()),
+            "chance_short": pa.array([roster.chance_short for roster in rosters], pa.float64()),
+            "expected_cost": pa.array([roster.cost for roster in rosters], pa.float64()),
+        }
+        return self._frame(pa.table(columns))
+
+    def scores(self, run: str | None = None) -> Any:
+        """What each model forecast in a run's backtest, beside what came: model, cutoff, depot_id, date, horizon (days
+        ahead), forecast, q0.1 …, demand. By default of the last run that made a model; raises NoSuchRow where none
+        did, or for a run that there is not."""
+        lake = Lake.of(self.spec)
+        run = run or self._last_backtest(lake)
+        rows = lake.read("scores", where=ds.field("run_id") == run)
+        if len(rows) == 0:
+            raise NoSuchRow(f"run {run!r} has no scores in the lake; wanted one of {self.spec.name} that trained")
+        levels = rows["levels"][0].as_py()
+        quantiles = np.array(rows["quantiles"].combine_chunks().flatten(), np.float64).reshape(-1, len(levels))
+        columns: dict[str, Any] = {
+            "model": rows["model"],
+            "cutoff": _days(rows["cutoff"].to_pylist()),
+            OURS.depot_id: rows["depot_id"],
+            OURS.date: _days(rows["target_date"].to_pylist()),
+            "horizon": rows["horizon"],
+            "forecast": quantiles[:, levels.index(0.5)],
+            **{name: quantiles[:, place] for place, name in enumerate(OURS.of_quantiles(levels))},
+            OURS.demand: rows["actual"].cast(pa.float64()),
+        }
+        return self._frame(pa.table(columns))
+
+    def overrides(self) -> Any:
+        """A row a planner's number: depot_id, date, orders, reason, note, by, at, until, and when it was withdrawn."""
+        with Ledger.open_reader(self.spec.ledger_url) as ledger, ledger.transaction() as connection:
+            overrides = override_table.read_overrides(connection, self.spec.name)
+        names = ("id", "depot_id", "target_date", "orders", "reason", "note", "by", "at", "until", "withdrawn")
+        rows = [asdict(override) for override in overrides]
+        columns: dict[str, Any] = {name: [row[name] for row in rows] for name in names}
+        columns |= {name: _days(columns[name]) for name in ("target_date", "until")}
+        table = pa.table(columns)
+        return self._frame(table.rename_columns([OURS.date if name == "target_date" else name for name in names]))
+
+    def _published(self, publication: int | None) -> tuple[list[float], tuple[PublishedDepot, ...]]:
+        with Ledger.open_reader(self.spec.ledger_url) as ledger:
+            heads = ledger.publications(self.spec.name)
+            shown = ledger.current(self.spec.name)
+            wanted = publication if publication is not None else shown.publication_id if shown else None
+            head = next((head for head in heads if head.publication_id == wanted), None)
+            if head is None:
+                held = ", ".join(str(head.publication_id) for head in heads[:5]) or "none"
+                raise NoSuchRow(f"publication {wanted} of {self.spec.name} is not in the ledger; it holds {held}")
+            return list(head.levels), ledger.depots(head.publication_id)
+
+    def _last_backtest(self, lake: Lake) -> str:
+        rows = lake.read("scores", columns=["run_id", "recorded_at"])
+        if len(rows) == 0:
+            raise NoSuchRow(f"no run of {self.spec.name} has scores in the lake: none has trained yet")
+        last: str = rows.sort_by("recorded_at")["run_id"][-1].as_py()
+        return last
+
+    def _places(self, days: Sequence[tuple[PublishedDepot, PublishedDay]]) -> dict[str, Any]:
+        return {
+            OURS.depot_id: pa.array([depot.depot_id for depot, _ in days], pa.string()),
+            OURS.date: _days(day.target_date for _, day in days),
+        }
+
+    def _frame(self, table: pa.Table) -> Any:
+        return native(table, self._library)
+
+
+def _days(dates: Iterable[Any] | Iterator[Any]) -> pa.Array:
+    return pa.array(np.asarray(list(dates), "datetime64[D]").astype("datetime64[ns]"))

@@ -1,0 +1,48 @@
+"""Rosters as frames, and what is declared of the staff as arguments."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecaster.api.frames import FrameKind
+from forecaster.api.pipeline_folder import PipelineFolder
+from forecaster.config import Staffing
+from forecaster.core.forecast import Forecast
+from forecaster.errors import SpecError
+from forecaster.staffing.newsvendor import Roster
+from forecaster.staffing.shifts.shift_crews import ShiftRoster
+
+
+def staffing_of(declared: Mapping[str, Any]) -> Staffing:
+    """The section `staffing` of a pipeline file from arguments. Raises SpecError with a line for each mistake."""
+    content = {"name": "roster", "demand": {"source": {"kind": "parquet", "path": "none"}}, "staffing": dict(declared)}
+    with tempfile.TemporaryDirectory() as folder:
+        staffing = PipelineFolder.write(Path(folder), content).spec.staffing
+    if staffing is None:
+        raise SpecError("staffing: found nothing, wanted at least orders_per_driver, cost_short and cost_idle")
+    return staffing
+
+
+def roster_columns(roster: Roster, forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
+    """A row a depot and day: drivers, of each shift where there are several, vans where they are counted, the chance
+    that the day needs more, and the expected cost of missing and idle drivers."""
+    depots, horizon = roster.drivers.shape
+    days = np.asarray(forecast.target_dates, "datetime64[D]").astype("datetime64[ns]")
+    columns: dict[str, Any] = {
+        kind.names.depot_id: kind.ids([depot for depot in forecast.depot_ids for _ in range(horizon)]),
+        kind.names.date: np.tile(days, depots),
+        "drivers": roster.drivers.reshape(-1),
+    }
+    if isinstance(roster, ShiftRoster):
+        for place, name in enumerate(roster.names):
+            columns[f"drivers_{name}"] = roster.crews[place].reshape(-1)
+    if roster.vans is not None:
+        columns["vans"] = roster.vans.reshape(-1)
+    columns["chance_short"] = roster.chance_short.reshape(-1)
+    columns["expected_cost"] = roster.expected_cost.reshape(-1)
+    return columns

@@ -1,0 +1,96 @@
+"""A saved forecaster on disk: the pipeline folder without its lake, the signed bundle, and how the frame was given.
+
+    forecaster.json     the arguments, the frame's library and column names, which bundle
+    pipeline.yaml, demand/, static.parquet, events.parquet
+    state/bundles/DIGEST, state/keys/*.pub.pem
+
+It is written beside its place and then renamed into it, so that a half-written one is never seen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from forecaster import __version__
+from forecaster.api.frames import ColumnNames, FrameKind, LongFrame
+from forecaster.api.pipeline_folder import EVENTS, FILE, READINGS, STATIC, Frames, PipelineFolder
+from forecaster.errors import SpecError
+from forecaster.serving.keys import PUBLIC
+
+ABOUT = "forecaster.json"
+
+
+@dataclass(frozen=True)
+class SavedForecaster:
+    """What a folder says of the forecaster that it holds."""
+
+    parameters: Mapping[str, Any]
+    kind: FrameKind
+    bundle: str  # its digest
+
+
+def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[str, Any], kind: FrameKind) -> Path:
+    """Write the folder `path`. Raises SpecError where it is there and not empty, or for arguments that are not JSON."""
+    if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        raise SpecError(f"{path}: found something there, wanted a new folder or an empty one")
+    about = {
+        "version": __version__,
+        "bundle": bundle.name,
+        "library": kind.library.value,
+        "names": list(kind.names),
+        "id_type": "integer" if pa.types.is_integer(kind.id_type) else "text",
+        "parameters": dict(parameters),
+    }
+    try:
+        text = json.dumps(about, indent=1, default=list)
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"options: found what is no JSON: {error}; wanted numbers, text, lists and mappings") from error
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(prefix=".forecaster-", dir=path.parent))
+    try:
+        (beside / ABOUT).write_text(text + "\n", "utf-8")
+        for name in (FILE, READINGS, STATIC, EVENTS):
+            if (folder.folder / name).exists():
+                (beside / name).parent.mkdir(exist_ok=True)
+                shutil.copy2(folder.folder / name, beside / name)
+        state = beside / "state"
+        shutil.copytree(bundle, state / "bundles" / bundle.name)
+        (state / "keys").mkdir()
+        for key in folder.spec.paths.keys.glob(f"*{PUBLIC}"):
+            shutil.copy2(key, state / "keys" / key.name)
+        beside.chmod(0o755)
+        os.replace(beside, path)
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+    return path
+
+
+def read(path: Path) -> SavedForecaster:
+    """What a saved folder says. Raises SpecError for one that holds no forecaster."""
+    try:
+        about = json.loads((path / ABOUT).read_text("utf-8"))
+        library = nw.Implementation.from_backend(about["library"])
+        id_type = pa.int64() if about["id_type"] == "integer" else pa.string()
+        kind = FrameKind(library, ColumnNames(*about["names"]), id_type)
+        return SavedForecaster(about["parameters"], kind, str(about["bundle"]))
+    except OSError as error:
+        raise SpecError(f"{path / ABOUT}: cannot be read: {error.strerror}; wanted a folder that save wrote") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise SpecError(f"{path / ABOUT}: found {error}, wanted what save wrote") from error
+
+
+def frames(folder: Path, kind: FrameKind) -> Frames:
+    """The frames of a saved folder."""
+    static, events = (pq.read_table(folder / name) if (folder / name).exists() else None for name in (STATIC, EVENTS))
+    return Frames(LongFrame(pq.read_table(folder / READINGS), kind), static, events)

@@ -1,0 +1,70 @@
+"""Rosters from anybody's quantile forecasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import forecaster
+from forecaster.config import Staffing
+from forecaster.core.forecast import Forecast
+from forecaster.errors import SpecError
+from forecaster.staffing import newsvendor
+
+COSTS = {"orders_per_driver": 20, "cost_short": 100, "cost_idle": 40}
+
+
+def forecasts(**changes: Any) -> pd.DataFrame:
+    days = pd.to_datetime(["2026-01-03", "2026-01-04"])
+    columns = {
+        "unique_id": ["b", "a", "b", "a"],
+        "ds": [days[0], days[0], days[1], days[1]],
+        "GRU-q-0.1": [10.0, 80, 0, 90],
+        "GRU-q-0.5": [20.0, 100, 0, 100],
+        "GRU-q-0.9": [30.0, 130, 0, 120],
+    }
+    return pd.DataFrame({**columns, **changes})
+
+
+def test_a_roster_is_the_cheapest_of_the_quantiles_and_none_on_closed_days() -> None:
+    roster = forecaster.roster(forecasts(), **COSTS)
+    assert roster["unique_id"].tolist() == ["a", "a", "b", "b"]
+    quantiles = forecasts().sort_values(["unique_id", "ds"]).iloc[:, 2:].to_numpy("float32").reshape(2, 2, 3)
+    dates = tuple(day.date() for day in pd.to_datetime(["2026-01-03", "2026-01-04"]))
+    of_arrays = Forecast(("a", "b"), dates[0], dates, (0.1, 0.5, 0.9), quantiles, quantiles.any(axis=-1))
+    expected = newsvendor.roster(of_arrays, Staffing(**COSTS))
+    assert roster["drivers"].tolist() == expected.drivers.reshape(-1).tolist()
+    assert roster["drivers"].tolist()[3] == 0
+    assert roster["expected_cost"].tolist() == pytest.approx(expected.expected_cost.reshape(-1).tolist())
+
+
+def test_shifts_have_columns_of_their_own_that_sum_to_the_day() -> None:
+    shifts = [
+        {"name": "early", "start": "06:00", "end": "14:00", "share": 0.6},
+        {"name": "late", "start": "14:00", "end": "22:00", "share": 0.4},
+    ]
+    roster = forecaster.roster(forecasts(), **COSTS, shifts=shifts)
+    assert (roster["drivers_early"] + roster["drivers_late"]).tolist() == roster["drivers"].tolist()
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"GRU-q-0.5": [40.0, 100, 0, 100]}, r"depot 'b' on 2026-01-03: the quantile 0.9 is 30; wanted a number of"),
+        ({"GRU-q-0.1": [10.0, None, 0, 90]}, r"depot 'a' on 2026-01-03: the quantile 0.1 is nan"),
+        ({"unique_id": ["b", "a", "b", "c"]}, r"depot 'a' has 1 rows; wanted one for each of the 2 days"),
+        ({"ds": pd.to_datetime(["2026-01-03", "2026-01-03", "2026-01-05", "2026-01-05"])}, "no row of the day after"),
+    ],
+)
+def test_impossible_forecasts_are_refused(changes: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(SpecError, match=sentence):
+        forecaster.roster(forecasts(**changes), **COSTS)
+
+
+def test_what_no_section_may_say_is_refused_by_name() -> None:
+    with pytest.raises(SpecError, match=r"cost_idle"):
+        forecaster.roster(forecasts(), orders_per_driver=20, cost_short=100)
+    with pytest.raises(SpecError, match=r"forecasts: found the quantiles GRU-q-0.1, GRU-q-0.5; wanted"):
+        forecaster.roster(forecasts().drop(columns="GRU-q-0.9"), **COSTS)
