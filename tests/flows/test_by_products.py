@@ -207,18 +207,20 @@ def test_a_forecast_goes_out_without_its_by_products(folder: Path, name: str) ->
     assert bool(message) == bool(note) or code == 0
 
 
-def test_a_model_is_made_and_goes_out_without_its_scores(folder: Path) -> None:
+def test_a_model_is_made_without_a_cache_of_programs_and_goes_out_without_its_scores(folder: Path) -> None:
     log_of("scores")(folder)
-    process = forecaster("run", folder, days=1)
+    (cache := folder / "no folder").write_text("", "utf-8")
+    process = forecaster("run", folder, days=1, JAX_COMPILATION_CACHE_DIR=str(cache))
     message = published(folder)
     assert process.returncode == 3, process.stderr  # the registry refuses anyway
+    assert "compiled programs of this night are not kept: " in process.stderr
     assert "the lake does not have tonight's scores: lake table 'scores'" in message
     assert "no model could be made" not in message
     with Ledger.open_reader(load(folder / "pipeline.yaml").ledger_url) as ledger:
-        head = ledger.current("tiny")
+        run, head = ledger.runs()[0], ledger.current("tiny")
     assert head is not None
     assert "scores" not in (head.note or ""), "which is no word for a depot"
-    assert head.tier == "fresh"
+    assert (run.tier, head.tier) == ("fresh", "fresh")
 
 
 def test_a_report_that_cannot_be_written_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,16 +240,6 @@ def test_a_report_on_a_full_disk_is_told_of(tmp_path: Path, monkeypatch: pytest.
     night.run(lambda: steps.record(night, *(None,) * 5))  # type: ignore[arg-type]
     assert str(night.message).startswith("the report of tonight's model was not written: OSError: [Errno 28] No space")
     assert not (tmp_path / "var/report.html").exists()
-
-
-def test_a_model_is_made_without_a_cache_of_programs(folder: Path) -> None:
-    (cache := folder / "no folder").write_text("", "utf-8")
-    process = forecaster("run", folder, days=1, JAX_COMPILATION_CACHE_DIR=str(cache))
-    message = published(folder)
-    assert "compiled programs of this night are not kept: " in process.stderr
-    assert "no model could be made" not in message
-    with Ledger.open_reader(load(folder / "pipeline.yaml").ledger_url) as ledger:
-        assert ledger.runs()[0].tier == "fresh"
 
 
 def make_state(folder: Path) -> Path:
