@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -74,7 +73,7 @@ def _publish(file: str, as_of: datetime, publish: Callable[..., PublishedForecas
     def line() -> None:
         with night.stage("predict"):
             published = publish(night.spec, as_of=as_of, run_id=night.run_id)
-        night.settle(json.loads(published.to_json()))
+        night.settle(published.report())
         if sample_overrides.is_sample(night.spec):
             with night.goes_on("the sample has no planner's number of this day"):
                 sample_overrides.override_one_day(night.spec, as_of)

@@ -14,10 +14,20 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from flows.outcome.troubles import NightTroubles
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
 from forecaster.core.knowledge import Finding, Knowledge, finding_of_row
-from forecaster.core.language.sentences import stored
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import (
+    as_argument,
+    as_sentence,
+    of_error,
+    sentence,
+    stored,
+    unpacked,
+    without_start,
+)
 from forecaster.core.metric_names import METRICS
 from forecaster.core.processes import parent_watch, resource_usage
 from forecaster.core.progress import NightProgress as Progress
@@ -77,10 +87,7 @@ class Night:
             ledger.expected_timings(spec.name), run_id=self.run_id, stages=WITHOUT_TRAINING.get(kind)
         )
         self._ledger = ledger
-        self._troubles: list[str] = []
-        self._beside: set[str] = set()  # of these: what no depot has to read of
-        self._for_readers: dict[str, str] = {}  # of these: the words that name no file, key or address
-        self._remarks: list[str] = []
+        self._troubles = NightTroubles()
         self._measures: dict[str, Any] = {}
         self._is_deposed = False  # whether another run has the lease by now
 
@@ -121,14 +128,14 @@ class Night:
         if start.rival:
             night._ledger.close()
             night.exit_code, night.outcome = BUSY, "busy"
-            sentence = start.rival.sentence(spec.zone)
-            night._troubles.append(sentence)
-            night.progress.say(f"not begun: {sentence}")
+            rival = start.rival.sentence(spec.zone)
+            night._troubles.add(rival)
+            night.progress.say(f"not begun: {rival}")
         return night
 
     @property
     def message(self) -> str | None:
-        return "; ".join(self._troubles + self._remarks) or None
+        return self._troubles.message
 
     @property
     def longest_prediction(self) -> float:
@@ -156,13 +163,12 @@ class Night:
                 yield
             except ForecasterError as error:
                 self.exit_code = error.exit_code
-                if not any(str(error) in trouble for trouble in self._troubles):
-                    self._troubles.append(str(error))
+                self._troubles.add_error(error)
             except KeyboardInterrupt as interrupt:
                 self._interrupted_by(interrupt)
             except BaseException as error:
                 self.exit_code = OUR_FAULT
-                self._troubles.append(f"{type(error).__name__}: {error}")
+                self._troubles.add_error(error)
                 raise
             finally:
                 self._end()
@@ -185,10 +191,10 @@ class Night:
 
         def tell(*_: object) -> None:
             begun()
-            sentence = f"{self.spec.name}, run {self.run_id}: {self.outcome}" + (
+            summary = f"{self.spec.name}, run {self.run_id}: {self.outcome}" + (
                 f". {self.message}" if self.message else ""
             )
-            if fault := heartbeat.send(self.spec, heartbeat.signal_of(self.exit_code), sentence):
+            if fault := heartbeat.send(self.spec, heartbeat.signal_of(self.exit_code), summary):
                 self.progress.say(f"           {fault}")
 
         return tell
@@ -198,13 +204,15 @@ class Night:
         name = str(interrupt) or "Ctrl-C"
         if self._is_deposed:
             self.exit_code = OUR_FAULT
-            self._troubles.append("it stood still for so long that it was taken for dead; another run has its lease")
+            deposed = N_("it stood still for so long that it was taken for dead; another run has its lease")
+            self._troubles.add(sentence(deposed))
         elif self.publication:
             self.exit_code = DEGRADED
-            self._troubles.append(f"{name} ended it after the forecast was out")
+            self._troubles.add(sentence(N_("{signal} ended it after the forecast was out"), signal=name))
         else:
             self.exit_code = getattr(interrupt, "exit_code", INTERRUPTED)
-            self._troubles.append(f"{name} ended it; the next run goes on from the checkpoint")
+            again = N_("{signal} ended it; the next run goes on from the checkpoint")
+            self._troubles.add(sentence(again, signal=name))
 
     def _end(self) -> None:
         self.outcome = OUTCOMES.get(self.exit_code, "failed")
@@ -217,7 +225,7 @@ class Night:
             self._ledger.finish_run(self.run_id, self.outcome, self.exit_code, self.message)
         except LedgerError as error:  # the next run closes the row
             self.exit_code, self.outcome = OUR_FAULT, "failed"
-            self._troubles.append(f"the outcome could not be written down: {error}")
+            self._troubles.add(f"the outcome could not be written down: {error}")
 
     @contextmanager
     def goes_on(self, without: str) -> Iterator[None]:
@@ -228,29 +236,25 @@ class Night:
         except (ForeignLake, LostLease):
             raise
         except Exception as error:
-            reason = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
-            self.trouble(f"{without}: {reason}", without)
+            self.trouble(sentence(N_("{what}: {why}"), what=as_sentence(without), why=of_error(error)), without)
 
-    def trouble(self, sentence: str, for_readers: str) -> None:
+    def trouble(self, text: str, for_readers: str) -> None:
         """Keep what went wrong for the outcome, and for the page in words for readers; the night goes on, degraded."""
-        self._troubles.append(sentence)
-        self._for_readers[sentence] = for_readers
+        self._troubles.add(text, for_readers)
         if self.exit_code == PUBLISHED:  # settled already: the forecast is out
             self.exit_code = DEGRADED
-        self.progress.say(f"           {sentence}")
+        self.progress.say(f"           {text}")
 
     @contextmanager
     def lacks(self, without: str) -> Iterator[None]:
         """What fails inside is a by-product, kept for the outcome: degraded, and no word of it to the depots."""
-        before = len(self._troubles)
-        with self.goes_on(without):
+        with self._troubles.of_by_products(), self.goes_on(without):
             yield
-        self._beside |= set(self._troubles[before:])
 
-    def remark(self, sentence: str) -> None:
+    def remark(self, text: str) -> None:
         """Keep for the outcome what the forecast did not suffer from; the night is as good as it was."""
-        self._remarks.append(sentence)
-        self.progress.say(f"           {sentence}")
+        self._troubles.remark(text)
+        self.progress.say(f"           {text}")
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -310,7 +314,7 @@ class Night:
 
     def promote(self, bundle: str) -> None:
         """Make a bundle the champion; one that reigns already goes on, confirmed by this run."""
-        reason = self.verdict.sentence() if self.verdict else "promoted"
+        reason = self.verdict.sentence() if self.verdict else sentence(N_("promoted"))
         promotion = self._ledger.promote(
             self.spec.name, run_id=self.run_id, bundle_digest=bundle, by=GATE, reason=reason
         )
@@ -320,7 +324,7 @@ class Night:
         """Keep the versions that the registry gave, by run; its aliases then name whom the ledger names."""
         self._ledger.name_versions(self.spec.name, versions)
         if (versions or self.canary) and (untold := outbox.align(self.spec, self._ledger)):
-            self.note(message=f"the registry's aliases are as they were: {untold}")
+            self.note(message=sentence(N_("the registry's aliases are as they were: {why}"), why=untold))
 
     def predict_in_its_own_process(self) -> Mapping[str, Any]:
         """Run `forecaster predict` for this night; returns what it says it published.
@@ -329,8 +333,8 @@ class Night:
         """
         command = [sys.executable, "-m", "forecaster", "predict", str(self.file), "--json"]
         command += ["--as-of", self.as_of.isoformat(), "--run", self.run_id]
-        note = self._note_for_the_page()
-        command += ["--note", note] if note else []
+        note = self._troubles.for_the_page(self.verdict)
+        command += ["--note", as_argument(note)] if note else []
         try:
             process = subprocess.run(
                 command,
@@ -341,14 +345,14 @@ class Night:
                 env=parent_watch.environment(),
             )
         except subprocess.TimeoutExpired:
-            sentence = f"the prediction took longer than {self.longest_prediction:g} s and was ended"
-            return self._published_all_the_same(TimeLimitExceeded(sentence))
+            late = N_("the prediction took longer than {seconds} s and was ended")
+            error = TimeLimitExceeded(sentence(late, seconds=f"{self.longest_prediction:g}"))
+            return self._published_all_the_same(error)
         if process.returncode not in (PUBLISHED, DEGRADED):
             reason = process.stderr.strip()[-2000:].removeprefix("forecaster: ")
             kind = NoUsableData if process.returncode == NO_DATA else ForecasterError
             return self._published_all_the_same(kind(reason or f"the prediction ended with {process.returncode}"))
-        published: Mapping[str, Any] = json.loads(process.stdout)
-        return published
+        return unpacked(json.loads(process.stdout))
 
     def _published_all_the_same(self, error: ForecasterError) -> Mapping[str, Any]:
         """What the prediction published before it failed, as the ledger has it; raises its error where that is
@@ -362,37 +366,29 @@ class Night:
             **{name: getattr(head, name) for name in names},
             "cutoff": head.cutoff.isoformat(),
             "depots": len(self._ledger.depots(head.publication_id)),
-            "trouble": f"what follows a publication was not done: {error}",
+            "trouble": sentence(N_("what follows a publication was not done: {why}"), why=of_error(error)),
         }
 
     def settle(self, report: Mapping[str, Any]) -> None:
         """Settle tier and exit code."""
         self.publication = report
         self._keep_findings(map(finding_of_row, self._ledger.run(self.run_id).findings))  # those of the prediction
-        note, troubled = self._note_for_the_page() or "", len(self._troubles) > len(self._beside)
-        remark = (report["note"] or "").removeprefix(note).strip()  # what the prediction itself has to say
+        note, troubled = self._troubles.for_the_page(self.verdict) or "", self._troubles.concerns_readers
+        remark = without_start(report["note"] or "", note)  # what the prediction itself has to say
         if report["trouble"]:
-            self._troubles.append(report["trouble"])
+            self._troubles.add(report["trouble"])
         if report["remark"]:
-            self._remarks.append(report["remark"])
+            self._troubles.remark(report["remark"])
         self.exit_code = DEGRADED if report["tier"] == "fallback" or self._troubles else PUBLISHED
         self._ledger.note(self.run_id, tier=report["tier"], bundle_digest=report["bundle_digest"])
         if report["tier"] == "fallback" and report["note"]:
-            self._troubles.append(remark if troubled else report["note"])
+            self._troubles.add(remark if troubled else report["note"])
         self.progress.say(
             f"           {count(report['depots'], 'depot')} from {report['model']}, tier {report['tier']}, "
             + (f"as publication {report['publication_id']}" if report["publication_id"] else "in the archive")
         )
         if remark and report["tier"] != "fallback":
             self.progress.say(f"           {remark}")
-
-    def _note_for_the_page(self) -> str | None:
-        for trouble in self._troubles:
-            if trouble in self._for_readers and trouble not in self._beside:
-                return f"Tonight {self._for_readers[trouble]}."
-        if self.verdict is not None and not self.verdict.admitted:
-            return f"Tonight's model was {self.verdict.sentence()}."
-        return None
 
 
 def _formatted(value: float, form: str) -> str:

@@ -18,6 +18,8 @@ from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from forecaster.config import Spec
 from forecaster.config.execution import Execution
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import MissingExtra
 
@@ -49,8 +51,9 @@ def open_fan(spec: Spec, on_trouble: Callable[[str], None]) -> Iterator[Fan]:
             getattr(pool, "client", None)  # Dask's comes up only when it is first asked for
             fan = _handing_to(pool, execution.workers)
         except Exception as error:  # of whatever kind a cluster may raise
-            where = execution.address or "this machine"
-            on_trouble(f"{execution.runner} on {where} did not come up, and its work was done in turn: {_short(error)}")
+            where = execution.address or sentence(N_("this machine"))
+            template = N_("{runner} on {where} did not come up, and its work was done in turn: {why}")
+            on_trouble(sentence(template, runner=execution.runner, where=where, why=_short(error)))
         yield fan
 
 

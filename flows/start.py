@@ -19,6 +19,8 @@ from flows.night import Night
 from flows.orchestration.attached_flow import AttachedFlow
 from flows.protocol import Steps
 from forecaster.config import DigestReceiver, Spec
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.errors import PUBLISHED, TERMINATED, MissingExtra
 from forecaster.ledger.sqlite import interrupts
 
@@ -174,7 +176,8 @@ def _plainly(line: Callable[[Night, Steps], None], night: Night) -> None:
 def _digests_missed(night: Night) -> None:
     """Without Prefect there are no blocks, and so no digests."""
     if night.publication and night.spec.notify.digest:
-        night.remark(f"notify.digest: not sent without Prefect; `forecaster digest {night.file} --send` sends them")
+        missed = N_("notify.digest: not sent without Prefect; `forecaster digest {file} --send` sends them")
+        night.remark(sentence(missed, file=str(night.file)))
 
 
 def _followed(line: Callable[[Night, Steps], None], night: Night, attached: AttachedFlow) -> None:

@@ -16,6 +16,8 @@ from flows.night import Night
 from forecaster.config import credentials
 from forecaster.core.forecast import Candidate, Scores, Verdict
 from forecaster.core.knowledge import Knowledge
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import as_sentence, joined, of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.core.terminal import count
@@ -50,8 +52,9 @@ def ingest(night: Night) -> None:
         f"{batch.quarantined:,} quarantined"
     )
     if batch.stopped:
-        for_readers = "the newest readings were kept aside, and nothing of them counts"
-        night.trouble(f"the batch was stopped and is in quarantine: {batch.stopped}", for_readers)
+        for_readers = N_("the newest readings were kept aside, and nothing of them counts")
+        stopped = N_("the batch was stopped and is in quarantine: {finding}")
+        night.trouble(sentence(stopped, finding=batch.stopped), for_readers)
 
 
 def panel(night: Night) -> tuple[Knowledge, Panel]:
@@ -101,13 +104,13 @@ def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
             past_panels = _past_panels(night, panel, knowledge)
             decision = worthwhile.weigh(night.spec, ledger, panel, past_panels, night.as_of)
         except Exception as error:  # a night trains rather than fails
-            reason = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
-            decision = worthwhile.Decision(True, f"what the last trainings gained cannot be weighed: {reason}")
+            why = f"what the last trainings gained cannot be weighed: {of_error(error)}"
+            decision = worthwhile.Decision(True, why)
     if decision.trains:
         night.progress.say(f"           it trains: {decision.reason}")
     else:
         night.past_panels = None
-        night.remark(f"training skipped: {decision.reason}")
+        night.remark(sentence(N_("training skipped: {reason}"), reason=decision.reason))
     return decision.trains
 
 
@@ -131,8 +134,9 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
             on_measures=night.measure,
         )
     if night.profile is not None:
-        where = f"in {night.profile}" if night.profile.exists() else "missing: fewer than two epochs were left to train"
-        night.note(message=f"the trace of training is {where}")
+        there = sentence(N_("the trace of training is in {folder}"), folder=str(night.profile))
+        missing = sentence(N_("the trace of training is missing: fewer than two epochs were left to train"))
+        night.note(message=there if night.profile.exists() else missing)
     return candidate
 
 
@@ -166,7 +170,7 @@ def backtest(
             )
     night.past_panels = None  # which may be large, and is not asked again
     if troubles:
-        night.note(message="; ".join(troubles))
+        night.note(message=joined(troubles))
     return fit_candidate.calibrated_after_backtest(candidate, candidate_forecaster, panel), scores
 
 
@@ -253,10 +257,9 @@ def promote(night: Night, exported: ExportedBundle, panel: Panel) -> None:
         if is_confirmed or (freeze is None and (start is None or start.promotes)):
             night.promote(bundle)
     if freeze is not None and not is_confirmed:
-        way = f"`forecaster promote FILE {bundle} --reason …` lets it forecast"
-        night.trouble(
-            f"not promoted: {freeze.sentence}; {way}", "a new model waits until somebody says that it may forecast"
-        )
+        frozen = N_("not promoted: {why}; `forecaster promote FILE {bundle} --reason …` lets it forecast")
+        for_readers = N_("a new model waits until somebody says that it may forecast")
+        night.trouble(sentence(frozen, why=freeze.sentence, bundle=bundle), for_readers)
 
 
 def register(night: Night) -> None:
@@ -303,10 +306,9 @@ def _predict_here(night: Night, error: ForecasterError) -> Mapping[str, Any]:
         published = call_within(night.longest_prediction, predict, "the prediction")
     except Exception as again:
         raise error from again
-    without = "the prediction failed, and was made from what the night had read before"
-    night.trouble(f"{without}: {error}", without)
-    report: dict[str, Any] = json.loads(published.to_json())
-    return report
+    without = N_("the prediction failed, and was made from what the night had read before")
+    night.trouble(sentence(N_("{what}: {why}"), what=as_sentence(without), why=of_error(error)), without)
+    return published.report()
 
 
 def archive(night: Night, exported: ExportedBundle | None = None) -> None:
@@ -319,7 +321,7 @@ def archive(night: Night, exported: ExportedBundle | None = None) -> None:
     with night.stage("predict"):
         bundle = exported.folder if exported else None
         publication = archive_forecast(night.spec, as_of=night.as_of, run_id=night.run_id, bundle=bundle)
-    night.settle(json.loads(publication.to_json()))
+    night.settle(publication.report())
 
 
 def tidy(night: Night) -> None:

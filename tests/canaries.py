@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -146,7 +145,7 @@ def run_night(known: Known, day: int, then: Callable[[Night, Panel], None] = lam
     def publish(run: Night) -> None:
         then(run, built[0])
         published = predict(run.spec, as_of=run.as_of, bundle=None, run_id=run.run_id, note=None)
-        run.settle(json.loads(published.to_json()))
+        run.settle(published.report())
 
     taken: Any = SimpleNamespace(
         ingest=steps.ingest, panel=panel, judge=steps.judge, predict=publish, register=lambda _: None

@@ -19,7 +19,13 @@ from tests.names import ROOT
 
 METHODS = [("dashboards/ops/templates/**.html", "jinja2.ext.babel_extract"), ("**.py", "python")]
 OPTIONS = {"dashboards/ops/templates/**.html": {"trimmed": "true"}}
-KEYWORDS = {"_": None, "N_": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2)}
+KEYWORDS = {"_": None, "N_": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2), "counted": (2, 3)}
+KEYWORDS |= {
+    "goes_on": None,
+    "lacks": None,
+    "collect": (2,),
+    "_not_needed": (2,),
+}  # of words
 PLURALS = {  # gettext's own table of plural forms
     "de": "nplurals=2; plural=(n != 1);",
     "es": "nplurals=2; plural=(n != 1);",
@@ -38,7 +44,7 @@ def po_file(code: str) -> Path:
 def extracted() -> Catalog:
     """Every sentence of the code and the templates."""
     catalog = Catalog(domain=DOMAIN)
-    for package in ("forecaster", "dashboards"):
+    for package in ("forecaster", "dashboards", "flows"):
         mapping = [(pattern.removeprefix("dashboards/"), method) for pattern, method in METHODS]
         options = {pattern.removeprefix("dashboards/"): values for pattern, values in OPTIONS.items()}
         found = extract_from_dir(ROOT / package, mapping, options, KEYWORDS)

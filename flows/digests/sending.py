@@ -22,6 +22,8 @@ from flows.digests import messages
 from flows.digests.messages import Message
 from flows.night import Night
 from forecaster.config import DigestReceiver, Spec
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import joined, sentence
 from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within
 from forecaster.errors import INTERRUPTED, TERMINATED, TimeLimitExceeded
@@ -32,6 +34,7 @@ from forecaster.ledger.store import Ledger
 EACH, ALL = 10.0, 60.0  # seconds that a receiver may take, and all together
 AT_ONCE = 8  # blocks that are sent to side by side
 KINDS = ("night", "refresh")
+_REPLAYED = N_("what is published was made as of a past instant, which is no morning's news")
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ def send_after(night: Night) -> None:
     else:
         night.progress.say(f"           {result.sentence()}")
     if result.faults:
-        night.remark(f"notify.digest: {'; '.join(result.faults)}")
+        night.remark(sentence(N_("notify.digest: {faults}"), faults=joined(result.faults) or ""))
         with Ledger.open(spec.ledger_url) as ledger:
             ledger.note(night.run_id, message=night.message)
 
@@ -83,7 +86,7 @@ def send(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime, *, agai
     been published."""
     morning = messages.morning(spec, receivers, now)
     if morning.edition.front.replayed:
-        return SentDigests(0, 0, ("what is published was made as of a past instant, which is no morning's news",))
+        return SentDigests(0, 0, (sentence(_REPLAYED),))
     parcels, faults = [], list(morning.faults)
     with Ledger.open(spec.ledger_url) as ledger:
         for receiver, content in morning.digests:

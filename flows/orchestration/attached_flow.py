@@ -20,11 +20,15 @@ from flows.night import Night
 from flows.orchestration.step_call import PrefectTrouble, StepCall, may_recover, set_current
 from flows.protocol import Steps
 from forecaster.config import Spec, credentials
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.errors import INTERRUPTED, TERMINATED, ForecasterError
 
 HANDOVER = 10.0  # seconds that Prefect may take to begin a step
 FAREWELL = 30.0  # seconds, after the run, to show it and to tell whom it concerns
 DIGESTS = 70.0  # further seconds for morning digests, which take 60 at the most
+_DID_NOT_COME_UP = N_("Prefect did not come up, and the run went on without it: {why}")
+_LOST_ON_THE_WAY = N_("Prefect was lost on the way, and the run went on without it: {why}")
 _TRIED_AGAIN = ("ingest", "register")  # what reaches out
 _flows: dict[str, AttachedFlow] = {}  # of this process, by run
 
@@ -78,13 +82,14 @@ class AttachedFlow:
         try:
             return call.outcome(begun_within=HANDOVER, retried_within=HANDOVER + 24 * pause)
         except PrefectTrouble as trouble:
-            self._lose(f"Prefect was lost on the way, and the run went on without it: {trouble}")
+            self._lose(sentence(_LOST_ON_THE_WAY, why=str(trouble)))
             return self._plainly(name, arguments)
 
     def wait(self) -> None:
         """Until Prefect is there, or is known not to come."""
         if not self._settled.wait(max(0.0, self._deadline - time.monotonic())):
-            self._lose(f"Prefect did not come up, and the run went on without it: nothing within {_patience()} s")
+            nothing = sentence(N_("nothing within {seconds} s"), seconds=str(_patience()))
+            self._lose(sentence(_DID_NOT_COME_UP, why=nothing))
 
     @property
     def is_lost(self) -> bool:
@@ -133,8 +138,8 @@ class AttachedFlow:
                 if not self._ready:
                     raise PrefectTrouble("its flow ended before it had begun")
         except BaseException as error:  # of whatever kind a client may raise, sys.exit of its settings included
-            come_up = "was lost on the way" if self._ready else "did not come up"
-            self._lose(f"Prefect {come_up}, and the run went on without it: {_sentence(error, remark)}")
+            why = _sentence(error, remark)
+            self._lose(sentence(_LOST_ON_THE_WAY if self._ready else _DID_NOT_COME_UP, why=why))
         finally:
             _flows.pop(self.night.run_id, None)
             self._finished.set()
@@ -152,13 +157,13 @@ class AttachedFlow:
         finally:
             self._past.append(PlainStep(name, time.monotonic() - begun, error))
 
-    def _lose(self, sentence: str) -> None:
+    def _lose(self, summary: str) -> None:
         with self._lock:
             if self._lost or self._over:
                 return
-            self._lost = sentence
+            self._lost = summary
         self._settled.set()
-        self.night.remark(sentence)
+        self.night.remark(summary)
 
 
 class _HandedOver:

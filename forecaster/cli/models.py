@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from forecaster.cli.options import AsOf, File, instant, load_spec, print_line, print_lines
+from forecaster.core.language.sentences import from_argument
 from forecaster.core.terminal import escaped
 from forecaster.errors import DEGRADED, OUR_FAULT, PUBLISHED, MissingExtra, SpecError
 
@@ -155,7 +156,7 @@ def predict(
     if out is not None and json:
         raise SpecError("found --out and --json, wanted one of them: both write to standard output")
     spec = load_spec(file)
-    published = predict(spec, as_of=instant(as_of, spec), bundle=bundle, run_id=run, note=note)
+    published = predict(spec, as_of=instant(as_of, spec), bundle=bundle, run_id=run, note=note and from_argument(note))
     if out is not None:  # standard output is the forecast's alone then; what is said goes to standard error
         from forecaster.publishing.file_formats import serialize
 

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from string import Formatter
+from typing import Any, Literal
+
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import Sentence, amount, sentence
 
 Severity = Literal["quarantine", "warn", "stop"]
 """The row is kept aside; the row is taken and told of; the whole batch is kept aside."""
@@ -28,118 +32,145 @@ _ANY: tuple[Severity, ...] = ("quarantine", "warn", "stop")
 _REPORT: tuple[Severity, ...] = ("warn", "stop")
 
 OF_ROWS: Mapping[str, Rule] = {
-    "row_form": Rule("quarantine", "as many fields as the header has", _FORM),
-    "depot_missing": Rule("quarantine", "a depot id", _FORM),
+    "row_form": Rule("quarantine", N_("as many fields as the header has"), _FORM),
+    "depot_missing": Rule("quarantine", N_("a depot id"), _FORM),
     "depot_form": Rule(
-        "quarantine", "a depot id of text in one line, of at most {longest} characters, and not '.' or '..'", _FORM
+        "quarantine", N_("a depot id of text in one line, of at most {longest} characters, and not '.' or '..'"), _FORM
     ),
-    "date_form": Rule("quarantine", "a date such as {day}, not before 1970 (demand.source.date_format)", _FORM),
-    "count_form": Rule("quarantine", "a number, or nothing where the count is not known", _FORM),
-    "count_negative": Rule("quarantine", "0 or more", _FORM),
-    "count_too_large": Rule("quarantine", "at most {max_demand:g} (demand.rules.max_demand)", _FORM, releasable=True),
+    "date_form": Rule("quarantine", N_("a date such as {day}, not before 1970 (demand.source.date_format)"), _FORM),
+    "count_form": Rule("quarantine", N_("a number, or nothing where the count is not known"), _FORM),
+    "count_negative": Rule("quarantine", N_("0 or more"), _FORM),
+    "count_too_large": Rule("quarantine", N_("at most {max_demand} (demand.rules.max_demand)"), _FORM, releasable=True),
     "covariate_form": Rule(
-        "quarantine", "a number, or nothing where it is not known; 0 or 1 where it says whether a depot is open", _FORM
+        "quarantine",
+        N_("a number, or nothing where it is not known; 0 or 1 where it says whether a depot is open"),
+        _FORM,
     ),
-    "recorded_at_form": Rule("quarantine", "an instant such as 2024-03-05T04:10:00-05:00", _FORM),
-    "recorded_in_future": Rule("quarantine", "not after {now}", _FORM),
-    "day_not_over": Rule("quarantine", "a day that was over in {timezone} when the count was recorded", _FORM),
-    "unknown_depot": Rule("quarantine", "a depot of the depots source", _FORM),
-    "duplicate_row": Rule("quarantine", "each reading once", _FORM),
-    "superseded": Rule("quarantine", "one value for a depot and day; the last row counts", _FORM, releasable=True),
+    "recorded_at_form": Rule("quarantine", N_("an instant such as 2024-03-05T04:10:00-05:00"), _FORM),
+    "recorded_in_future": Rule("quarantine", N_("not after {now}"), _FORM),
+    "day_not_over": Rule("quarantine", N_("a day that was over in {timezone} when the count was recorded"), _FORM),
+    "unknown_depot": Rule("quarantine", N_("a depot of the depots source"), _FORM),
+    "duplicate_row": Rule("quarantine", N_("each reading once"), _FORM),
+    "superseded": Rule("quarantine", N_("one value for a depot and day; the last row counts"), _FORM, releasable=True),
 }
 """Asked of a row alone; the first that it breaks, in this order, is the reason."""
 
 OF_HISTORY: Mapping[str, Rule] = {
-    "stray_day": Rule("quarantine", "a day at most {apart} days before those of the other readings", _FORM, True),
-    "unit_change": Rule("quarantine", "the unit of the days before", _ANY, releasable=True),
+    "stray_day": Rule("quarantine", N_("a day at most {apart} days before those of the other readings"), _FORM, True),
+    "unit_change": Rule("quarantine", N_("the unit of the days before"), _ANY, releasable=True),
     "sentinel": Rule(
         "quarantine",
-        "nothing where the count is not known, and no count again and again, far above all others",
+        N_("nothing where the count is not known, and no count again and again, far above all others"),
         _ANY,
         True,
     ),
-    "spike": Rule("quarantine", "at most {spike_factor:g} times the usual (demand.rules.spike_factor)", _ANY, True),
+    "spike": Rule("quarantine", N_("at most {spike_factor} times the usual (demand.rules.spike_factor)"), _ANY, True),
 }
 """Asked of a reading that breaks no rule of its own, beside the days before it."""
 
 OF_BATCHES: Mapping[str, Rule] = {
     "unreadable": Rule(
         "stop",
-        "at most {unreadable_share:.0%} (demand.rules.unreadable_share), and some of each depot",
+        N_("at most {unreadable_share} (demand.rules.unreadable_share), and some of each depot"),
         _REPORT,
     ),
-    "day_month_order": Rule("stop", "day and month in the order in which they are written", _REPORT),
+    "day_month_order": Rule("stop", N_("day and month in the order in which they are written"), _REPORT),
     "several_rows": Rule(
         "stop",
-        "one row a depot and day; demand.aggregate: sum adds up the parts of a day",
+        N_("one row a depot and day; demand.aggregate: sum adds up the parts of a day"),
         _REPORT,
     ),
-    "empty_feed": Rule("warn", "rows, as in the batches before", _REPORT),
+    "empty_feed": Rule("warn", N_("rows, as in the batches before"), _REPORT),
     "fewer_rows": Rule(
-        "warn", "at least {thin_share:.0%} of the rows of the batch before (demand.rules.thin_share)", _REPORT
+        "warn", N_("at least {thin_share} of the rows of the batch before (demand.rules.thin_share)"), _REPORT
     ),
-    "other_depots": Rule("stop", "the depots of the nights before; depots.aliases says which id became which", _REPORT),
+    "other_depots": Rule(
+        "stop", N_("the depots of the nights before; depots.aliases says which id became which"), _REPORT
+    ),
     "thin_feed": Rule(
-        "stop", "at least {thin_share:.0%} of the depots of the day before (demand.rules.thin_share)", _REPORT
+        "stop", N_("at least {thin_share} of the depots of the day before (demand.rules.thin_share)"), _REPORT
     ),
     "decimals": Rule(
         "stop",
-        'demand.source.thousands: "." and decimal: "," where 1.234 is more than a thousand, or decimal: "." where it '
-        "is little more than one",
+        N_(
+            'demand.source.thousands: "." and decimal: "," where 1.234 is more than a thousand, or decimal: "." where '
+            "it is little more than one"
+        ),
         _REPORT,
     ),
-    "day_stamps": Rule("stop", "days, or instants at which a count was taken (demand.date_zone)", _REPORT),
+    "day_stamps": Rule("stop", N_("days, or instants at which a count was taken (demand.date_zone)"), _REPORT),
     "no_time": Rule(
         "stop",
-        "a time of day in each row, as in 2024-03-05T14:30, where staffing.shifts say share: learn; or numbers there",
+        N_(
+            "a time of day in each row, as in 2024-03-05T14:30, where staffing.shifts say share: learn; or numbers "
+            "there"
+        ),
         _REPORT,
     ),
-    "cadence": Rule("stop", "a count of each day, not of weeks or months", _REPORT),
-    "meter": Rule("stop", "the count of each day: the difference between two readings of a meter", _REPORT),
-    "spread_counts": Rule("warn", "the count of each day, not one value for all days of a week or month", _REPORT),
+    "cadence": Rule("stop", N_("a count of each day, not of weeks or months"), _REPORT),
+    "meter": Rule("stop", N_("the count of each day: the difference between two readings of a meter"), _REPORT),
+    "spread_counts": Rule("warn", N_("the count of each day, not one value for all days of a week or month"), _REPORT),
     "total_row": Rule(
-        "warn", "each count once: leave the total out of the source, or name the depots in depots.source", _REPORT
+        "warn", N_("each count once: leave the total out of the source, or name the depots in depots.source"), _REPORT
     ),
-    "similar_id": Rule("warn", "one id a depot; depots.aliases says which id became which", _REPORT),
-    "flat_line": Rule("warn", "counts that differ within {flat_days} days (demand.rules.flat_days)", _REPORT),
+    "similar_id": Rule("warn", N_("one id a depot; depots.aliases says which id became which"), _REPORT),
+    "flat_line": Rule("warn", N_("counts that differ within {flat_days} days (demand.rules.flat_days)"), _REPORT),
     "silent_depot": Rule(
-        "warn", "a reading within {max_gap_days} days (demand.rules.max_gap_days), or a closing day", _REPORT
+        "warn", N_("a reading within {max_gap_days} days (demand.rules.max_gap_days), or a closing day"), _REPORT
     ),
-    "late": Rule("warn", "at most {late_days} days after its day (demand.rules.late_days)", _REPORT),
-    "covariate_missing": Rule("warn", "known-future covariates for the days ahead", _REPORT),
+    "late": Rule("warn", N_("at most {late_days} days after its day (demand.rules.late_days)"), _REPORT),
+    "covariate_missing": Rule("warn", N_("known-future covariates for the days ahead"), _REPORT),
     "out_of_business": Rule(
-        "warn", "no counts before `opened` and from `closed` on, or other days in the depots source", ("warn",)
+        "warn", N_("no counts before `opened` and from `closed` on, or other days in the depots source"), ("warn",)
     ),
-    "closure_counts": Rule("warn", "no counts while an event closes a depot, or another last day of it", ("warn",)),
-    "depot_span": Rule("warn", "a first day of business before the first day out of it", _REPORT),
+    "closure_counts": Rule("warn", N_("no counts while an event closes a depot, or another last day of it"), ("warn",)),
+    "depot_span": Rule("warn", N_("a first day of business before the first day out of it"), _REPORT),
     "closed_weekday": Rule(
-        "warn", "readings of every weekday; one that never comes is taken as closed (demand.weekdays)", ("warn",)
+        "warn", N_("readings of every weekday; one that never comes is taken as closed (demand.weekdays)"), ("warn",)
     ),
-    "depot_twice": Rule("warn", "one set of attributes a depot; the last row counts", _REPORT),
-    "zone_form": Rule("warn", "a time zone such as Europe/Berlin, or nothing; taken as nothing", _REPORT),
-    "vans_form": Rule("warn", "a whole number of vans, or nothing; taken as nothing", _REPORT),
-    "people_form": Rule("warn", "a number of people up to 500, or nothing; taken as nothing", _REPORT),
+    "depot_twice": Rule("warn", N_("one set of attributes a depot; the last row counts"), _REPORT),
+    "zone_form": Rule("warn", N_("a time zone such as Europe/Berlin, or nothing; taken as nothing"), _REPORT),
+    "vans_form": Rule("warn", N_("a whole number of vans, or nothing; taken as nothing"), _REPORT),
+    "people_form": Rule("warn", N_("a number of people up to 500, or nothing; taken as nothing"), _REPORT),
     "person_form": Rule(
-        "warn", "a name, a depot that counts and a contract of staffing.people; the row is left out", _REPORT
+        "warn", N_("a name, a depot that counts and a contract of staffing.people; the row is left out"), _REPORT
     ),
     "absence_form": Rule(
-        "warn", "a first and a last day off, and shifts of staffing.shifts; what cannot be read is left out", _REPORT
+        "warn",
+        N_("a first and a last day off, and shifts of staffing.shifts; what cannot be read is left out"),
+        _REPORT,
     ),
-    "event_form": Rule("warn", "a date such as 2024-03-05 and a kind; the row is left out", _REPORT),
+    "event_form": Rule("warn", N_("a date such as 2024-03-05 and a kind; the row is left out"), _REPORT),
     "event_place": Rule(
-        "warn", "a depot, city, country or subdivision of the depots source; it concerns no depot", _REPORT
+        "warn", N_("a depot, city, country or subdivision of the depots source; it concerns no depot"), _REPORT
     ),
-    "event_kind": Rule("warn", "closure, or a kind that calendar.known_future names; it changes no forecast", _REPORT),
-    "long_closure": Rule("warn", "closures that end by the last day ahead, or are meant to last", _REPORT),
-    "alias_form": Rule("warn", "an old and a new depot id; the row is left out", _REPORT),
-    "legacy_form": Rule("warn", "a date such as 2024-03-05 and a number of 0 or more; the row is left out", ("warn",)),
-    "legacy_depot": Rule("warn", "a depot that counts; the row is left out", ("warn",)),
+    "event_kind": Rule(
+        "warn", N_("closure, or a kind that calendar.known_future names; it changes no forecast"), _REPORT
+    ),
+    "long_closure": Rule("warn", N_("closures that end by the last day ahead, or are meant to last"), _REPORT),
+    "alias_form": Rule("warn", N_("an old and a new depot id; the row is left out"), _REPORT),
+    "legacy_form": Rule(
+        "warn", N_("a date such as 2024-03-05 and a number of 0 or more; the row is left out"), ("warn",)
+    ),
+    "legacy_depot": Rule("warn", N_("a depot that counts; the row is left out"), ("warn",)),
 }
 """Asked of a batch, of what its depots were told of, or of the sources beside it."""
 
 RULES: Mapping[str, Rule] = {**OF_ROWS, **OF_HISTORY, **OF_BATCHES}
 STOPPED = "batch_stopped"
 """The reason of rows that break no rule, in a batch that was stopped."""
+
+
+_FORMS = {"max_demand": "g", "spike_factor": "g", "unreadable_share": ".0%", "thin_share": ".0%"}
+
+
+def requirement(rule: str, **values: Any) -> Sentence:
+    """What a rule wants, as a sentence; of the values those are filled in that it names."""
+    template = RULES[rule].wanted
+    names = {name for _, name, _, _ in Formatter().parse(template) if name}
+    return sentence(
+        template, **{name: amount(values[name], _FORMS[name]) if name in _FORMS else values[name] for name in names}
+    )
 
 
 def severity(rule: str, declared: Mapping[str, Severity]) -> Severity:

@@ -11,6 +11,8 @@ from datetime import date
 from typing import Any, NamedTuple
 
 from forecaster.core.arrays import Bools, Doubles, Floats
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import joined, sentence
 from forecaster.core.panel import Encoding
 
 
@@ -83,4 +85,6 @@ class Verdict:
     compared: Mapping[str, Mapping[str, float]]  # model → its metrics on the same folds
 
     def sentence(self) -> str:
-        return "admitted" if self.admitted else "not admitted: " + "; ".join(self.objections)
+        if self.admitted:
+            return sentence(N_("admitted"))
+        return sentence(N_("not admitted: {objections}"), objections=joined(self.objections) or "")

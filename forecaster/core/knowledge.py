@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from forecaster.core.language.sentences import unpacked
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -21,7 +23,7 @@ class Finding:
 
 def finding_of_row(row: Mapping[str, Any]) -> Finding:
     """The finding as a run's row has it in the ledger."""
-    return Finding(**{**row, "places": tuple((depot, day) for depot, day in row.get("places", ()))})
+    return Finding(**{**unpacked(row), "places": tuple((depot, day) for depot, day in row.get("places", ()))})
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,9 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
+
 LONGEST = 200  # characters of a word that is compared
 MOST_COMPARED = 5_000  # words; of more none is found by similarity, which takes a tenth of a millisecond each
 _SAME = 0.6  # of the letters, which two spellings of a word have at least in common
@@ -44,4 +47,4 @@ def nearest_word(word: str, words: Iterable[str], cutoff: float = _SAME) -> str 
 
 def did_you_mean(word: str | None) -> str:
     """The end of a sentence that asks whether this word was meant; empty for none."""
-    return f"; did you mean '{word}'?" if word else ""
+    return sentence(N_("; did you mean '{name}'?"), name=word) if word else ""

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec, data_rules
 from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import MADE_OF, sentence
 from forecaster.demand import readings, sources
 from forecaster.demand.history import lake_owner
 from forecaster.demand.history.point_in_time import frame, latest
@@ -39,6 +41,7 @@ from forecaster.demand.validation import (
 )
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
+from forecaster.demand.validation.quarantine import first_message
 from forecaster.errors import LakeError
 from forecaster.lake import NOT_THERE, TABLES, Lake
 
@@ -127,7 +130,10 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, snapshots.get("aliases"), spec)
     refused = _with_distinct_ids(batch.refused)
     findings += [*_refusals(refused, decided, spec), *batch_findings]
-    stopped = next((f"{f.rule}: {f.message}" for f in findings if f.severity == "stop"), None)
+    stopped = next(
+        (sentence(N_("{rule}: {message}"), rule=f.rule, message=f.message) for f in findings if f.severity == "stop"),
+        None,
+    )
     if stopped:  # all or nothing: half a batch would look like a day of few orders
         batch = batches.quarantine_all(batch, stopped, spec, now)
         refused = _with_distinct_ids(batch.refused)
@@ -148,7 +154,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     for table, rows in changes.items():
         lake.append(table, rows)
     versions = lake.versions(INGESTED)
-    quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns="rows", errors="ignore")
+    quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns=["rows", MADE_OF], errors="ignore")
     lake.append("quarantine", quarantined.assign(batch=outcome.batch))
     if batch.profiles and not stopped:
         lake.append("half_hours", batch.profiles.new_rows(lake, batch.refused, batch.accepted, now))
@@ -355,7 +361,7 @@ def _refusals(refused: pd.DataFrame, decided: Decisions, spec: Spec) -> list[Fin
             days = first["date"].dt.strftime("%Y-%m-%d").fillna("")
             places = tuple(zip(first["depot_id"].astype("str"), days, strict=True))
             severity = data_rules.severity(rule, spec.demand.rules.severity)
-            findings.append(Finding(rule, severity, len(rows), str(rows["message"].iloc[0]), places))
+            findings.append(Finding(rule, severity, len(rows), first_message(rows), places))
     return findings
 
 

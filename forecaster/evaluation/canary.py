@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from forecaster.config import Canary, Gate
 from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Fold, Scale
-from forecaster.core.terminal import count
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, counted, sentence
 from forecaster.evaluation.metrics import measure
 from forecaster.evaluation.paired_test import CONFIDENCE, Pairs
 from forecaster.evaluation.sampling_error import HeldOut
@@ -34,6 +35,14 @@ from forecaster.evaluation.student import quantile
 Decision = Literal["promote", "go back", "wait"]
 LEAST_DAYS = 3  # from which on the days that came in say themselves how much they differ
 COVERAGE_DAYS = 4  # from which on it is said what ranges cover
+
+
+_COMPARED = {  # is it better, and are its bounds known?
+    (True, True): N_("{percent} % better than the champion in {metric} ({low} % to {high} %) over {days}"),
+    (True, False): N_("{percent} % better than the champion in {metric} over {days}"),
+    (False, True): N_("{percent} % worse than the champion in {metric} ({low} % to {high} %) over {days}"),
+    (False, False): N_("{percent} % worse than the champion in {metric} over {days}"),
+}
 
 
 @dataclass(frozen=True)
@@ -67,22 +76,29 @@ def judge(
     them it is promoted, unless it is surely worse, and by more than `canary.max_loss` as far as one can tell.
     """
     relative, low, high, days = bounds(came, before, share_of_error(look, canary.nights))
-    sentence = _sentence(relative, low, high, days, gate.metric)
+    compared = _compared(relative, low, high, days, gate.metric)
+    nights = counted(look, "{n} night", "{n} nights")
     if objection is not None:
         return CanaryVerdict("go back", objection, look, days, relative, low, high)
     if low > canary.max_loss:
-        reason = f"{sentence}: surely worse by more than {canary.max_loss:.0%}"
+        reason = sentence(
+            N_("{compared}: surely worse by more than {most}"), compared=compared, most=amount(canary.max_loss, ".0%")
+        )
         return CanaryVerdict("go back", reason, look, days, relative, low, high)
     if look >= max(-(-canary.nights // 2), 2) and high <= gate.max_loss:
-        reason = f"{sentence}: surely worse by no more than {gate.max_loss:.0%}"
+        reason = sentence(
+            N_("{compared}: surely worse by no more than {most}"), compared=compared, most=amount(gate.max_loss, ".0%")
+        )
         return CanaryVerdict("promote", reason, look, days, relative, low, high)
     if look >= canary.nights and low > 0 and relative > canary.max_loss:
-        reason = f"{sentence}: surely worse after {count(look, 'night')}"
+        reason = sentence(N_("{compared}: surely worse after {nights}"), compared=compared, nights=nights)
         return CanaryVerdict("go back", reason, look, days, relative, low, high)
     if look >= canary.nights:
-        reason = f"{sentence}: nothing sure after {count(look, 'night')}, so it is as the gate said"
+        reason = sentence(
+            N_("{compared}: nothing sure after {nights}, so it is as the gate said"), compared=compared, nights=nights
+        )
         return CanaryVerdict("promote", reason, look, days, relative, low, high)
-    return CanaryVerdict("wait", sentence, look, days, relative, low, high)
+    return CanaryVerdict("wait", compared, look, days, relative, low, high)
 
 
 def share_of_error(look: int, nights: int) -> float:
@@ -126,9 +142,13 @@ def coverage_objection(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scal
     coverage, other = (measure(folds, scale)["coverage"] for folds in (ours, theirs))
     if low <= coverage <= high or not low <= other <= high or not held_out.surely_covers_outside(coverage, low, high):
         return None
-    return (
-        f"its 80 % range covers {coverage:.1%} over {count(held_out.days, 'day')}, the champion's {other:.1%}; "
-        f"wanted {low} to {high}"
+    return sentence(
+        N_("its 80 % range covers {coverage} over {days}, the champion's {other}; wanted {low} to {high}"),
+        coverage=amount(coverage, ".1%"),
+        days=counted(held_out.days, "{n} day", "{n} days"),
+        other=amount(other, ".1%"),
+        low=str(low),
+        high=str(high),
     )
 
 
@@ -152,9 +172,11 @@ def _spread_of_days(before: Pairs) -> tuple[float, int] | None:
     return of_sum * days / loss**2, days
 
 
-def _sentence(relative: float, low: float, high: float, days: int, metric: str) -> str:
+def _compared(relative: float, low: float, high: float, days: int, metric: str) -> str:
+    over = counted(days, "{n} day", "{n} days")
     if not math.isfinite(relative):
-        return f"no loss to compare on {count(days, 'day')}"
-    better = "better" if relative < 0 else "worse"
-    bounds_known = f" ({100 * low:+.1f} % to {100 * high:+.1f} %)" if math.isfinite(low) else ""
-    return f"{100 * abs(relative):.1f} % {better} than the champion in {metric}{bounds_known} over {count(days, 'day')}"
+        return sentence(N_("no loss to compare on {days}"), days=over)
+    values = {"percent": amount(100 * abs(relative), ".1f"), "metric": metric, "days": over}
+    if math.isfinite(low):
+        values |= {"low": amount(100 * low, "+.1f"), "high": amount(100 * high, "+.1f")}
+    return sentence(_COMPARED[relative < 0, math.isfinite(low)], **values)

@@ -18,8 +18,7 @@ import numpy as np
 from forecaster.config import Gate
 from forecaster.core.forecast import Scores, Verdict
 from forecaster.core.language import N_
-from forecaster.core.language.sentences import counted, sentence
-from forecaster.core.terminal import count
+from forecaster.core.language.sentences import amount, counted, sentence
 from forecaster.evaluation.paired_test import Pairs, pairs
 from forecaster.evaluation.sampling_error import HeldOut
 
@@ -50,12 +49,12 @@ def _not_finite(candidate: Scores) -> Iterator[str]:
         wrong = np.argwhere(~np.isfinite(fold.forecast.quantiles).all(axis=2))
         if len(wrong):
             depot, ahead = wrong[0]
-            first = f"{fold.forecast.depot_ids[depot]} on {fold.forecast.target_dates[ahead]}"
             yield sentence(
-                N_("not numbers: {which} of the fold after {cutoff}, the first of {first}"),
-                which=count(len(wrong), "forecast"),
-                cutoff=fold.forecast.cutoff.isoformat(),
-                first=first,
+                N_("not numbers: {which} of the fold after {cutoff}, the first of {depot} on {day}"),
+                which=counted(len(wrong), "{n} forecast", "{n} forecasts"),
+                cutoff=fold.forecast.cutoff,
+                depot=fold.forecast.depot_ids[depot],
+                day=fold.forecast.target_dates[ahead],
             )
 
 
@@ -85,10 +84,10 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
         objection = sentence(
             N_("{metric} is {mine}, wanted at most {limit} to beat {name} ({theirs})"),
             metric=gate.metric,
-            mine=f"{mine:.4f}",
-            limit=f"{limit:.4f}",
+            mine=amount(mine, ".4f"),
+            limit=amount(limit, ".4f"),
             name=name,
-            theirs=f"{theirs:.4f}",
+            theirs=amount(theirs, ".4f"),
         )
         if name == CHAMPION and gate.margin == 0 and candidate.folds:
             difference = _pairs(candidate, rivals[name], gate).difference()
@@ -98,7 +97,7 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
                 N_("{objection}; {difference}, wanted surely no worse than {most}"),
                 objection=objection,
                 difference=difference.sentence(sentence(CANDIDATE), name, gate.metric),
-                most=f"{gate.max_loss:.0%}",
+                most=amount(gate.max_loss, ".0%"),
             )
         yield objection
 
@@ -111,7 +110,9 @@ def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator
         yield sentence(N_("what the 80 % interval covers is not a number, wanted {low} to {high}"), **limits)
     elif not low <= coverage <= high and (held_out is None or held_out.surely_covers_outside(coverage, low, high)):
         covers = sentence(
-            N_("the 80 % interval covers {coverage}, wanted {low} to {high}"), coverage=f"{coverage:.3f}", **limits
+            N_("the 80 % interval covers {coverage}, wanted {low} to {high}"),
+            coverage=amount(coverage, ".3f"),
+            **limits,
         )
         yield _surely(covers, held_out)
     most = gate.max_bias
@@ -121,7 +122,7 @@ def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator
         )
     elif abs(bias) > most and (held_out is None or held_out.surely_biased(bias, most)):
         biased = N_("bias (forecast minus actual) is {bias} of demand, wanted -{most} to {most}")
-        yield _surely(sentence(biased, bias=f"{bias:+.4f}", most=str(most)), held_out)
+        yield _surely(sentence(biased, bias=amount(bias, "+.4f"), most=str(most)), held_out)
 
 
 def _surely(objection: str, held_out: HeldOut | None) -> str:
@@ -151,7 +152,7 @@ def _vetoes(candidate: Scores, champion: Scores, gate: Gate) -> Iterator[str]:
                 N_("at {depot}, one of the largest, {difference}, wanted at most {most} worse"),
                 depot=depot_id,
                 difference=difference.sentence(sentence(CANDIDATE), sentence(OF_CHAMPION), gate.metric),
-                most=f"{gate.worst_depot:.0%}",
+                most=amount(gate.worst_depot, ".0%"),
             )
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from forecaster.core.arrays import Days, Doubles
 from forecaster.core.forecast import Fold, Scale
 from forecaster.core.language import N_
-from forecaster.core.language.sentences import counted, sentence
+from forecaster.core.language.sentences import amount, counted, sentence
 from forecaster.evaluation.metrics import Scored, scored
 
 CONFIDENCE = 0.95  # of each bound, on its side
@@ -61,9 +61,9 @@ class Difference:
             ours=ours,
             theirs=theirs,
             metric=metric,
-            percent=f"{100 * abs(self.relative):.1f}",
-            low=f"{100 * self.low:+.1f}",
-            high=f"{100 * self.high:+.1f}",
+            percent=amount(100 * abs(self.relative), ".1f"),
+            low=amount(100 * self.low, "+.1f"),
+            high=amount(100 * self.high, "+.1f"),
             days=counted(self.days, "{n} day", "{n} days"),
         )
 

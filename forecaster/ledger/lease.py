@@ -22,12 +22,17 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.errors import DEGRADED, OUR_FAULT, LedgerError, LostLease
 from forecaster.ledger import tables
+from forecaster.ledger.columns.sentences import sentence_values
 
 LASTS = timedelta(minutes=10)  # without renewal
 WAS_KILLED = "it was killed"
 """How the message of a run begins that another one closed."""
+_KILLED = N_("it was killed, or its machine went down; run {run} found it")
+_KILLED_LATER = N_("it was killed after it had published, or its machine went down; run {run} found it")
 RENEWED = 60.0  # seconds from one renewal to the next
 
 
@@ -45,7 +50,14 @@ class Lease:
         """Who holds it since when, by the clocks of a zone."""
         host, _, pid, _ = self.holder.split(" ")
         since = self.taken_at.astimezone(zone)
-        return f"run {self.run_id} is at work since {since:%Y-%m-%d %H:%M %Z} (process {pid} on {host})"
+        return sentence(
+            N_("run {run} is at work since {day} {time} (process {process} on {host})"),
+            run=self.run_id,
+            day=since.date(),
+            time=f"{since:%H:%M %Z}",
+            process=pid,
+            host=host,
+        )
 
 
 def this_process() -> str:
@@ -156,13 +168,10 @@ def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by
     published = tables.publications.c.run_id
     published_runs = set(connection.execute(sa.select(published).where(published.in_(dead))).scalars())
     for run_id in dead:
-        suffix, outcome, code = (
-            ("", "failed", OUR_FAULT)
-            if run_id not in published_runs
-            else (" after it had published", "degraded", DEGRADED)
-        )
-        message = f"{WAS_KILLED}{suffix}, or its machine went down; run {found_by} found it"
-        columns = {"outcome": outcome, "exit_code": code, "finished_at": now, "message": message}
+        has_published = run_id in published_runs
+        message = sentence(_KILLED_LATER if has_published else _KILLED, run=found_by)
+        outcome, code = ("degraded", DEGRADED) if has_published else ("failed", OUR_FAULT)
+        columns = {"outcome": outcome, "exit_code": code, "finished_at": now, **sentence_values("message", message)}
         connection.execute(tables.runs.update().where(runs.run_id == run_id).values(**columns))
     return dead
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from forecaster.ledger import tables
+from forecaster.ledger import records, tables
 from forecaster.ledger.publication import (
     PublishedDay,
     PublishedDepot,
@@ -144,7 +144,7 @@ def heads(connection: sa.Connection, pipelines: Collection[str]) -> dict[str, He
         .where(slot.pipeline.in_(pipelines))
     )
     rows = connection.execute(query).mappings()
-    return {row["pipeline"]: Head(**{**row, "levels": tuple(row["levels"])}) for row in rows}
+    return {row["pipeline"]: records.head_of_row(row) for row in rows}
 
 
 def last_nights(connection: sa.Connection, pipelines: Collection[str]) -> dict[str, Run]:
@@ -160,4 +160,4 @@ def last_nights(connection: sa.Connection, pipelines: Collection[str]) -> dict[s
     same = (runs.pipeline == newest.c.pipeline) & (runs.started_at == newest.c.started_at)
     query = sa.select(tables.runs).join(newest, same).where(ended).order_by(runs.run_id.desc())
     rows = connection.execute(query).mappings()
-    return {row["pipeline"]: Run(**{**row, "findings": tuple(row["findings"])}) for row in rows}
+    return {row["pipeline"]: records.run_of_row(row) for row in rows}

@@ -14,8 +14,10 @@ from typing import Any, Literal
 
 import sqlalchemy as sa
 
+from forecaster.core.language.sentences import packed, unpacked
 from forecaster.errors import LedgerError
 from forecaster.ledger import plan_rows, tables
+from forecaster.ledger.columns.sentences import sentence_values, with_sentence
 from forecaster.ledger.publication import (
     Publication,
     PublishedChange,
@@ -108,8 +110,26 @@ def single_row(connection: sa.Connection, query: sa.Select[Any]) -> sa.RowMappin
 
 
 def plain(value: Any) -> Any:
-    """A dataclass as JSON gives it back, with lists where it has tuples; anything else as it is."""
-    return json.loads(json.dumps(asdict(value))) if is_dataclass(value) and not isinstance(value, type) else value
+    """A dataclass or mapping as JSON gives it back, with what its sentences were made of; anything else as it is."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return json.loads(json.dumps(packed(asdict(value))))
+    return packed(value) if isinstance(value, Mapping) else value
+
+
+def run_of_row(row: Mapping[Any, Any]) -> Run:
+    """A run as its row in the ledger has it."""
+    findings = tuple(unpacked(finding) if isinstance(finding, Mapping) else finding for finding in row["findings"])
+    return Run(**{**with_sentence(row, "message"), "findings": findings})
+
+
+def head_of_row(row: Mapping[Any, Any], **besides: Any) -> Head:
+    """A publication without its depots as its row has it."""
+    return Head(**{**with_sentence(row, "note"), "levels": tuple(row["levels"])}, **besides)
+
+
+def promotion_of_row(row: Mapping[Any, Any]) -> Promotion:
+    """A promotion as its row has it."""
+    return Promotion(**with_sentence(row, "reason"))
 
 
 def add_run(connection: sa.Connection, row: Mapping[str, Any]) -> None:
@@ -129,7 +149,7 @@ def head(connection: sa.Connection, pipeline: str) -> Head | None:
         .where(slot.pipeline == pipeline)
     )
     row = single_row(connection, query)
-    return None if row is None else Head(**{**row, "levels": tuple(row["levels"])})
+    return None if row is None else head_of_row(row)
 
 
 def list_heads(connection: sa.Connection, pipeline: str) -> tuple[Head, ...]:
@@ -138,10 +158,7 @@ def list_heads(connection: sa.Connection, pipeline: str) -> tuple[Head, ...]:
     current = head(connection, pipeline)
     query = sa.select(tables.publications).where(tables.publications.c.pipeline == pipeline)
     rows = connection.execute(query.order_by(tables.publications.c.publication_id.desc())).mappings()
-    heads = (
-        Head(**{**row, "levels": tuple(row["levels"])}, previous_id=None, flipped_at=row["published_at"])
-        for row in rows
-    )
+    heads = (head_of_row(row, previous_id=None, flipped_at=row["published_at"]) for row in rows)
     return tuple(current if current and head_.publication_id == current.publication_id else head_ for head_ in heads)
 
 
@@ -172,12 +189,12 @@ def publication_before(connection: sa.Connection, pipeline: str, instant: dateti
 
 
 def _last_publication(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Publication | None:
-    columns = [tables.publications.c[name] for name in PUBLICATION_FIELDS]
+    columns = [tables.publications.c[name] for name in (*PUBLICATION_FIELDS, "note_made_of")]
     number = tables.publications.c.publication_id
     row = single_row(connection, sa.select(number, *columns).where(*where).order_by(number.desc()).limit(1))
     if row is None:
         return None
-    values = {**row, "levels": tuple(row["levels"])}
+    values = {**with_sentence(row, "note"), "levels": tuple(row["levels"])}
     publication_id = values.pop("publication_id")
     return _with_rows(connection, publication_id, values)
 
@@ -194,7 +211,8 @@ def _with_rows(connection: sa.Connection, number: int, values: Mapping[str, Any]
 def stage(connection: sa.Connection, publication: Publication) -> int:
     """Write a publication's rows, which no slot shows yet; returns its new id."""
     values = {name: getattr(publication, name) for name in PUBLICATION_FIELDS}
-    key = connection.execute(tables.publications.insert().values(**values | {"levels": list(publication.levels)}))
+    values |= {"levels": list(publication.levels), **sentence_values("note", publication.note)}
+    key = connection.execute(tables.publications.insert().values(**values))
     assert key.inserted_primary_key is not None
     number: int = key.inserted_primary_key[0]
     connection.execute(
@@ -327,7 +345,7 @@ def champion(connection: sa.Connection, pipeline: str, at: datetime | None = Non
     if at is not None:
         query = query.where(tables.promotions.c.at <= at)
     row = single_row(connection, query.order_by(tables.promotions.c.id.desc()).limit(1))
-    return None if row is None else Promotion(**row)
+    return None if row is None else promotion_of_row(row)
 
 
 def add_promotion(
@@ -343,7 +361,8 @@ def add_promotion(
 ) -> Promotion:
     """Make a bundle the champion, or confirm the one that is."""
     reigning = champion(connection, pipeline)
-    row: dict[str, Any] = {"pipeline": pipeline, "run_id": run_id, "by": by, "reason": reason, "at": at}
+    row: dict[str, Any] = {"pipeline": pipeline, "run_id": run_id, "by": by, "at": at}
+    row |= sentence_values("reason", reason)
     row |= {"bundle_digest": bundle_digest, "model_version": model_version}
     row |= {"previous_digest": reigning.bundle_digest if reigning else None}
     connection.execute(tables.promotions.insert().values(**row))

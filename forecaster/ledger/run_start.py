@@ -13,6 +13,7 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.errors import BUSY
 from forecaster.ledger import lease, records, tables
+from forecaster.ledger.columns.sentences import sentence_values
 from forecaster.ledger.lease import Lease
 from forecaster.ledger.records import Kind
 from forecaster.ledger.sqlite import row_checksums
@@ -75,7 +76,8 @@ def _take_or_close(
 def _end_if_second(connection: sa.Connection, spec: Spec, start: RunStart, at: datetime) -> None:
     """The run that has a rival is over, as `busy`."""
     if start.rival:
-        columns = {"outcome": "busy", "exit_code": BUSY, "finished_at": at, "message": start.rival.sentence(spec.zone)}
+        columns = {"outcome": "busy", "exit_code": BUSY, "finished_at": at}
+        columns |= sentence_values("message", start.rival.sentence(spec.zone))
         connection.execute(tables.runs.update().where(tables.runs.c.run_id == start.run_id).values(**columns))
 
 

@@ -20,13 +20,9 @@ import sqlalchemy as sa
 from forecaster.core.processes.resource_usage import merge
 from forecaster.errors import LedgerError, NoSuchRow
 from forecaster.ledger import connect, lease, plan_rows, records, run_totals, tables
-from forecaster.ledger.publication import (
-    Publication,
-    PublishedDepot,
-    PublishedTotal,
-    Tier,
-    objections,
-)
+from forecaster.ledger.columns.instants import Instant
+from forecaster.ledger.columns.sentences import sentence_values
+from forecaster.ledger.publication import Publication, PublishedDepot, PublishedTotal, Tier, objections
 from forecaster.ledger.records import Head, Kind, Outcome, Promotion, Run
 from forecaster.ledger.trials import canaries
 from forecaster.ledger.week_plan import WeekPlan
@@ -104,9 +100,10 @@ class Ledger:
         """Add what a stage learned: timings (seconds), lake versions and measures are merged, findings appended once,
         the rest replaced. Findings and the verdict are dataclasses or mappings.
         """
-        changes = {"bundle_digest": bundle_digest, "tier": tier, "verdict": records.plain(verdict), "message": message}
+        changes = {"bundle_digest": bundle_digest, "tier": tier, "verdict": records.plain(verdict)}
         changes |= {"computing": None if computing is None else dict(computing)}
         values: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
+        values |= {} if message is None else sentence_values("message", message)
         with self._transaction() as connection:
             row = self._run_row(connection, run_id)
             values["timings"] = row["timings"] | {stage: float(s) for stage, s in (timings or {}).items()}
@@ -134,7 +131,8 @@ class Ledger:
         if outcome not in get_args(Outcome):
             raise LedgerError(f"outcome is {outcome!r}, wanted one of {', '.join(get_args(Outcome))}")
         values: dict[str, Any] = {"outcome": outcome, "exit_code": exit_code, "finished_at": at or datetime.now(UTC)}
-        values |= {name: value for name, value in {"message": message, "tier": tier}.items() if value is not None}
+        values |= {} if message is None else sentence_values("message", message)
+        values |= {} if tier is None else {"tier": tier}
         with self._transaction() as connection:
             row = self._run_row(connection, run_id)
             if not (row["finished_at"] and str(row["message"]).startswith(lease.WAS_KILLED)):
@@ -155,13 +153,13 @@ class Ledger:
             query = query.where(tables.runs.c.kind.not_in(("maintain", "backfill")), tables.runs.c.outcome != "busy")
         with self._transaction() as connection:
             rows = connection.execute(query).mappings().all()
-        return tuple(Run(**{**row, "findings": tuple(row["findings"])}) for row in rows)
+        return tuple(map(records.run_of_row, rows))
 
     def run(self, run_id: str) -> Run:
         """One run. Raises LedgerError for one that was never started."""
         with self._transaction() as connection:
             row = self._run_row(connection, run_id)
-        return Run(**{**row, "findings": tuple(row["findings"])})
+        return records.run_of_row(row)
 
     def forget_runs(self, pipeline: str, *, before: datetime, keep: str) -> int:
         """Remove runs that ended before an instant, but for those that other rows name, and `keep`.
@@ -191,7 +189,7 @@ class Ledger:
     def first_as_of(self, pipeline: str) -> datetime | None:
         """The earliest instant as of which a night ended with forecasts; None when none has."""
         runs = tables.runs.c
-        query = sa.select(sa.func.min(runs.as_of, type_=tables.Instant)).where(
+        query = sa.select(sa.func.min(runs.as_of, type_=Instant)).where(
             runs.pipeline == pipeline, runs.kind == "night", runs.outcome.in_(("published", "degraded"))
         )
         with self._transaction() as connection:
@@ -367,7 +365,7 @@ class Ledger:
         query = sa.select(tables.promotions).where(tables.promotions.c.pipeline == pipeline)
         with self._transaction() as connection:
             rows = connection.execute(query.order_by(tables.promotions.c.id)).mappings().all()
-        return tuple(Promotion(**row) for row in rows)
+        return tuple(map(records.promotion_of_row, rows))
 
     def stamp(self) -> object | None:
         """Another value after each change; None where only a look into the ledger can tell."""

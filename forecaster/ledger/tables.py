@@ -6,34 +6,13 @@ column, and triggers, by which damage is found (`row_checksums`).
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 import sqlalchemy as sa
-from sqlalchemy.engine import Dialect
 
-REVISION = "0017"
+from forecaster.ledger.columns.instants import Instant
+from forecaster.ledger.columns.sentences import sentence_columns
+
+REVISION = "0018"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
-
-
-class Instant(sa.types.TypeDecorator[datetime]):
-    """An instant as ISO text in UTC, of one width, so that text order is time order on every engine."""
-
-    impl = sa.String(32)
-    cache_ok = True
-
-    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:
-        if value is None:
-            return None
-        if value.tzinfo is None:
-            raise ValueError(f"{value} has no time zone; the ledger keeps instants, as in datetime.now(UTC)")
-        return value.astimezone(UTC).isoformat(timespec="microseconds")
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:
-        try:
-            return None if value is None else datetime.fromisoformat(value)
-        except ValueError as error:
-            raise sa.exc.SQLAlchemyError(f"it is damaged: found {value!r}, wanted an instant") from error
-
 
 Json = sa.JSON(none_as_null=True)
 metadata = sa.MetaData(
@@ -58,10 +37,10 @@ runs = sa.Table(
     sa.Column("tier", sa.Text),
     sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("exit_code", sa.Integer),
-    sa.Column("findings", Json, nullable=False),  # list of {rule, severity, count, message}
+    sa.Column("findings", Json, nullable=False),  # list of {rule, severity, count, message, places, made_of}
     sa.Column("timings", Json, nullable=False),  # stage → seconds
     sa.Column("verdict", Json),
-    sa.Column("message", sa.Text),
+    *sentence_columns("message"),
     sa.Column("kind", sa.Text, nullable=False, server_default="night"),
     sa.Column("computing", Json),  # {forecasts, cost_per_hour, currency}: depot-days that went out, as declared then
     sa.Column("measures", Json),  # of `forecaster.core.metric_names.OF_RUNS`, and versions; null: an earlier version
@@ -111,7 +90,7 @@ publications = sa.Table(
     sa.Column("timezone", sa.Text, nullable=False),
     sa.Column("levels", Json, nullable=False),
     sa.Column("title", sa.Text),
-    sa.Column("note", sa.Text),
+    *sentence_columns("note"),
     sa.Column("desk", sa.Text),  # the file of what it was made from
     sa.Column("revised_at", Instant),  # when planners last changed a day of it
     sqlite_autoincrement=True,  # an id is never given twice: caches are keyed by it
@@ -260,7 +239,7 @@ promotions = sa.Table(
     sa.Column("model_version", sa.Text),
     sa.Column("previous_digest", sa.Text),
     sa.Column("by", sa.Text, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
+    *sentence_columns("reason", nullable=False),
     sqlite_autoincrement=True,
 )
 
@@ -282,7 +261,7 @@ canaries = sa.Table(
     sa.Column("judged", Json),
     sa.Column("ended_at", Instant),
     sa.Column("by", sa.Text),
-    sa.Column("reason", sa.Text),
+    *sentence_columns("reason"),
     sa.Index("ix_canaries_running", "pipeline", unique=True, sqlite_where=_RUNNING, postgresql_where=_RUNNING),
     sqlite_autoincrement=True,
 )

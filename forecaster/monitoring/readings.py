@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.core.metric_names import OF_RUNS
 from forecaster.ledger import accuracy, run_totals, tables, value
+from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.store import TIMED_RUNS, Ledger
 from forecaster.ledger.trials import canaries
 from forecaster.operations import due_nights
@@ -133,7 +134,7 @@ def _runs(connection: sa.Connection, pipeline: str, nights: list[EndedRun]) -> I
     for ended, number in sorted(({("night", outcome): 0 for outcome in NEVER_YET} | dict(counts)).items()):
         yield Reading("runs", number, ended)
     row = tables.runs.c
-    at_work = sa.select(row.kind, sa.func.max(row.started_at, type_=tables.Instant)).where(
+    at_work = sa.select(row.kind, sa.func.max(row.started_at, type_=Instant)).where(
         row.pipeline == pipeline, row.finished_at.is_(None)
     )
     for kind, started_at in connection.execute(at_work.group_by(row.kind)):

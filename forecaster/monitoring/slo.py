@@ -17,8 +17,11 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from forecaster.config import Slo, Spec
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, as_sentence, counted, joined, sentence
 from forecaster.core.terminal import count
 from forecaster.ledger import accuracy, records, tables
+from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.store import ITSELF, TIMED_RUNS, Ledger
 from forecaster.monitoring import page_answers
 from forecaster.monitoring.readings import Reading, realised
@@ -30,7 +33,8 @@ WEEKS = 4
 LEAST_DAYS = 7  # that came in, before accuracy is held to what is promised: two bad days are no four weeks
 SLOWER = 1.5  # times the usual, which is too long for a night
 AFTER_PUBLICATION = ("record", "register")  # stages that only tell of a forecast that is out
-NO_INFERENCE = "no inference service belongs to this installation"
+_NO_INFERENCE = N_("not measured: no inference service belongs to this installation")
+_NOT_YET = sentence(N_("not measured yet"))
 State = Literal["kept", "burning", "broken", "unknown"]
 
 
@@ -68,8 +72,9 @@ class Freeze:
 
     @property
     def sentence(self) -> str:
-        promises = "; ".join(f"{standing.promise}, and it is {standing.measured}" for standing in self.broken)
-        return f"promotions are frozen: promised was {promises}"
+        template = N_("{promise}, and it is {measured}")
+        promises = (sentence(template, promise=row.promise, measured=row.measured) for row in self.broken)
+        return sentence(N_("promotions are frozen: promised was {promises}"), promises=joined(promises) or "")
 
 
 def standings(spec: Spec, ledger: Ledger, now: datetime) -> list[Standing]:
@@ -79,7 +84,7 @@ def standings(spec: Spec, ledger: Ledger, now: datetime) -> list[Standing]:
         runs = _runs(connection, spec.name, now - timedelta(days=NIGHTS + 1))
         accurate = list(_accuracy(connection, spec.name, promised))
         first = connection.execute(
-            sa.select(sa.func.min(tables.runs.c.as_of, type_=tables.Instant)).where(
+            sa.select(sa.func.min(tables.runs.c.as_of, type_=Instant)).where(
                 tables.runs.c.pipeline == spec.name, tables.runs.c.kind == "night"
             )
         ).scalar()
@@ -87,8 +92,8 @@ def standings(spec: Spec, ledger: Ledger, now: datetime) -> list[Standing]:
         _deadline(spec, promised, runs, first, now),
         _tier(promised, runs, now),
         *_page(spec, promised, now),
-        Standing("S5", "–", "inference answers, and warm within 0.2 s", f"not measured: {NO_INFERENCE}"),
-        Standing("S6", "–", "fewer than 1 % of requests meet a cold model", f"not measured: {NO_INFERENCE}"),
+        Standing("S5", "–", sentence(N_("inference answers, and warm within 0.2 s")), as_sentence(_NO_INFERENCE)),
+        Standing("S6", "–", sentence(N_("fewer than 1 % of requests meet a cold model")), as_sentence(_NO_INFERENCE)),
         _cache(promised, runs, now),
         _night_time(promised, runs, now),
         *accurate,
@@ -149,15 +154,23 @@ def _runs(connection: sa.Connection, pipeline: str, since: datetime) -> list[_Pa
     ]
 
 
-def _of_events(key: str, name: str, promise: str, share: float, counted: Sequence[tuple[float, float]]) -> Standing:
+def _of_events(key: str, name: str, promise: str, share: float, events: Sequence[tuple[float, float]]) -> Standing:
     """A promise that counts events: (failed, all) in its window, then in the last week."""
-    (failed, total), (failed_lately, lately) = counted
+    (failed, total), (failed_lately, lately) = events
     if not total:
-        return Standing(key, name, promise, "not measured yet")
+        return Standing(key, name, promise, _NOT_YET)
     budget = 1 - share
-    measured = f"{1 - failed / total:.2%} of {total:,.0f}"
+    measured = sentence(N_("{share} of {n}"), share=amount(1 - failed / total, ".2%"), n=round(total))
     burn_rate = failed_lately / lately / budget if lately else None
     return Standing(key, name, promise, measured, 1 - failed / total / budget, burn_rate)
+
+
+def _share(template: str, share: float) -> str:
+    return sentence(template, share=amount(share, ".1%"))
+
+
+def _against(wape: float, backtest: float) -> str:
+    return sentence(N_("{wape} against {backtest}"), wape=amount(wape, ".1%"), backtest=amount(backtest, ".1%"))
 
 
 def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: datetime | None, now: datetime) -> Standing:
@@ -173,33 +186,55 @@ def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: dateti
         out = any(run.published and night <= run.as_of < end and run.out_at <= due_by for run in runs)
         late.append((night, not out))
     recent = [is_late for night, is_late in late if night > now - RECENT]
-    promise = f"{promised.deadline:.1%} of {NIGHTS} nights out by {spec.schedule.deadline}"
+    promise = sentence(
+        N_("{share} of {n} nights out by {time}"),
+        share=amount(promised.deadline, ".1%"),
+        n=NIGHTS,
+        time=str(spec.schedule.deadline),
+    )
     if not late:
-        return Standing("S1", "deadline", promise, "not measured yet")
+        return Standing("S1", "deadline", promise, _NOT_YET)
     # The budget is that of ninety nights from the first night on: else one late night among the first ten breaks it.
     nights_late, budget = sum(is_late for _, is_late in late), 1 - promised.deadline
     burn_rate = sum(recent) / len(recent) / budget if recent else None
-    measured = f"{count(nights_late, 'night')} late of {len(late)}"
+    nights = counted(nights_late, "{n} night", "{n} nights")
+    measured = sentence(N_("{nights} late of {n}"), nights=nights, n=len(late))
     return Standing("S1", "deadline", promise, measured, 1 - nights_late / NIGHTS / budget, burn_rate)
 
 
 def _tier(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
-    counted = []
+    events = []
     for window in (WINDOW, RECENT):
         depots = [run.measures.get("depots", {}) for run in runs if run.finished_at > now - window]
-        counted.append((sum(tiers.get("fallback", 0) for tiers in depots), sum(sum(t.values()) for t in depots)))
-    return _of_events("S2", "tier", f"{promised.tier:.1%} of depot-nights by a model", promised.tier, counted)
+        events.append((sum(tiers.get("fallback", 0) for tiers in depots), sum(sum(t.values()) for t in depots)))
+    return _of_events(
+        "S2", "tier", _share(N_("{share} of depot-nights by a model"), promised.tier), promised.tier, events
+    )
 
 
 def _page(spec: Spec, promised: Slo, now: datetime) -> Iterator[Standing]:
     answers = [page_answers.between(spec.paths.page_answers, now - window, now) for window in (WINDOW, RECENT)]
-    for key, name, share, promise, counted in (
-        ("S3", "availability", promised.availability, "of answers no error", [(a.errors, a.total) for a in answers]),
-        ("S4", "latency", promised.latency, "of answers within 0.2 s", [(a.slow, a.total) for a in answers]),
+    for key, name, share, promise, events in (
+        (
+            "S3",
+            "availability",
+            promised.availability,
+            N_("{share} of answers no error"),
+            [(a.errors, a.total) for a in answers],
+        ),
+        (
+            "S4",
+            "latency",
+            promised.latency,
+            N_("{share} of answers within 0.2 s"),
+            [(a.slow, a.total) for a in answers],
+        ),
     ):
-        standing = _of_events(key, name, f"{share:.1%} {promise}", share, counted)
+        standing = _of_events(key, name, _share(promise, share), share, events)
         if standing.budget_left is None:
-            standing = Standing(key, name, standing.promise, "not measured: no page counts with --metrics")
+            standing = Standing(
+                key, name, standing.promise, sentence(N_("not measured: no page counts with --metrics"))
+            )
         yield standing
 
 
@@ -207,7 +242,7 @@ def _cache(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
     """Programs of trainings whose versions are those of the training before."""
     trained = [run for run in runs if "versions" in run.measures and "compile_misses" in run.measures]
     same = [run for before, run in pairwise(trained) if run.measures["versions"] == before.measures["versions"]]
-    counted = []
+    events = []
     for window in (WINDOW, RECENT):
         programs = [
             (run.measures["compile_misses"], run.measures["compile_hits"])
@@ -215,8 +250,10 @@ def _cache(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
             if run.finished_at > now - window
         ]
         misses = sum(missed for missed, _ in programs)
-        counted.append((misses, misses + sum(hits for _, hits in programs)))
-    return _of_events("S7", "cache", f"{promised.cache:.1%} of programs from the cache", promised.cache, counted)
+        events.append((misses, misses + sum(hits for _, hits in programs)))
+    return _of_events(
+        "S7", "cache", _share(N_("{share} of programs from the cache"), promised.cache), promised.cache, events
+    )
 
 
 def _night_time(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
@@ -226,12 +263,16 @@ def _night_time(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Stand
         before = [earlier.seconds for earlier in nights[max(0, number - TIMED_RUNS) : number]]
         if before:
             slow.append((night.finished_at, night.seconds > SLOWER * median(before)))
-    counted = []
+    events = []
     for window in (WINDOW, RECENT):
         of_window = [is_slow for at, is_slow in slow if at > now - window]
-        counted.append((sum(of_window), len(of_window)))
-    promise = f"{promised.night_time:.1%} of nights within {SLOWER} of their usual time"
-    return _of_events("S8", "night_time", promise, promised.night_time, counted)
+        events.append((sum(of_window), len(of_window)))
+    promise = sentence(
+        N_("{share} of nights within {times} of their usual time"),
+        share=amount(promised.night_time, ".1%"),
+        times=amount(SLOWER, "g"),
+    )
+    return _of_events("S8", "night_time", promise, promised.night_time, events)
 
 
 def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterator[Standing]:
@@ -260,25 +301,25 @@ def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterat
     for name, promise, measured, spent in (
         (
             "error_ratio",
-            f"WAPE at most {promised.error_ratio:g} of the backtest's",
-            f"{whole.wape:.1%} against {backtest:.1%}" if whole and whole.wape is not None and backtest else None,
+            sentence(N_("WAPE at most {ratio} of the backtest's"), ratio=amount(promised.error_ratio, "g")),
+            _against(whole.wape, backtest) if whole and whole.wape is not None and backtest else None,
             error,
         ),
         (
             "coverage",
-            f"{low:.0%} to {high:.0%} within the 80 % range",
-            f"{whole.coverage:.1%}" if whole and whole.coverage is not None else None,
+            sentence(N_("{low} to {high} within the 80 % range"), low=amount(low, ".0%"), high=amount(high, ".0%")),
+            amount(whole.coverage, ".1%") if whole and whole.coverage is not None else None,
             coverage,
         ),
         (
             "bias",
-            f"off by at most {promised.bias:.1%} in sum",
-            f"{whole.bias:+.1%}" if whole and whole.bias is not None else None,
+            sentence(N_("off by at most {share} in sum"), share=amount(promised.bias, ".1%")),
+            amount(whole.bias, "+.1%") if whole and whole.bias is not None else None,
             bias,
         ),
     ):
         if whole is None or measured is None or (used := spent(whole)) is None:
-            yield Standing("S9", name, promise, "not measured yet")
+            yield Standing("S9", name, promise, _NOT_YET)
         else:
             yield Standing("S9", name, promise, measured, 1 - used, spent(windows[1]) if windows[1] else None)
 

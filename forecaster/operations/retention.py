@@ -13,8 +13,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from forecaster.config import Spec
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import counted, joined, sentence
 from forecaster.core.state_paths import StatePaths
-from forecaster.core.terminal import count
 from forecaster.demand.history import lake_owner
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import plan_rows
@@ -39,12 +40,21 @@ class CleanupCounts:
     nameless_plans: int = 0  # plans of the week that lost the names of their people
 
     def sentence(self) -> str:
-        names = f", the names in {count(self.nameless_plans, 'old plan')}" if self.nameless_plans else ""
-        return (
-            f"removed {count(self.bundles, 'bundle')} that never reigned, {count(self.checkpoints, 'checkpoint')}, "
-            f"{count(self.caches, 'cached file or trace', 'cached files and traces')}, "
-            f"{count(self.leftovers, 'leftover')}, {count(self.runs, 'old run')}{names}; "
-            f"the lake has {count(self.files[1], 'file')}, had {self.files[0]}"
+        parts = [
+            sentence(N_("{bundles} that never reigned"), bundles=counted(self.bundles, "{n} bundle", "{n} bundles")),
+            counted(self.checkpoints, "{n} checkpoint", "{n} checkpoints"),
+            counted(self.caches, "{n} cached file or trace", "{n} cached files and traces"),
+            counted(self.leftovers, "{n} leftover", "{n} leftovers"),
+            counted(self.runs, "{n} old run", "{n} old runs"),
+        ]
+        if self.nameless_plans:
+            plans = counted(self.nameless_plans, "{n} old plan", "{n} old plans")
+            parts.append(sentence(N_("the names in {plans}"), plans=plans))
+        return sentence(
+            N_("removed {things}; the lake has {files}, had {before}"),
+            things=joined(parts, ", "),
+            files=counted(self.files[1], "{n} file", "{n} files"),
+            before=self.files[0],
         )
 
 

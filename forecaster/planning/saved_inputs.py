@@ -24,6 +24,8 @@ import numpy as np
 
 from forecaster.config import Staffing
 from forecaster.core.arrays import Bools
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import DeskError
 from forecaster.staffing.shifts.shift_shares import ShiftShares
@@ -98,9 +100,13 @@ def too_large(inputs: SavedInputs) -> str | None:
     size = sum(np.asarray(getattr(panel, name)).nbytes for panel in panels.values() for name in _ARRAYS)
     if size <= MAX_BYTES:
         return None
-    return (
-        f"The night's inputs have {size:,} bytes, more than a page may hold ({MAX_BYTES:,}): what-if and overrides "
-        "at once are left out"
+    return sentence(
+        N_(
+            "The night's inputs have {size} bytes, more than a page may hold ({most}): what-if and overrides at once "
+            "are left out"
+        ),
+        size=size,
+        most=MAX_BYTES,
     )
 
 

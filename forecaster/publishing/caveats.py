@@ -11,13 +11,41 @@ import numpy as np
 
 from forecaster.config import Spec
 from forecaster.core.arrays import Bools
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import and_more, counted, joined, sentence
 from forecaster.core.panel import Panel
-from forecaster.core.terminal import count
 from forecaster.errors import StaleHistory
 
 if TYPE_CHECKING:
     from forecaster.staffing.shifts.shift_shares import ShiftShares
 
+# In full and for readers, each of one depot and of several.
+COLD = (
+    (
+        N_("Depot {depots} started cold: the model was not trained on it."),
+        N_("Depots {depots} started cold: the model was not trained on them."),
+    ),
+    (
+        N_("Depot {depots}: new to the model, which forecasts by what depots like it did."),
+        N_("Depots {depots}: new to the model, which forecasts by what depots like them did."),
+    ),
+)
+STRANGERS = (
+    (
+        N_(
+            "Depot {depots} got the seasonal naive forecast: the model was not trained on it, and no static attribute "
+            "is known."
+        ),
+        N_(
+            "Depots {depots} got the seasonal naive forecast: the model was not trained on them, and no static "
+            "attribute is known."
+        ),
+    ),
+    (
+        N_("Depot {depots}: what came on the same weekdays before is repeated; the model does not know it."),
+        N_("Depots {depots}: what came on the same weekdays before is repeated; the model does not know them."),
+    ),
+)
 MAX_NAMED = 5  # depots
 ARCHIVE_DAYS = 60  # without any reading, after which no feed is late: the data are an archive
 
@@ -39,7 +67,7 @@ def shift_shares(learned: ShiftShares | None) -> list[str]:
     """That shares of shifts should be learned and no time of day is known, in a sentence."""
     if learned is None or learned.known:
         return []
-    return ["No time of day of an order is known yet, so shifts share the day as they share its hours."]
+    return [sentence(N_("No time of day of an order is known yet, so shifts share the day as they share its hours."))]
 
 
 @dataclass(frozen=True)
@@ -52,25 +80,11 @@ class Newcomers:
 
     def notes(self) -> list[Note]:
         """What should be known of them; none where every depot was trained on."""
-        notes = []
-        if self.cold:
-            depots, them = _list_depots(self.cold), _pronoun(self.cold)
-            notes.append(
-                Note(
-                    f"{depots} started cold: the model was not trained on {them}.",
-                    f"{depots}: new to the model, which forecasts by what depots like {them} did.",
-                )
-            )
-        if self.strangers:
-            depots, them = _list_depots(self.strangers), _pronoun(self.strangers)
-            notes.append(
-                Note(
-                    f"{depots} got the seasonal naive forecast: the model was not trained on {them}, and no static "
-                    "attribute is known.",
-                    f"{depots}: what came on the same weekdays before is repeated; the model does not know {them}.",
-                )
-            )
-        return notes
+        return [
+            Note(*(sentence(template[len(depots) > 1], depots=_list_depots(depots)) for template in templates))
+            for depots, templates in ((self.cold, COLD), (self.strangers, STRANGERS))
+            if depots
+        ]
 
 
 def newcomers(panel: Panel, trained_on: Collection[str], statics: Collection[str]) -> Newcomers:
@@ -91,10 +105,12 @@ def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
     limit, age = spec.demand.rules.max_age_days, _age(panel, spec, as_of)
     if limit is not None and age > limit:
         last = int(np.argmax(np.isfinite(panel.demand[:, -1])))
-        raise StaleHistory(
-            f"the last reading is that of depot {panel.depot_ids[last]!r} on {panel.cutoff}, {count(age, 'day')} "
-            f"before the last day that was over; wanted at most {limit} (demand.rules.max_age_days)"
+        template = N_(
+            "the last reading is that of depot '{depot}' on {day}, {days} before the last day that was over; wanted at "
+            "most {limit} (demand.rules.max_age_days)"
         )
+        depot, day = panel.depot_ids[last], panel.cutoff
+        raise StaleHistory(sentence(template, depot=depot, day=day, days=_days(age), limit=limit))
 
 
 def stale_feed(panel: Panel, spec: Spec, as_of: datetime) -> list[Note]:
@@ -102,10 +118,15 @@ def stale_feed(panel: Panel, spec: Spec, as_of: datetime) -> list[Note]:
     age, limit = _age(panel, spec, as_of), spec.demand.rules.late_days
     if age <= limit:
         return []
-    over = " All days that are forecast are over." if age >= panel.horizon else ""
-    late = f"No reading is newer than {panel.cutoff}, {count(age, 'day')} before the last day that was over"
-    wanted = f"; wanted at most {limit} (demand.rules.late_days)"
-    return [Note(f"{late}{wanted}.{over}", f"{late}.{over}")]
+    over = sentence(N_("All days that are forecast are over.")) if age >= panel.horizon else ""
+    values = {"day": panel.cutoff, "days": _days(age)}
+    late = N_(
+        "No reading is newer than {day}, {days} before the last day that was over; wanted at most {limit} "
+        "(demand.rules.late_days)."
+    )
+    for_readers = N_("No reading is newer than {day}, {days} before the last day that was over.")
+    texts = (sentence(late, **values, limit=limit), sentence(for_readers, **values))
+    return [Note(*(joined([text, over], " ") or "" for text in texts))]
 
 
 def archive(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
@@ -141,11 +162,12 @@ def silent_depots(panel: Panel, spec: Spec) -> list[str]:
     late = np.flatnonzero(business & ~reported & np.isfinite(panel.demand).any(axis=1))
     if not len(late):
         return []
-    named_depots = [f"{panel.depot_ids[row]} ({_last_reading(panel, row)})" for row in late[:MAX_NAMED]]
-    more = f" and {len(late) - MAX_NAMED:,} more" if len(late) > MAX_NAMED else ""
-    return [
-        f"{', '.join(named_depots)}{more}: the last reading is more than {count(limit, 'day')} older than the cutoff."
+    depots = [
+        sentence(N_("{depot} ({day})"), depot=panel.depot_ids[row], day=_last_reading(panel, row))
+        for row in late[:MAX_NAMED]
     ]
+    template = N_("{depots}: the last reading is more than {days} older than the cutoff.")
+    return [sentence(template, depots=and_more(depots, len(late) - MAX_NAMED), days=_days(limit))]
 
 
 def _age(panel: Panel, spec: Spec, as_of: datetime) -> int:
@@ -153,14 +175,14 @@ def _age(panel: Panel, spec: Spec, as_of: datetime) -> int:
     return (as_of.astimezone(spec.zone).date() - timedelta(days=1) - panel.cutoff).days
 
 
-def _last_reading(panel: Panel, row: int) -> str:
-    return str(panel.days[np.flatnonzero(np.isfinite(panel.demand[row]))[-1]])
+def _last_reading(panel: Panel, row: int) -> date:
+    day: date = panel.days[np.flatnonzero(np.isfinite(panel.demand[row]))[-1]].astype(object)
+    return day
 
 
 def _list_depots(depots: tuple[str, ...]) -> str:
-    more = f" and {len(depots) - MAX_NAMED:,} more" if len(depots) > MAX_NAMED else ""
-    return f"Depot{'s' if len(depots) > 1 else ''} {', '.join(depots[:MAX_NAMED])}{more}"
+    return and_more(depots[:MAX_NAMED], len(depots) - MAX_NAMED)
 
 
-def _pronoun(depots: tuple[str, ...]) -> str:
-    return "them" if len(depots) > 1 else "it"
+def _days(number: int) -> str:
+    return counted(number, "{n} day", "{n} days")

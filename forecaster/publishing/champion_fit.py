@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from forecaster.config import Spec
-from forecaster.core.terminal import count
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import counted, joined, sentence
 from forecaster.ledger.store import Ledger
 from forecaster.serving.bundle import MANIFEST
 
-OBSTACLE = "the model in use was made for other days or inputs than are wanted now; the next night trains one"
-DIFFERENCE = (
+OBSTACLE = N_("the model in use was made for other days or inputs than are wanted now; the next night trains one")
+DIFFERENCE = N_(
     "The model in use was made for other settings than are wanted now; it forecasts until a night has a new one."
 )
 
@@ -21,29 +22,48 @@ def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
     """Why a champion cannot forecast for this pipeline file, and what comes of it; None where it can."""
     reasons, horizon = [], manifest["horizon"]
     if horizon != spec.horizon:
-        reasons.append(f"the champion forecasts {count(horizon, 'day')}, the pipeline file wants {spec.horizon}")
+        template = N_("the champion forecasts {days}, the pipeline file wants {wanted}")
+        reasons.append(sentence(template, days=counted(horizon, "{n} day", "{n} days"), wanted=spec.horizon))
     if gone := _covariates(manifest) - {*spec.calendar.known_future}:
-        which = "covariate" if len(gone) == 1 else "covariates"
-        reasons.append(f"the champion reads the known-future {which} {_names(gone)}, the pipeline file has no such")
-    return f"{'; '.join(reasons)}; the next night trains one" if reasons else None
+        one = N_("the champion reads the known-future covariate {names}, the pipeline file has no such")
+        several = N_("the champion reads the known-future covariates {names}, the pipeline file has no such")
+        reasons.append(sentence(one if len(gone) == 1 else several, names=_names(gone)))
+    if not reasons:
+        return None
+    return sentence(N_("{reasons}; the next night trains one"), reasons=joined(reasons) or "")
 
 
 def differences(spec: Spec, manifest: Mapping[str, Any]) -> list[str]:
     """What a champion that can forecast does otherwise than the pipeline file wants, as sentences."""
-    found = []
+    texts = list[str]()
     levels, wanted = tuple(manifest["levels"]), tuple(spec.model.quantiles)
     if levels != wanted:
-        found.append(f"forecasts the quantiles {_numbers(levels)}, the pipeline file wants {_numbers(wanted)}")
+        template = N_(
+            "The champion forecasts the quantiles {levels}, the pipeline file wants {wanted}; it forecasts until a "
+            "night admits another."
+        )
+        texts.append(sentence(template, levels=_numbers(levels), wanted=_numbers(wanted)))
     if new := {*spec.calendar.known_future} - _covariates(manifest) - _declared(spec, manifest):
-        which = "covariate" if len(new) == 1 else "covariates"
-        found.append(f"was trained without the known-future {which} {_names(new)}")
+        one = N_(
+            "The champion was trained without the known-future covariate {names}; it forecasts until a night admits "
+            "another."
+        )
+        several = N_(
+            "The champion was trained without the known-future covariates {names}; it forecasts until a night admits "
+            "another."
+        )
+        texts.append(sentence(one if len(new) == 1 else several, names=_names(new)))
     trained = [name for name, _ in manifest["encoding"]["statics"]]
     static = spec.depots.static if spec.depots else ()
     if {*trained} != {*static}:
-        found.append(
-            f"knows depots by {_names(trained) or 'no attribute'}, the pipeline file by {_names(static) or 'none'}"
+        template = N_(
+            "The champion knows depots by {names}, the pipeline file by {wanted}; it forecasts until a night admits "
+            "another."
         )
-    return [f"The champion {text}; it forecasts until a night admits another." for text in found]
+        nothing = sentence(N_("no attribute")), sentence(N_("none"))
+        values = {"names": _names(trained) or nothing[0], "wanted": _names(static) or nothing[1]}
+        texts.append(sentence(template, **values))
+    return texts
 
 
 def of_champion(spec: Spec, ledger: Ledger) -> list[str]:
@@ -67,7 +87,8 @@ def under_another_name(spec: Spec, ledger: Ledger) -> str | None:
     if spec.fleet_name == spec.name or ledger.champion(spec.fleet_name) is None:
         return None
     old, new = spec.fleet_name, spec.name
-    return f"the champion of '{old}' forecasts under that name alone; the next night of '{new}' trains one"
+    template = N_("the champion of '{old}' forecasts under that name alone; the next night of '{new}' trains one")
+    return sentence(template, old=old, new=new)
 
 
 def _covariates(manifest: Mapping[str, Any]) -> set[str]:

@@ -16,6 +16,8 @@ import numpy as np
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
 from forecaster.core.knowledge import Knowledge
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import as_sentence, of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.demand.panel import build as panels
 from forecaster.errors import BundleError
@@ -39,7 +41,7 @@ class ModelChoice:
     bundle: Path | None
     model: str
     tier: Tier
-    absence: str = "no model was ever admitted"  # why there is no bundle
+    absence: str = sentence(N_("no model was ever admitted"))  # why there is no bundle
     trial: CanaryTrial | None = None  # the canary that forecasts beside it
 
 
@@ -128,8 +130,9 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
     try:
         result, _ = forecast_of_bundle(spec, choice, knowledge)
     except BundleError as error:
-        for_readers = f"What came on the same weekdays before is repeated: {error.for_readers}."
-        notes = [Note(f"Seasonal-naive fallback: {error}.", for_readers)]
+        for_readers = N_("What came on the same weekdays before is repeated: {why}.")
+        fallback = sentence(N_("Seasonal-naive fallback: {why}."), why=of_error(error))
+        notes = [Note(fallback, sentence(for_readers, why=as_sentence(error.for_readers)))]
         panel = panels.build(knowledge, spec)
         predicted = seasonal_naive(panel, spec.model.quantiles)
         result = ForecastResult(predicted, panel, ModelChoice(None, NAIVE, "fallback"), None, notes)
@@ -148,7 +151,7 @@ def forecast_of_bundle(
     Raises BundleError where it cannot be used, NoUsableData when there is nothing to start from.
     """
     if choice.bundle is None:
-        raise BundleError(choice.absence, for_readers="no model has passed its checks yet")
+        raise BundleError(choice.absence, for_readers=N_("no model has passed its checks yet"))
     predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))
     if obstacle := champion_fit.obstacles(spec, predictor.bundle.manifest):
         raise BundleError(obstacle, for_readers=champion_fit.OBSTACLE)
@@ -160,8 +163,8 @@ def forecast_of_bundle(
     predicted, digest = predictor(panel), predictor.bundle.name
     seconds = time.perf_counter() - begun
     differences = champion_fit.differences(spec, predictor.bundle.manifest)
-    notes = [*new.notes(), *(Note(sentence, champion_fit.DIFFERENCE) for sentence in differences[:1])]
-    notes += [Note(sentence, "") for sentence in differences[1:]]
+    notes = [*new.notes(), *(Note(text, as_sentence(champion_fit.DIFFERENCE)) for text in differences[:1])]
+    notes += [Note(text, "") for text in differences[1:]]
     predicted = naive_for_strangers(predicted, panel, new)
     strangers, lookback = frozenset(new.strangers), predictor.bundle.lookback
     return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds), predictor

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from forecaster.config import Spec
 from forecaster.core.knowledge import Knowledge
+from forecaster.core.language.sentences import joined, of_error
 from forecaster.core.processes import resource_usage
 from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError, LedgerError
 from forecaster.ledger import run_start
@@ -50,10 +51,10 @@ def predict(
                 published = publish(spec, choice or choose(spec, ledger), as_of=instant, run_id=new_run_id, note=note)
         except ForecasterError as error:
             outcome = "no_data" if error.exit_code == 4 else "failed"
-            ledger.finish_run(new_run_id, outcome, error.exit_code, str(error))  # type: ignore[arg-type]
+            ledger.finish_run(new_run_id, outcome, error.exit_code, of_error(error))  # type: ignore[arg-type]
             raise
         except BaseException as error:
-            ledger.finish_run(new_run_id, "failed", 1, f"{type(error).__name__}: {error}")
+            ledger.finish_run(new_run_id, "failed", 1, of_error(error))
             raise
         degraded = published.tier == "fallback" or published.trouble is not None
         ledger.note(new_run_id, bundle_digest=published.bundle_digest, measures=resource_usage.usage("predict"))
@@ -61,7 +62,7 @@ def predict(
             new_run_id,
             "degraded" if degraded else "published",
             DEGRADED if degraded else PUBLISHED,
-            "; ".join(message for message in (published.note, published.trouble, published.remark) if message) or None,
+            joined(text for text in (published.note, published.trouble, published.remark) if text),
             published.tier,
         )
         return published

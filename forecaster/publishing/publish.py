@@ -11,17 +11,19 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
 from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import as_sentence, joined, of_error, packed, sentence
 from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.panel import Panel
 from forecaster.core.terminal import count
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.panel.panel_findings import panel_findings
-from forecaster.errors import ForecasterError, LakeError, LedgerError
+from forecaster.errors import LakeError, LedgerError
 from forecaster.lake import Lake
 from forecaster.ledger import lease
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDepot, Tier
@@ -58,7 +60,7 @@ class Troubles:
     @property
     def summary(self) -> str | None:
         """All of them in one line; None where there were none."""
-        return "; ".join(self._messages) or None
+        return joined(self._messages)
 
     def add(self, message: str) -> None:
         """Keep a sentence about what could not be done."""
@@ -70,8 +72,8 @@ class Troubles:
         try:
             yield
         except errors as error:
-            message = str(error) if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}"
-            self._messages.append(f"{lacking}: {message}" if lacking else message)
+            why = of_error(error)
+            self._messages.append(sentence(N_("{what}: {why}"), what=as_sentence(lacking), why=why) if lacking else why)
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,13 @@ class PublishedForecast:
     remark: str | None = None  # what could not be looked back at, by which no forecast is worse
     canary: str | None = None  # why the one that ran went back just now
 
-    def to_json(self) -> str:
+    def report(self) -> dict[str, Any]:
         """Everything but the forecast itself."""
-        return json.dumps({field.name: getattr(self, field.name) for field in fields(self) if field.name != "forecast"})
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "forecast"}
+
+    def to_json(self) -> str:
+        """The report, with what its sentences were made of beside them."""
+        return json.dumps(packed(self.report()))
 
     def sentence(self) -> str:
         """For people: what went out, then note and trouble, a line each."""
@@ -160,7 +166,7 @@ def publish(
             depots=published_depots,
             totals=content.published_totals(overridden, result.panel),
             bundle_digest=result.digest,
-            note=_join(note.for_readers for note in notes),
+            note=joined((note.for_readers for note in notes), " "),
             desk=inputs_name,
             plans=_plan_weeks(published_depots, before, overridden, result, spec, now, run_id, troubles, shares),
         )
@@ -183,7 +189,7 @@ def publish(
         digest,
         cutoff,
         depots,
-        _join(note.text for note in notes),
+        joined((note.text for note in notes), " "),
         result.forecast,
         troubles.summary,
         remarks.summary,
@@ -194,14 +200,15 @@ def publish(
 def _without_canary(spec: Spec, faulty: Faulty, run_id: str, now: datetime, troubles: Troubles) -> str | None:
     """Tell that all depots see the champion's numbers, and let the canary go back where it is at fault; returns why."""
     digest = faulty.trial.bundle_digest
-    troubles.add(f"canary {digest} is shown to no depot: {faulty.reason}")
+    nowhere = N_("canary {bundle} is shown to no depot: {reason}")
+    troubles.add(sentence(nowhere, bundle=digest, reason=faulty.reason))
     went_back: str | None = None
     if faulty.goes_back:
         with troubles.collect(LedgerError, "it could not be taken back"), Ledger.open(spec.ledger_url) as ledger:
             with ledger.transaction() as connection:
                 lease.admit(connection, spec.name, run_id)
                 canaries.take_back(connection, faulty.trial, reason=faulty.reason, now=now)
-            went_back = f"canary {digest} went back: {faulty.reason}"
+            went_back = sentence(N_("canary {bundle} went back: {reason}"), bundle=digest, reason=faulty.reason)
     return went_back
 
 
@@ -232,7 +239,7 @@ def _save_inputs(
     canary = _canary_inputs(result, panel, lookback)
     saved = SavedInputs(panel, result.digest, result.strangers, spec.staffing, shares, canary)
     if too_large := saved_inputs.too_large(saved):
-        return None, f"{too_large}."
+        return None, sentence(N_("{sentence}."), sentence=too_large)
     name = None
     with troubles.collect(Exception, "planners cannot change this publication at once"):
         name = saved_inputs.write(spec.paths.saved_inputs, saved)
@@ -281,8 +288,8 @@ def _plan_weeks(
             depots, roster, result.panel, spec.staffing, timezone=spec.timezone, at=now, before=before, people=people
         )
         plans += planned.plans
-        for sentence in planned.troubles:
-            troubles.add(sentence)
+        for trouble in planned.troubles:
+            troubles.add(trouble)
     return tuple(plans)
 
 
@@ -356,7 +363,3 @@ def overrides_in_force(result: ForecastResult, spec: Spec, as_of: datetime) -> d
         return any(mark.date == cell[1] and mark.kind == CLOSED_WEEKDAY for mark in marks.of(rows[cell[0]]))
 
     return apply.locate_overrides(result.forecast, active, may_open)
-
-
-def _join(sentences: Iterable[str]) -> str | None:
-    return " ".join(filter(None, sentences)) or None

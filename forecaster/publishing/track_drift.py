@@ -18,8 +18,9 @@ import pyarrow.compute as pc
 
 from forecaster.config import Spec
 from forecaster.core.arrays import Bools, Doubles
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, as_sentence, counted, joined, sentence
 from forecaster.core.panel import Panel
-from forecaster.core.terminal import count
 from forecaster.evaluation import drift, input_drift, pit
 from forecaster.lake import Lake
 from forecaster.ledger import drift as rows
@@ -208,9 +209,9 @@ def _inputs(
     business = input_drift.in_business(open_, known)[:, -last:]
     lacking: dict[str, Bools] = {rows.UNKNOWN: (open_ & ~known)[:, -last:], rows.CLOSED: ~open_[:, -last:]}
     found, of_network = list[Drift](), dict[str, input_drift.Share]()
-    for kind, counted in lacking.items():
+    for kind, days_lacking in lacking.items():
         for name, group in zip(names, groups, strict=True):
-            share = input_drift.share(counted[group], business[group])
+            share = input_drift.share(days_lacking[group], business[group])
             if not name and np.isfinite(share.now) and np.isfinite(share.usual):
                 of_network[kind] = share
             if share.direction:
@@ -246,21 +247,43 @@ def _sentence(found: Sequence[Drift]) -> str | None:
     words = [_in_words(row) for row in found if row.part in (rows.ALL, rows.COVARIATE)]
     cities = [row for row in found if row.part == rows.CITY]
     depots = [row for row in found if row.part == rows.DEPOT]
-    for some, noun, plural in ((cities, "city", "cities"), (depots, "depot", "depots")):
+    of_cities = counted(len(cities), "{n} city", "{n} cities")
+    of_depots = counted(len(depots), "{n} depot", "{n} depots")
+    for some, how_many in ((cities, of_cities), (depots, of_depots)):
         if some:
             ordered = sorted(some, key=lambda row: -abs(row.value - (row.usual or 1.0)))
-            named = ", ".join(f"{row.label} {_in_words(row)}" for row in ordered[:NAMED])
-            words.append(f"{count(len(some), noun, plural)} ({named}{', …' if len(some) > NAMED else ''})")
-    return f"drift, told on /health: {'; '.join(words)}"
+            named = [sentence(N_("{name} {drift}"), name=row.label, drift=_in_words(row)) for row in ordered[:NAMED]]
+            listed = joined([*named, "…"] if len(some) > NAMED else named, ", ") or ""
+            words.append(sentence(N_("{depots} ({names})"), depots=how_many, names=listed))
+    return sentence(N_("drift, told on /health: {drifts}"), drifts=joined(words) or "")
 
 
 def _in_words(row: Drift) -> str:
-    span = count(row.days, "day")
+    everywhere = row.part == rows.ALL
     if row.kind == rows.LEVEL:
-        return f"{'the network ' if row.part == rows.ALL else ''}{100 * (row.value - 1):+.0f} % for {span}"
+        template = N_("the network {change} % for {days}") if everywhere else N_("{change} % for {days}")
+        days = counted(row.days, "{n} day", "{n} days")
+        return sentence(template, change=amount(100 * (row.value - 1), "+.0f"), days=days)
     if row.kind == rows.SPREAD:
-        return f"{'the ' if row.part == rows.ALL else ''}ranges too {'narrow' if row.direction > 0 else 'wide'}"
+        return sentence(_RANGES[everywhere, row.direction > 0])
     if row.part == rows.COVARIATE:
-        how = {1: "higher than ever", -1: "lower than ever", 0: "at a standstill"}[row.direction]
-        return f"covariate {row.label} {how}"
-    return f"{100 * row.value:.0f} % of days {row.kind}, {100 * (row.usual or 0):.0f} % in the year before"
+        return sentence(_COVARIATE[row.direction], name=row.label)
+    return sentence(
+        N_("{share} % of days {kind}, {usual} % in the year before"),
+        share=amount(100 * row.value, ".0f"),
+        kind=as_sentence(row.kind),
+        usual=amount(100 * (row.usual or 0), ".0f"),
+    )
+
+
+_RANGES = {  # of all, and too narrow?
+    (True, True): N_("the ranges too narrow"),
+    (True, False): N_("the ranges too wide"),
+    (False, True): N_("ranges too narrow"),
+    (False, False): N_("ranges too wide"),
+}
+_COVARIATE = {
+    1: N_("covariate {name} higher than ever"),
+    -1: N_("covariate {name} lower than ever"),
+    0: N_("covariate {name} at a standstill"),
+}

@@ -13,6 +13,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from forecaster.config import Spec, credentials
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.errors import RegistryError
 from forecaster.ledger.records import previous_champion
 from forecaster.ledger.store import Ledger
@@ -95,7 +97,8 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
         registry = Registry(spec.registry_url, spec.name, spec.paths.mlflow_artifacts)
         version = registry.version_of(promotions[-1].bundle_digest)
         if version is None:
-            return f"it has no model of bundle {promotions[-1].bundle_digest} yet"
+            bundle = promotions[-1].bundle_digest
+            return sentence(N_("it has no model of bundle {bundle} yet"), bundle=bundle)
         registry.promote(version, registry.version_of(previous.bundle_digest) if previous else None)
         with ledger.transaction() as connection:
             trial = canaries.running(connection, spec.name)

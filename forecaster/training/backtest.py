@@ -11,6 +11,8 @@ import numpy as np
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast, Scores
 from forecaster.core.knowledge import Knowledge
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.demand.history.past_panels import Past
@@ -68,7 +70,7 @@ def backtest(
             predictors = {CHAMPION: _announcing(CHAMPION, _without_last_calibration(reigning), on_model)}
             scores |= backtests.run(predictors, panel, days, every=every, panel_at=champion_panel_at)
         except ForecasterError as error:
-            troubles.append(f"the champion could not be compared: {error}")
+            troubles.append(sentence(N_("the champion could not be compared: {why}"), why=of_error(error)))
     return scores, troubles
 
 

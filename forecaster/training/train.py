@@ -28,6 +28,8 @@ from typing import IO, Any
 from forecaster import __version__
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Candidate
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, as_argument, from_argument, of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.core.processes import parent_watch, resource_usage
 from forecaster.errors import ForecasterError, NoUsableData, TrainingError
@@ -174,10 +176,11 @@ def _run_child(
             listening.join()
     if timed_out.is_set():
         hours = spec.schedule.max_training_hours
-        raise TrainingError(
-            f"training took longer than schedule.max_training_hours ({hours:g}) and was ended; the next goes on from "
-            "its checkpoint"
+        template = N_(
+            "training took longer than schedule.max_training_hours ({hours}) and was ended; the next goes on from its "
+            "checkpoint"
         )
+        raise TrainingError(sentence(template, hours=amount(hours, "g")))
     if fault is not None:
         raise fault
     if code:
@@ -195,11 +198,11 @@ def _messages(pipe: IO[bytes], hears: Listeners) -> tuple[bytes, ForecasterError
             if kind == "epoch":
                 hears.on_epoch(value)
             elif kind == "trouble":
-                hears.on_trouble(value)
+                hears.on_trouble(from_argument(value))
             elif kind == "measures":
                 hears.on_measures(value)
             elif kind == "fault":
-                fault = (NoUsableData if value[0] == NoUsableData.__name__ else TrainingError)(value[1])
+                fault = (NoUsableData if value[0] == NoUsableData.__name__ else TrainingError)(from_argument(value[1]))
             else:
                 model = base64.b64decode(value)
     return model, fault
@@ -207,17 +210,20 @@ def _messages(pipe: IO[bytes], hears: Listeners) -> tuple[bytes, ForecasterError
 
 def _death_message(code: int, complaints: bytes, *, several: bool) -> str:
     if several:
-        return (
-            f"another of training.hosts died or did not come: the training process ended with {code}; start "
+        template = N_(
+            "another of training.hosts died or did not come: the training process ended with {code}; start "
             "`forecaster assist` on each of them, and the next training goes on from the last checkpoint"
         )
+        return sentence(template, code=code)
     if code < 0:
-        return (
-            f"the training process was killed (signal {-code}), as the system does when memory runs out; fewer "
+        template = N_(
+            "the training process was killed (signal {signal}), as the system does when memory runs out; fewer "
             "training.members or a smaller training.batch_depots take less, and the next goes on from its checkpoint"
         )
+        return sentence(template, signal=-code)
     lines = complaints.decode("utf-8", "replace").strip().splitlines() or ["nothing"]
-    return f"the training process ended with exit code {code} and said: {lines[-1][:500]}"
+    template = N_("the training process ended with exit code {code} and said: {words}")
+    return sentence(template, code=code, words=lines[-1][:500])
 
 
 def _collect_lines(pipe: IO[bytes], lines: list[bytes]) -> None:
@@ -287,12 +293,12 @@ def main() -> None:
                 spec,
                 profile=options.profile,
                 on_epoch=after_epoch,
-                on_trouble=lambda sentence: tell("trouble", sentence),
+                on_trouble=lambda text: tell("trouble", as_argument(text)),
                 checkpoints=Path(elsewhere) if elsewhere else None,
                 epochs=options.epochs,
             )
     except ForecasterError as error:
-        tell("fault", [type(error).__name__, str(error)])
+        tell("fault", [type(error).__name__, as_argument(of_error(error))])
         return
     except Exception:
         if spec.training.hosts is None:

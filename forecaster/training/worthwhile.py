@@ -19,6 +19,8 @@ import numpy as np
 from forecaster.config import Spec
 from forecaster.core.arrays import Days, Doubles
 from forecaster.core.forecast import Fold, Scores
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, sentence
 from forecaster.core.panel import Panel
 from forecaster.demand.history.past_panels import Past
 from forecaster.errors import BundleError
@@ -40,6 +42,15 @@ MOST_DAYS = 28  # that are forecast again
 MOST_RUNS = 400  # that are looked through
 STAGES = ("train", "backtest", "gate", "export")  # that a night without training goes without
 NAIVE = "seasonal_naive"
+WEEKDAYS = (
+    N_("Monday"),
+    N_("Tuesday"),
+    N_("Wednesday"),
+    N_("Thursday"),
+    N_("Friday"),
+    N_("Saturday"),
+    N_("Sunday"),
+)
 
 
 @dataclass(frozen=True)
@@ -82,17 +93,24 @@ class Gain:
     def sentence(self) -> str:
         difference = self.pairs.difference()
         if self.compared and np.array_equal(self.pairs.ours, self.pairs.theirs):
-            return (
-                f"the last {self.trainings} gained nothing that rosters noticed (their crews cost the same as before)"
-            )
-        amount = f"{self.a_day:+,.2f} a day over {difference.days} days"
+            same = N_("the last {n} gained nothing that rosters noticed (their crews cost the same as before)")
+            return sentence(same, n=self.trainings)
+        gain = sentence(N_("{amount} a day over {n} days"), amount=amount(self.a_day, "+,.2f"), n=difference.days)
+        values = {"n": self.trainings, "gain": gain}
         if not np.isfinite(difference.high):
-            return f"the last {self.trainings} gained nothing that rosters noticed (too few days to tell: {amount})"
-        bounds = f"{-difference.high:+.1%} to {-difference.low:+.1%} of what they cost"
+            few = N_("the last {n} gained nothing that rosters noticed (too few days to tell: {gain})")
+            return sentence(few, **values)
+        values |= {"low": amount(-difference.high, "+.1%"), "high": amount(-difference.low, "+.1%")}
         if self.is_noticed:
-            return f"the last {self.trainings} gained {amount} in rosters, {bounds}"
-        against = f"; a training costs {self.training_cost:,.2f}" if self.training_cost else ""
-        return f"the last {self.trainings} gained nothing that rosters noticed ({amount}, {bounds}{against})"
+            return sentence(N_("the last {n} gained {gain} in rosters, {low} to {high} of what they cost"), **values)
+        nothing = N_("the last {n} gained nothing that rosters noticed ({gain}, {low} to {high} of what they cost)")
+        too_little = N_(
+            "the last {n} gained nothing that rosters noticed ({gain}, {low} to {high} of what they cost; a training "
+            "costs {cost})"
+        )
+        if not self.training_cost:
+            return sentence(nothing, **values)
+        return sentence(too_little, **values, cost=amount(self.training_cost, ",.2f"))
 
 
 def weigh(spec: Spec, ledger: Ledger, panel: Panel, panel_at: Past, as_of: datetime) -> Decision:
@@ -118,7 +136,12 @@ def weigh(spec: Spec, ledger: Ledger, panel: Panel, panel_at: Past, as_of: datet
     gain = gain_of(spec, panel, trainings, folds, training_cost(spec, _training_nights(spec, ledger, as_of)))
     if gain.is_noticed:
         return Decision(True, gain.sentence())
-    return Decision(False, f"{gain.sentence()}; next at the latest {_on(latest(spec, ledger, as_of))}")
+    last = latest(spec, ledger, as_of)
+    if last is None:
+        return Decision(False, sentence(N_("{gain}; next at the latest tomorrow"), gain=gain.sentence()))
+    weekday = sentence(WEEKDAYS[last.weekday()])
+    again = N_("{gain}; next at the latest on {weekday} {day}")
+    return Decision(False, sentence(again, gain=gain.sentence(), weekday=weekday, day=last))
 
 
 def latest(spec: Spec, ledger: Ledger, as_of: datetime) -> date | None:
@@ -278,7 +301,3 @@ def _cutoffs_since(training: PastTraining, panel: Panel) -> list[date]:
 
 def _night(spec: Spec, run: Run) -> date:
     return run.as_of.astimezone(spec.zone).date()
-
-
-def _on(day: date | None) -> str:
-    return f"on {day:%A} {day}" if day else "tomorrow"

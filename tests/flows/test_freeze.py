@@ -59,7 +59,10 @@ def test_a_new_model_waits_and_the_champion_may_be_confirmed(file: Path) -> None
         "not promoted: promotions are frozen: promised was 74% to 86% within the 80 % range, and it is 50.0%; "
         "`forecaster promote FILE b1 --reason …` lets it forecast"
     )
-    assert night._note_for_the_page() == "Tonight a new model waits until somebody says that it may forecast."
+    assert (
+        night._troubles.for_the_page(night.verdict)
+        == "Tonight a new model waits until somebody says that it may forecast."
+    )
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         assert [promotion.bundle_digest for promotion in ledger.promotions("tiny")] == ["b0", "b0"]
 

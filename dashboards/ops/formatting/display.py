@@ -92,6 +92,11 @@ def short_day(value: date) -> str:
     return _date(value, "MMMd", f"{value.day} {value:%b}")
 
 
+def dated(value: date) -> str:
+    """A day with its year: "18 Jun 2025", "18. Juni 2025"."""
+    return _date(value, "yMMMd", f"{value.day} {value:%b %Y}")
+
+
 def month(value: date) -> str:
     """A month with its year: "June 2025", "junio de 2025"."""
     return _date(value, "yMMMM", f"{value:%B %Y}")

@@ -8,6 +8,7 @@ from urllib.parse import quote
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
+from dashboards.ops.formatting.retelling import told
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedTotal
 from forecaster.ledger.records import Head
@@ -112,7 +113,7 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
         model=_(NO_MODEL) if head.tier == "fallback" else head.model,
         cutoff=display.day(head.cutoff),
         targets=display.days(targets),
-        note=head.note,
+        note=told(head.note or "") or None,
         stale=stale(targets, head.cutoff, today),
         fruitless=None if fruitless is None else without_fruit(fruitless, zone),
         fruitless_began=fruitless,

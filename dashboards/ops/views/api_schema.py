@@ -184,5 +184,5 @@ def about(head: Head, front: Front) -> AboutOut:
         head.model,
         head.bundle_digest,
         head.timezone,
-        head.note,
+        front.note,
     )

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
+from dashboards.ops.formatting.retelling import capitalised, told, told_objections
 from dashboards.ops.views.accuracy import worth
 from forecaster.core.language import _
-from forecaster.core.language.sentences import retold
 from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.records import Head, Promotion, Run, previous_champion
 
@@ -87,19 +87,13 @@ def _reign(promotion: Promotion, zone: ZoneInfo) -> Reign:
         name,
         promotion.bundle_digest[:12],
         promotion.by,
-        _sentence(promotion.reason),
+        capitalised(told(promotion.reason)),
     )
 
 
 def _verdict(run: Run, zone: ZoneInfo) -> VerdictLine:
     verdict = run.verdict or {}
-    written = [str(objection) for objection in verdict.get("objections", ())]
-    made_of = verdict.get("made_of") or [None] * len(written)  # of a verdict that an earlier version wrote
-    objections = [retold(parts, text) for parts, text in zip(made_of, written, strict=False)]
+    objections = told_objections(verdict)
     admitted = bool(verdict.get("admitted"))
     sentence = display.in_one_line(display.clauses(*objections)) or (_("No objection.") if admitted else "–")
     return VerdictLine(display.instant(run.started_at, zone), admitted, sentence)
-
-
-def _sentence(text: str) -> str:
-    return display.in_one_line(text[:1].upper() + text[1:])

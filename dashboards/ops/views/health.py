@@ -10,6 +10,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
+from dashboards.ops.formatting.retelling import capitalised, told
 from dashboards.ops.reading.header import text_of_tier
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger import value
@@ -150,7 +151,6 @@ def duration(seconds: float) -> str:
 
 
 def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
-    message = run.message or ""
     lost = run.finished_at is None and now - run.started_at > LOST
     outcome, quality, meaning = OUTCOMES["lost" if lost else run.outcome]
     return NightLine(
@@ -162,7 +162,7 @@ def _night(run: Run, zone: ZoneInfo, now: datetime) -> NightLine:
         text_of_tier(run.tier) if run.tier else "–",
         display.instant(run.as_of, zone),
         duration((run.finished_at - run.started_at).total_seconds()) if run.finished_at else "–",
-        message[:1].upper() + message[1:],
+        capitalised(told(run.message or "")),
     )
 
 
@@ -191,7 +191,7 @@ def _computing(run: Run) -> str:
 def _finding(finding: Mapping[str, Any]) -> FindingLine:
     severity = finding["severity"]
     what = _(SEVERITIES[severity][0])
-    return FindingLine(finding["rule"], severity, what, display.number(finding["count"]), finding["message"])
+    return FindingLine(finding["rule"], severity, what, display.number(finding["count"]), told(finding["message"]))
 
 
 def _stages(last: Run, runs: Sequence[Run]) -> tuple[StageLine, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from dashboards.ops.formatting.retelling import told, told_objections
 from dashboards.ops.views.health import by_severity
 from forecaster.ledger.records import Run
 
@@ -55,9 +56,17 @@ def runs_out(runs: Sequence[Run]) -> RunsOut:
 
 
 def _run(run: Run) -> RunOut:
-    findings = [FindingOut(*(finding[name] for name in _FINDING)) for finding in by_severity(run.findings)]
+    findings = [
+        FindingOut(**{name: finding[name] for name in _FINDING} | {"message": told(finding["message"])})
+        for finding in by_severity(run.findings)
+    ]
     columns = {name: getattr(run, name) for name in RunOut.__dataclass_fields__ if name != "findings"}
+    columns |= {"message": told(run.message or "") or None, "verdict": _verdict(run.verdict)}
     return RunOut(**columns, findings=findings)
+
+
+def _verdict(verdict: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return None if verdict is None else {**verdict, "objections": told_objections(verdict)}
 
 
 _FINDING = tuple(FindingOut.__dataclass_fields__)

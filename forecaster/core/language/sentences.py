@@ -3,65 +3,185 @@
     objection = sentence(N_("{metric} is {value}, wanted at most {limit}"), metric="wape", value="0.31", limit="0.30")
 
 It is a str, in English, for whoever logs or keeps it. `stored` gives the template and what fills it, to be kept beside
-the text as JSON; `retold` makes the sentence of these in the reader's language. What was kept by an earlier version has
-no template, and is told as it was written.
+the text as JSON; `restored` makes the same str of both again, and `retold` tells it in the reader's language. What was
+kept by an earlier version has no template, and is told as it was written.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import date
 from typing import Any
 
-from forecaster.core.language.catalogue import _, ngettext
+from forecaster.core.language.catalogue import ENGLISH, N_, _, language, ngettext
+from forecaster.errors import ForecasterError
+
+MADE_OF = "made_of"  # the key or column beside a text that has what it was made of
 
 
 class Sentence(str):
-    """An English sentence with the template that it was made of, as the catalogue has it."""
+    """An English sentence with what it was made of, as JSON: `{"id": template, "values": {…}}`, `{"parts": […],
+    "between": …}` of several in a row, `{"number": …, "form": …}` of a number."""
 
-    template: str
-    plural: str | None = None  # the template for several, where the number `n` decides
-    values: Mapping[str, object]
+    made_of: dict[str, Any]
 
 
 def sentence(template: str, /, **values: object) -> Sentence:
-    """The sentence, its placeholders filled; a value may be a sentence itself."""
-    text = Sentence(template.format(**values))
-    text.template, text.values = template, values
-    return text
+    """The sentence, its placeholders filled. A value may be a sentence itself; whole numbers and days are written as
+    the reader writes them, and any other value as it is."""
+    if not values:
+        return as_sentence(template)
+    text = template.format(**{name: _english(value) for name, value in values.items()})
+    return _made(text, {"id": template, "values": {name: _stored_value(value) for name, value in values.items()}})
+
+
+def as_sentence(text: str) -> Sentence:
+    """A text of the catalogue that has nothing to fill in; a sentence as it is."""
+    return text if isinstance(text, Sentence) else _made(text, {"id": text, "values": {}})
 
 
 def counted(number: int, singular: str, plural: str) -> Sentence:
     """A number with its noun: "1 day", "12 days"; both forms stand in the catalogue as those of one `ngettext`."""
-    text = Sentence((singular if number == 1 else plural).format(n=f"{number:,}"))
-    text.template, text.plural, text.values = singular, plural, {"n": number}
-    return text
+    text = (singular if number == 1 else plural).format(n=f"{number:,}")
+    return _made(text, {"id": singular, "values": {"n": int(number)}, "plural": plural})
 
 
-def stored(text: str) -> dict[str, Any] | None:
-    """What a sentence was made of, as JSON; None of a text that does not know."""
-    if not isinstance(text, Sentence):
+def amount(value: float, form: str) -> Sentence:
+    """A number in a form of `format`, as "+,.2f" or ".1%", of which the reader has their own separators."""
+    return _made(format(value, form), {"number": float(value), "form": form})
+
+
+def joined(texts: Iterable[str], between: str = "; ") -> Sentence | None:
+    """Sentences in a row, those that say something; None where none does. `between` is of the catalogue, or blanks."""
+    parts = [text for text in texts if text]
+    if not parts:
         return None
-    values = {
-        name: stored(value) or str(value) if isinstance(value, str) else value for name, value in text.values.items()
+    return _made(between.join(parts), {"parts": [_stored_value(part) for part in parts], "between": between})
+
+
+def and_more(names: Iterable[str], more: int) -> Sentence | str:
+    """Names in a row, after which come more that are not named: "A, B and 3 more"."""
+    row = joined(names, ", ") or ""
+    return sentence(N_("{names} and {n} more"), names=row, n=more) if more > 0 else row
+
+
+def without_start(text: str, start: str) -> str:
+    """What follows the first of several sentences in a row; the text itself where that one is another."""
+    if not start or not text.startswith(start):
+        return text
+    rest, made_of = text.removeprefix(start).strip(), stored(text) or {}
+    parts = made_of.get("parts", ())
+    if len(parts) < 2 or parts[0] != _stored_value(start):
+        return rest
+    return _made(rest, {"parts": parts[1:], "between": made_of["between"]})
+
+
+def of_error(error: BaseException) -> str:
+    """What an error says, after its kind where it is none of ours; a sentence where whoever raised it gave one."""
+    if not isinstance(error, ForecasterError):
+        return f"{type(error).__name__}: {error}"
+    first = error.args[0] if error.args else None
+    return first if isinstance(first, Sentence) and str(first) == str(error) else str(error)
+
+
+def stored(text: str | None) -> dict[str, Any] | None:
+    """What a sentence was made of, as JSON; None of a text that does not know."""
+    return text.made_of if isinstance(text, Sentence) else None
+
+
+def restored(made_of: object, text: str) -> str:
+    """The sentence as it was before it was `stored` beside its text; the text alone where it has nothing beside it."""
+    return _made(text, made_of) if isinstance(made_of, dict) else text
+
+
+def packed(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Values for JSON, in which what sentences were made of stands beside them, under `MADE_OF`."""
+    parts = {name: made_of for name, value in values.items() if (made_of := stored(value)) is not None}
+    return {**values, MADE_OF: parts} if parts else dict(values)
+
+
+def unpacked(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that were `packed`, sentences among them."""
+    parts = values.get(MADE_OF)
+    beside = parts if isinstance(parts, Mapping) else {}
+    return {
+        name: restored(beside.get(name), value) if isinstance(value, str) else value
+        for name, value in values.items()
+        if name != MADE_OF
     }
-    return {"id": text.template, "values": values} | ({"plural": text.plural} if text.plural else {})
 
 
-def retold(made_of: object, text: str) -> str:
-    """The sentence in the reader's language from what was `stored` of it; `text` where that cannot be told."""
+def as_argument(text: str) -> str:
+    """A sentence for a command line, as JSON that keeps what it was made of; other text as it is."""
+    return json.dumps(packed({"text": text})) if isinstance(text, Sentence) else text
+
+
+def from_argument(argument: str) -> str:
+    """The sentence that was made `as_argument`, or what somebody typed."""
     try:
-        return _told(made_of)
+        text = unpacked(json.loads(argument))["text"]
+    except (ValueError, AttributeError, KeyError):
+        return argument
+    return text if isinstance(text, str) else argument
+
+
+Number = Callable[[float, str], str]
+Day = Callable[[date], str]
+
+
+def retold(made_of: object, text: str, *, number: Number = format, day: Day = str) -> str:
+    """The sentence in the reader's language from what was `stored` of it; `text` where that cannot be told, and in
+    English. `number` writes a number in a form of `format` as the reader does, `day` a day."""
+    if language() == ENGLISH:
+        return text
+    try:
+        return _told(made_of, number, day)
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         return text
 
 
-def _told(made_of: Any) -> str:
+def _told(made_of: Any, number: Number, day: Day) -> str:
+    if "number" in made_of:
+        return number(float(made_of["number"]), made_of["form"])
+    if "day" in made_of:
+        return day(date.fromisoformat(made_of["day"]))
+    if "parts" in made_of:
+        return _told_in_a_row(made_of["parts"], made_of["between"], number, day)
     template, plural = made_of["id"], made_of.get("plural")
-    values = {name: _told(value) if isinstance(value, dict) else value for name, value in made_of["values"].items()}
+    values = {name: _told_value(value, number, day) for name, value in made_of["values"].items()}
     if plural:
-        number = int(values["n"])
-        return ngettext(template, plural, number, n=f"{number:,}")
+        return ngettext(template, plural, int(made_of["values"]["n"]), **values)
     text = _(template, **values)
     if "{" in text and not values:
         raise KeyError(template)
     return text
+
+
+def _told_in_a_row(parts: Sequence[Any], between: str, number: Number, day: Day) -> str:
+    return (_(between) if between.strip() else between).join(_told_value(part, number, day) for part in parts)
+
+
+def _told_value(value: Any, number: Number, day: Day) -> str:
+    if isinstance(value, dict):
+        return _told(value, number, day)
+    return number(value, ",") if isinstance(value, int) else str(value)
+
+
+def _english(value: object) -> object:
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def _stored_value(value: object) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, Sentence):
+        return value.made_of
+    if isinstance(value, date):
+        return {"day": value.isoformat()}
+    return value if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _made(text: str, made_of: dict[str, Any]) -> Sentence:
+    whole = Sentence(text)
+    whole.made_of = made_of
+    return whole

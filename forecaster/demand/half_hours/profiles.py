@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 from forecaster.config import Spec
 from forecaster.core.arrays import Floats
 from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.demand.half_hours.clock import HALF_HOURS, MIDNIGHT, NO_TIME
 from forecaster.demand.readings import HALF_HOUR
 from forecaster.lake import Lake
@@ -65,10 +67,10 @@ class DayProfiles:
 
         if not self.timeless:
             return []
-        detail = f"found {self.timeless:,} rows with a day and no time of day, the first one {self.first}"
-        if self.all_midnight:
-            detail = f"found midnight, or no time of day, in all {self.timeless:,} rows, the first one {self.first}"
-        hint = f"column '{spec.demand.columns.date}' (demand.columns.date)"
+        no_time = N_("found {n} rows with a day and no time of day, the first one {first}")
+        midnight = N_("found midnight, or no time of day, in all {n} rows, the first one {first}")
+        detail = sentence(midnight if self.all_midnight else no_time, n=self.timeless, first=self.first)
+        hint = sentence(N_("column '{column}' (demand.columns.date)"), column=spec.demand.columns.date)
         return [batch_finding("no_time", self.timeless, detail, hint, spec)]
 
     def new_rows(self, lake: Lake, refused: pd.DataFrame, accepted: pd.DataFrame, now: datetime) -> pa.Table:

@@ -14,6 +14,8 @@ import pyarrow.dataset as ds
 
 from forecaster.config import Spec
 from forecaster.core.knowledge import Knowledge
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import as_sentence, of_error, sentence
 from forecaster.demand import readings
 from forecaster.demand.history import aliases, lake_owner, reading_versions
 from forecaster.demand.panel.events import EVENT
@@ -56,7 +58,7 @@ def _not_needed(lacking: list[str], without: str) -> Iterator[None]:
     except LakeSilent:
         raise
     except LakeError as error:
-        lacking.append(f"{without}: {error}")
+        lacking.append(sentence(N_("{what}: {why}"), what=as_sentence(without), why=of_error(error)))
 
 
 def assemble(

@@ -14,6 +14,8 @@ import pandas as pd
 from forecaster.config import Spec, data_rules
 from forecaster.core.arrays import Bools, Days, Floats
 from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import Sentence, counted, joined, sentence
 from forecaster.core.panel import Panel
 
 RECENT = 14  # days up to the last one, of which the counts of most contradict a declared day
@@ -56,39 +58,45 @@ def out_of_business(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Fin
     followed = (span.notna() | table.isna()).all(axis=1).to_numpy()[rows]
     order = [place for place in np.lexsort((-number, followed)) if number[place]]
     sentences = [
-        _sentence(
-            panel.depot_ids[rows[place]], opened[rows[place]], closed[rows[place]], before[place], after[place], days
+        _contradiction(
+            panel.depot_ids[rows[place]],
+            (opened[rows[place]], closed[rows[place]]),
+            (before[place], after[place]),
+            days,
+            is_open=not followed[place],
         )
-        + ("" if followed[place] else ": forecast as open all the same, as it counts")
         for place in order[:_NAMED]
     ]
-    more = f"; and {len(order) - _NAMED:,} more depots" if len(order) > _NAMED else ""
+    if len(order) > _NAMED:
+        sentences.append(sentence(N_("and {n} more depots"), n=len(order) - _NAMED))
     last = [str(days[np.flatnonzero(before[place] | after[place])[-1]]) for place in order[:_PLACES]]
     places = tuple((panel.depot_ids[rows[place]], day) for place, day in zip(order, last, strict=False))
-    message = f"{'; '.join(sentences)}{more}; wanted {data_rules.RULES[RULE].wanted}"
+    wanted = data_rules.requirement(RULE)
+    message = sentence(N_("{detail}; wanted {wanted}"), detail=joined(sentences) or "", wanted=wanted)
     return (Finding(RULE, data_rules.severity(RULE, spec.demand.rules.severity), int(number.sum()), message, places),)
 
 
-def _sentence(depot: str, opened: Any, closed: Any, before: Bools, after: Bools, days: Days) -> str:
-    parts = []
-    if before.any():
-        parts.append(
-            f"is not in business before {opened}, and counts came on {_days(before)} before{_until(before, days)}"
+def _contradiction(
+    depot: str, span: tuple[Any, Any], counts: tuple[Bools, Bools], days: Days, *, is_open: bool
+) -> Sentence:
+    """When counts came before the first day of a span, and after it; `is_open` says that the depot is forecast so."""
+    parts = [
+        sentence(
+            template,
+            day=day.astype(object),
+            days=counted(int(has_count.sum()), "{n} day", "{n} days"),
+            last=days[np.flatnonzero(has_count)[-1]].astype(object),
         )
-    if after.any():
-        parts.append(
-            f"is out of business from {closed} on, and counts came on {_days(after)} since{_until(after, days)}"
-        )
-    return f"depot {depot} {', and '.join(parts)}"
+        for template, day, has_count in zip((_BEFORE, _AFTER), span, counts, strict=True)
+        if has_count.any()
+    ]
+    open_ = N_("depot {depot} {when}: forecast as open all the same, as it counts")
+    template = open_ if is_open else N_("depot {depot} {when}")
+    return sentence(template, depot=depot, when=joined(parts, N_(", and ")) or "")
 
 
-def _days(counted: Bools) -> str:
-    number = int(counted.sum())
-    return f"{number:,} day{'s' if number > 1 else ''}"
-
-
-def _until(counted: Bools, days: Days) -> str:
-    return f", up to {days[np.flatnonzero(counted)[-1]]}"
+_BEFORE = N_("is not in business before {day}, and counts came on {days} before, up to {last}")
+_AFTER = N_("is out of business from {day} on, and counts came on {days} since, up to {last}")
 
 
 def _outside(days: Days, opened: Days, closed: Days) -> Bools:

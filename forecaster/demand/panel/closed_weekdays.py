@@ -18,6 +18,8 @@ from forecaster.config import WEEKDAYS, Spec, data_rules
 from forecaster.core import cold_start
 from forecaster.core.arrays import Bools, Floats, Ints
 from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import as_sentence, joined, sentence
 from forecaster.core.marks import CLOSED_WEEKDAY, Mark
 from forecaster.core.panel import Panel
 from forecaster.demand.panel.grid import Grid
@@ -87,15 +89,15 @@ def never_on_weekdays(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
         return ()
     groups = Counter(tuple(sorted(days)) for days in weekdays.values()).most_common()
     rows, one_habit = sorted(weekdays), len(groups) == 1
-    which = _list_weekdays(groups[0][0]) if one_habit else "some weekday"
-    depots = "1 depot never has" if len(rows) == 1 else f"{len(rows):,} depots never have"
-    habits = [f"{_list_weekdays(days)} {number:,}" for days, number in groups[:MOST_NAMED]]
+    which = _list_weekdays(groups[0][0]) if one_habit else sentence(N_("some weekday"))
+    habits = [sentence(N_("{days} {n}"), days=_list_weekdays(days), n=number) for days, number in groups[:MOST_NAMED]]
     if more := sum(number for _, number in groups[MOST_NAMED:]):
-        habits.append(f"other days {more:,}")
-    examples = (
-        f"first {panel.depot_ids[rows[0]]}" if one_habit else f"{', '.join(habits)}; first {panel.depot_ids[rows[0]]}"
-    )
-    message = f"{depots} {which}: taken as closed; demand.weekdays says otherwise ({examples})"
+        habits.append(sentence(N_("other days {n}"), n=more))
+    first_depot = sentence(N_("first {message}"), message=panel.depot_ids[rows[0]])
+    examples = first_depot if one_habit else joined([joined(habits, ", ") or "", first_depot])
+    one = N_("1 depot never has {days}: taken as closed; demand.weekdays says otherwise ({examples})")
+    several = N_("{n} depots never have {days}: taken as closed; demand.weekdays says otherwise ({examples})")
+    message = sentence(one if len(rows) == 1 else several, n=len(rows), days=which, examples=examples or "")
     severity = data_rules.severity(RULE, spec.demand.rules.severity)
     places = tuple((panel.depot_ids[row], first[row].isoformat()) for row in rows[:PLACES])
     return (Finding(RULE, severity, len(rows), message, places),)
@@ -103,8 +105,10 @@ def never_on_weekdays(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
 
 def _list_weekdays(days: tuple[int, ...]) -> str:
     """ "a Saturday or Sunday"."""
-    names = [calendar.day_name[day] for day in days]
-    return "a " + (" or ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0])
+    names = [as_sentence(calendar.day_name[day]) for day in days]
+    if len(names) == 1:
+        return sentence(N_("a {day}"), day=names[0])
+    return sentence(N_("a {days} or {day}"), days=joined(names[:-1], ", ") or "", day=names[-1])
 
 
 def _learnt(has_reading: Bools, cities: NDArray[np.str_]) -> Bools:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 import numpy as np
 import pandas as pd
 
 from forecaster.config import Spec, data_rules
 from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import counted, joined, sentence
 from forecaster.core.panel import Panel
-from forecaster.core.terminal import count
 from forecaster.demand.panel.event_scope import event_scope
 from forecaster.demand.panel.events import announced_events
 from forecaster.demand.panel.grid import Grid
@@ -33,21 +36,28 @@ def closure_counts(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Find
     near = knowledge.events[grid.columns(knowledge.events["date"]) >= 0]
     closed = np.zeros(grid.shape, np.bool_)
     announced_events(near, scope, grid).paint(closed, CLOSURE, True)
-    counted = closed[:, :-1] & (panel.demand[:, first:] > 0)
-    number = np.count_nonzero(counted, axis=1)
+    has_count = closed[:, :-1] & (panel.demand[:, first:] > 0)
+    number = np.count_nonzero(has_count, axis=1)
     contradicts = closed[:, -1] & (number >= LEAST) & (2 * number > np.count_nonzero(closed[:, :-1], axis=1))
     rows = np.flatnonzero(contradicts)
     if not len(rows):
         return ()
     rows = rows[np.argsort(-number[rows], kind="stable")]
-    last = [str(grid.days[np.flatnonzero(counted[row])[-1]]) for row in rows[:_PLACES]]
+    last = [str(grid.days[np.flatnonzero(has_count[row])[-1]]) for row in rows[:_PLACES]]
+    template = N_("depot {depot} is closed by an event, and counts came on {days} of it, up to {day}")
     names = [
-        f"depot {panel.depot_ids[row]} is closed by an event, and counts came on {count(int(number[row]), 'day')} of "
-        f"it, up to {day}"
+        sentence(
+            template,
+            depot=panel.depot_ids[row],
+            days=counted(int(number[row]), "{n} day", "{n} days"),
+            day=date.fromisoformat(day),
+        )
         for row, day in zip(rows[:_NAMED], last, strict=False)
     ]
-    more = f"; and {len(rows) - _NAMED:,} more depots" if len(rows) > _NAMED else ""
-    message = f"{'; '.join(names)}{more}: forecast as closed; wanted {data_rules.RULES[RULE].wanted}"
+    if len(rows) > _NAMED:
+        names.append(sentence(N_("and {n} more depots"), n=len(rows) - _NAMED))
+    wanted = data_rules.requirement(RULE)
+    message = sentence(N_("{depots}: forecast as closed; wanted {wanted}"), depots=joined(names) or "", wanted=wanted)
     places = tuple((panel.depot_ids[row], day) for row, day in zip(rows, last, strict=False))
     severity = data_rules.severity(RULE, spec.demand.rules.severity)
     return (Finding(RULE, severity, int(number[rows].sum()), message, places),)

@@ -11,6 +11,8 @@ import pandas as pd
 from forecaster.config import Spec, data_rules
 from forecaster.core.arrays import Bools, Floats
 from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel.events import AnnouncedEvents
 from forecaster.demand.panel.grid import Cells, coded
@@ -109,10 +111,23 @@ def missing_ahead(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Findi
 
 def _missing(names: list[str], is_missing: Bools, open_days: int, panel: Panel, spec: Spec) -> Finding:
     days, (row, step) = panel.days[panel.history :], np.argwhere(is_missing)[0]
-    message = (
-        f"covariate{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}: found no value on "
-        f"{is_missing.sum():,} of {open_days:,} open depot-days from {days[0]} to {days[-1]}, first of depot "
-        f"{panel.depot_ids[row]} on {days[step]}; they count as 0, wanted {data_rules.RULES[RULE].wanted}"
+    one = N_(
+        "covariate {names}: found no value on {n} of {all} open depot-days from {from} to {to}, first of depot {depot} "
+        "on {day}; they count as 0, wanted {wanted}"
+    )
+    several = N_(
+        "covariates {names}: found no value on {n} of {all} open depot-days from {from} to {to}, first of depot "
+        "{depot} on {day}; they count as 0, wanted {wanted}"
+    )
+    message = sentence(
+        several if len(names) > 1 else one,
+        names=", ".join(map(repr, names)),
+        n=int(is_missing.sum()),
+        all=open_days,
+        **{"from": days[0].astype(object), "to": days[-1].astype(object)},
+        depot=panel.depot_ids[row],
+        day=days[step].astype(object),
+        wanted=data_rules.requirement(RULE),
     )
     severity = data_rules.severity(RULE, spec.demand.rules.severity)
     places = tuple((panel.depot_ids[row], str(days[step])) for row, step in np.argwhere(is_missing)[:PLACES])

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecaster.config import Spec
-from forecaster.config.data_rules import OF_ROWS, STOPPED
+from forecaster.config import Spec, data_rules
+from forecaster.config.data_rules import STOPPED
 from forecaster.core.arrays import Bools
+from forecaster.core.language import N_
 from forecaster.demand.half_hours.profiles import DayProfiles
 from forecaster.demand.history import reading_versions
 from forecaster.demand.parsing import each_value
@@ -23,6 +24,7 @@ from forecaster.demand.readings import HALF_HOUR, Days, dates, day_words
 from forecaster.demand.validation import quarantine
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
+from forecaster.demand.validation.quarantine import RowSentences
 
 DAY_NOT_OVER, SUPERSEDED = "day_not_over", "superseded"
 Column = Any  # a pandas Series
@@ -41,7 +43,7 @@ class Batch:
     """What the source says of when it recorded those that are known since another instant, by `_places`."""
     profiles: DayProfiles | None = None  # where shares of shifts are learned
 
-    def refuse(self, where: Bools, rule: str, message: Column, spec: Spec, now: datetime) -> Batch:
+    def refuse(self, where: Bools, rule: str, message: RowSentences, spec: Spec, now: datetime) -> Batch:
         """The batch with some of the readings accepted so far in quarantine; `message` has one for each of them."""
         if not where.any():
             return self
@@ -92,8 +94,13 @@ def whole_days(batch: Batch, contract: Contract) -> Batch:
     today = contract.today(whole.accepted["depot_id"])
     going_on = ~np.isnan(whole.accepted["demand"].to_numpy()) & (whole.accepted["day"].to_numpy() >= today)
     rows = whole.accepted[going_on]
-    requirement = OF_ROWS[DAY_NOT_OVER].wanted.format(timezone=contract.spec.timezone)
-    message = start(rows) + ": found " + rows["rows"].astype("str") + f" rows so far, wanted {requirement}"
+    message = RowSentences.of(
+        N_("{place}: depot {depot} on {day}: found {rows} rows so far, wanted {wanted}"),
+        rows.index,
+        **start(rows),
+        rows=rows["rows"],
+        wanted=data_rules.requirement(DAY_NOT_OVER, timezone=contract.spec.timezone),
+    )
     return whole.refuse(going_on, DAY_NOT_OVER, message, contract.spec, contract.now)
 
 
@@ -202,16 +209,25 @@ def without_known(
 def quarantine_all(batch: Batch, reason: str, spec: Spec, now: datetime) -> Batch:
     """The batch with everything in quarantine that was not refused already."""
     everything = np.ones(len(batch.accepted), np.bool_)
-    message = start(batch.accepted) + f": found nothing wrong with this row, but its batch was stopped: {reason}"
+    template = N_(
+        "{place}: depot {depot} on {day}: found nothing wrong with this row, but its batch was stopped: {reason}"
+    )
+    message = RowSentences.of(template, batch.accepted.index, **start(batch.accepted), reason=reason)
     return batch.refuse(everything, STOPPED, message, spec, now)
 
 
-def _message(rows: pd.DataFrame, spec: Spec, rule: str) -> Column:
+def _message(rows: pd.DataFrame, spec: Spec, rule: str) -> RowSentences:
     counts = each_value(rows["demand"], lambda distinct: distinct.map("{:g}".format).astype("str"), "nothing")
-    column = f", column '{spec.demand.columns.demand}': found '"
-    return start(rows) + column + counts + f"', wanted {OF_ROWS[rule].wanted}"
+    return RowSentences.of(
+        N_("{place}: depot {depot} on {day}, column '{column}': found '{value}', wanted {wanted}"),
+        rows.index,
+        **start(rows),
+        column=spec.demand.columns.demand,
+        value=counts,
+        wanted=data_rules.requirement(rule),
+    )
 
 
-def start(rows: pd.DataFrame) -> Column:
-    """How a message about readings begins: file:row: depot on day."""
-    return quarantine.place(rows) + " on " + day_words(rows)
+def start(rows: pd.DataFrame) -> dict[str, Column]:
+    """What a message about readings begins with: file:row, depot and day."""
+    return quarantine.where(rows) | {"day": day_words(rows)}

@@ -22,7 +22,9 @@ import pandera.pandas as pa
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.config.data_rules import OF_ROWS
+from forecaster.config.data_rules import OF_ROWS, requirement
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.demand.half_hours.clock import half_hours
 from forecaster.demand.parsing import (
     LONGEST,
@@ -45,6 +47,7 @@ from forecaster.demand.sources import FAULT, FILE, ROW
 from forecaster.demand.validation import quarantine, similar_ids
 from forecaster.demand.validation.day_stamps import DayStamps
 from forecaster.demand.validation.notation_hints import Decimals, advice
+from forecaster.demand.validation.quarantine import RowSentences
 from forecaster.errors import SpecError
 from forecaster.lake import TABLES, YEAR
 
@@ -54,6 +57,9 @@ _AGE = ":age"  # since the end of the day; beside the columns of a source, which
 _NOW = pd.Timedelta(0)
 _SAMPLE = 20_000  # rows of the first block that tell whether rows have times of day
 _SEVERAL_TIMES = 1.5  # a depot and day, on average
+_BROKEN = N_("{place}: depot {depot} on {day}, column '{column}': found '{value}', wanted {wanted}{hint}")
+_UNDATED = N_("{place}: depot {depot}, column '{column}': found '{value}', wanted {wanted}{hint}")
+_UNFIT = N_("{place}: depot {depot} on {day}: found {fault}")
 Check = Callable[[Any], Any]  # which values keep a rule
 
 
@@ -265,29 +271,30 @@ class Contract:
         message = self._messages(block, typed, broken)
         return quarantine.rows(typed, broken["rule"], message, content, self.arrival)
 
-    def _messages(self, block: pd.DataFrame, typed: pd.DataFrame, broken: pd.DataFrame) -> Column:
+    def _messages(self, block: pd.DataFrame, typed: pd.DataFrame, broken: pd.DataFrame) -> RowSentences:
         """file:row, depot, what was found and what was wanted, for each refused row."""
-        columns, messages = self.spec.demand.columns, [pd.Series([], block.index[:0], dtype="str")]
+        columns, messages = self.spec.demand.columns, list[RowSentences]()
         column_of = {"depot_id": columns.depot_id, "date": columns.date, "demand": columns.demand, _AGE: columns.date}
         column_of |= {"open": columns.open or "", "recorded_at": columns.recorded_at or columns.date}
         for key, part in broken.groupby(["rule", "column"], sort=False):
             (rule, place), index = map(str, key), part.index
             rows = block.loc[index]
-            start = quarantine.place(typed.loc[index])
+            values = quarantine.where(typed.loc[index])
             if rule != "date_form":
-                start = start + " on " + quarantine.legible(words(rows[columns.date]).str.slice(0, 10))
+                values["day"] = quarantine.legible(words(rows[columns.date]).str.slice(0, 10))
             if place == FAULT:
-                detail = ": found " + rows[FAULT]
-            else:
-                name = column_of.get(place, place)
-                where = f", column '{name}'" if name not in self._spread else ", column '" + self._header(rows) + "'"
-                detail = where + ": found '" + quarantine.legible(rows[name]) + f"', wanted {self._requirement(rule)}"
+                messages.append(RowSentences.of(_UNFIT, index, **values, fault=rows[FAULT]))
+                continue
+            name = column_of.get(place, place)
+            values["column"] = self._header(rows) if name in self._spread else name
+            values |= {"value": quarantine.legible(rows[name]), "wanted": self._requirement(rule), "hint": ""}
             if rule in ("count_form", "covariate_form"):
-                detail = detail + advice(rows[name])
+                values["hint"] = advice(rows[name])
             if rule == "unknown_depot":
-                detail = detail + typed.loc[index, "depot_id"].astype("str").map(self._nearest)
-            messages.append((start + detail).astype("str"))
-        return pd.concat(messages).reindex(block.index)
+                hints = [self._nearest(str(depot)) for depot in typed.loc[index, "depot_id"]]
+                values["hint"] = pd.Series(hints, index, dtype=object)
+            messages.append(RowSentences.of(_BROKEN if "day" in values else _UNDATED, index, **values))
+        return RowSentences.in_order(messages, block.index)
 
     @property
     def _spread(self) -> tuple[str, ...]:
@@ -303,7 +310,7 @@ class Contract:
     def _requirement(self, rule: str) -> str:
         limit, zone = self.spec.demand.rules.max_demand, self.spec.timezone
         now, day = self.now.isoformat(), self._notation.day
-        return OF_ROWS[rule].wanted.format(max_demand=limit, now=now, timezone=zone, longest=LONGEST, day=day)
+        return requirement(rule, max_demand=limit, now=now, timezone=zone, longest=LONGEST, day=day)
 
     @cached_property
     def _nearest(self) -> Callable[[str], str]:
@@ -366,5 +373,5 @@ class _Nearest:
             if self.searches_left >= 0:
                 alike = similar_ids.same(depot, self.depots)
                 close = [alike] if alike else difflib.get_close_matches(depot[:LONGEST], self.depots, n=1)
-            self.hints[depot] = f"; did you mean '{close[0]}'?" if close else ""
+            self.hints[depot] = sentence(N_("; did you mean '{name}'?"), name=close[0]) if close else ""
         return self.hints[depot]

@@ -11,6 +11,8 @@ import pandas as pd
 
 from forecaster.config import CsvSource, Spec
 from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.demand.validation.feed_shape import batch_finding
 
 NEARLY_ALL = 0.95  # of the instants that must be midnight in one zone
@@ -63,10 +65,11 @@ class DayStamps:
             if other is None or not (local.tz_localize(None).normalize() != _days(stamps, other)).any():
                 continue
             day = _days(stamps, other)[-1]
-            detail = (
-                f"found midnights in {other} alone, as of {day:%Y-%m-%d}, which is {local[-1]:%Y-%m-%d %H:%M} in {zone}"
-            )
-            finding = batch_finding("day_stamps", self.rows, detail, f"set demand.date_zone: {other}", spec)
+            template = N_("found midnights in {zone} alone, as of {day}, which is {time} in {local}")
+            time = f"{local[-1]:%Y-%m-%d %H:%M}"
+            detail = sentence(template, zone=other, day=day.date(), time=time, local=zone)
+            hint = sentence(N_("set demand.date_zone: {zone}"), zone=other)
+            finding = batch_finding("day_stamps", self.rows, detail, hint, spec)
             if other != "UTC" and (_at_one_time(stamps) or _at_one_time(local)) and finding.severity == "stop":
                 finding = Finding(finding.rule, "warn", finding.count, finding.message)
             return [finding]

@@ -16,6 +16,8 @@ import pyarrow.compute as pc
 
 from forecaster.config import Spec, data_rules
 from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import and_more, joined, restored, sentence, stored
 from forecaster.core.near_words import did_you_mean, fold, nearest_word, plain
 from forecaster.demand import sources
 from forecaster.demand.panel.event_scope import ADDRESS, EventScope, addresses, event_scope
@@ -91,9 +93,9 @@ def _find_unused_kinds(near: AnnouncedRows, spec: Spec, tell: RowFindings) -> No
     meant = {kind: _kind_meant(kind, used) or "" for kind in unused}
     for word in sorted(set(meant.values()), key=lambda word: (word == "", word)):
         rows = near.written[kinds.map(meant).to_numpy() == word]
-        wanted = f"{', '.join(used)} or another kind that calendar.known_future names"
-        column = spec.calendar.events.columns.kind
-        tell("event_kind", rows, column, f"{wanted}{_asked(did_you_mean(word))}; it changes no forecast")
+        template = N_("{kinds} or another kind that calendar.known_future names{hint}")
+        wanted = sentence(template, kinds=", ".join(used), hint=_asked(did_you_mean(word)))
+        tell("event_kind", rows, spec.calendar.events.columns.kind, wanted, N_("it changes no forecast"))
 
 
 def _kind_meant(kind: str, used: Iterable[str]) -> str | None:
@@ -114,23 +116,27 @@ def _find_unmatched_places(
         unmatched = near.written[culprit == name]
         if unmatched.empty:
             continue
-        requirement = f"a {name} of the {'depots' if spec.depots else 'demand'} source"
+        template = (
+            N_("a {name} of the depots source{hint}") if spec.depots else N_("a {name} of the demand source{hint}")
+        )
         asked = _asked(_place_hint(address[name][culprit == name].iloc[0], name, scope, former))
-        tell("event_place", unmatched, getattr(columns, name), f"{requirement}{asked}; it concerns no depot")
+        wanted = sentence(template, name=name, hint=asked)
+        tell("event_place", unmatched, getattr(columns, name), wanted, N_("it concerns no depot"))
 
 
 def _place_hint(word: str, name: str, scope: EventScope, former: Collection[str]) -> str:
     places = [place for place in scope.homes[name].unique() if place] + (list(former) if name == "depot_id" else [])
     if not places:
-        return f"; no depot has a {name}: it is an attribute of depots.static"
+        return sentence(N_("; no depot has a {name}: it is an attribute of depots.static"), name=name)
     meant = nearest_word(word, places)
     if meant and unicodedata.normalize("NFC", meant) == unicodedata.normalize("NFC", word) and meant != word:
-        return f"; it differs from '{meant}' in Unicode form alone"
+        return sentence(N_("; it differs from '{name}' in Unicode form alone"), name=meant)
     return did_you_mean(meant if meant != word else None)  # which is right, and of another depot's address
 
 
 def _asked(hint: str) -> str:
-    return f" ({hint.removeprefix('; ')})" if hint else ""
+    """The hint in brackets; in other languages it follows a semicolon there too."""
+    return restored(stored(hint), f" ({hint.removeprefix('; ')})") if hint else ""
 
 
 def _culprit(address: tuple[str, ...], scope: EventScope) -> str:
@@ -156,15 +162,16 @@ def _long_closures(
     table, address = table[concerns], address[concerns]
     if table.empty:
         return []
-    whom = [" in ".join(filter(None, place)) or "every depot" for place in address.itertuples(index=False, name=None)]
-    ends = [f"{name} closed until {day:%Y-%m-%d}" for name, day in zip(whom, table["until"], strict=True)]
+    every, until = sentence(N_("every depot")), N_("{depot} closed until {day}")
+    whom = [joined(place, N_(" in ")) or every for place in address.itertuples(index=False, name=None)]
+    ends = [sentence(until, depot=name, day=day.date()) for name, day in zip(whom, table["until"], strict=True)]
     first = near.written.loc[table.index[0]]
-    further = f"; also {', '.join(ends[1:_NAMED])}" if len(ends) > 1 else ""
-    further += f" and {len(ends) - _NAMED:,} more" if len(ends) > _NAMED else ""
-    message = (
-        f"{first[sources.FILE]}:{first[sources.ROW]}: found {ends[0]}, after {period.last}, the last day ahead"
-        f"{further}; wanted {data_rules.RULES['long_closure'].wanted}"
-    )
+    values = {"place": f"{first[sources.FILE]}:{first[sources.ROW]}", "closure": ends[0]}
+    values |= {"day": period.last.astype(object), "wanted": data_rules.requirement("long_closure")}
+    message = sentence(N_("{place}: found {closure}, after {day}, the last day ahead; wanted {wanted}"), **values)
+    if len(ends) > 1:
+        several = N_("{place}: found {closure}, after {day}, the last day ahead; also {others}; wanted {wanted}")
+        message = sentence(several, **values, others=and_more(ends[1:_NAMED], len(ends) - _NAMED))
     severity = data_rules.severity("long_closure", spec.demand.rules.severity)
     return [Finding("long_closure", severity, len(table), message)]
 

@@ -13,12 +13,14 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.core.near_words import did_you_mean
 from forecaster.core.panel import Panel
 from forecaster.demand import parsing, sources
 from forecaster.demand.history import aliases
 from forecaster.demand.validation import similar_ids
-from forecaster.demand.validation.reference_tables import RowFindings
+from forecaster.demand.validation.reference_tables import LEFT_OUT, RowFindings
 
 FOREVER = 100_000  # days since 1970 that no day reaches
 UNDATED = 0  # the day on which a forecast was made that does not say so: before all
@@ -62,25 +64,26 @@ def external_forecasts(
     )
     made_on = parsing.days(rows[columns.made_on], spec.zone, notation) if columns.made_on else None
     tell, is_whole = RowFindings(spec, findings), rows[sources.FAULT] == ""
-    tell("row_form", rows[~is_whole], columns.depot_id, "as many fields as the header; the row is left out")
+    tell("row_form", rows[~is_whole], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
     is_valid = is_whole
+    dated = sentence(N_("a date such as {day}"), day=notation.day)
     # a row is told of once, by the first thing that is wrong with it
     for column, fits, form in (
-        (columns.date, date.notna(), f"a date such as {notation.day}"),
-        (columns.forecast, np.isfinite(orders) & (orders >= 0), "a number of 0 or more"),
+        (columns.date, date.notna(), dated),
+        (columns.forecast, np.isfinite(orders) & (orders >= 0), N_("a number of 0 or more")),
         (
             columns.made_on,
             pd.Series(True, rows.index) if made_on is None else made_on.notna(),
-            f"a date such as {notation.day}",
+            dated,
         ),
     ):
-        tell("legacy_form", rows[is_valid & ~fits], column or "", f"{form}; the row is left out")
+        tell("legacy_form", rows[is_valid & ~fits], column or "", form, LEFT_OUT)
         is_valid = is_valid & fits
     row = depot_id.map({depot: number for number, depot in enumerate(panel.depot_ids)}).fillna(-1).astype(np.int64)
     unmatched = is_valid & (row < 0)
     meant = similar_ids.same(str(depot_id[unmatched].iloc[0]), panel.depot_ids) if unmatched.any() else None
-    wanted = f"a depot that counts; the row is left out{did_you_mean(meant)}"
-    tell("legacy_depot", rows[unmatched], columns.depot_id, wanted)
+    then = sentence(N_("the row is left out{hint}"), hint=did_you_mean(meant))
+    tell("legacy_depot", rows[unmatched], columns.depot_id, N_("a depot that counts"), then)
     day = parsing.day_numbers(date.to_numpy()) - panel.days[0].astype("datetime64[D]").astype(np.int64)
     usable = (is_valid & (row >= 0)).to_numpy() & (day >= 0) & (day < panel.history)
     on = np.full(len(rows), UNDATED) if made_on is None else parsing.day_numbers(made_on.to_numpy())

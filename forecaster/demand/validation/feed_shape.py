@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from datetime import date
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ import pandas as pd
 
 from forecaster.config import Spec, WrittenSource, data_rules
 from forecaster.core.knowledge import Finding
-from forecaster.core.terminal import count
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, counted, joined, sentence
 from forecaster.demand.readings import dates
 from forecaster.demand.validation import notation_hints
+from forecaster.demand.validation.quarantine import first_message
 
 CANNOT_BE_READ = ("row_form", "date_form", "count_form", "covariate_form", "recorded_at_form")
 FEW_ROWS = 10  # that cannot be read are told of one by one and no more, whatever their share
@@ -37,12 +40,15 @@ def unreadable(
     if not (lost or len(rows) > max(spec.demand.rules.unreadable_share * read, FEW_ROWS)):
         return []
     rules = rows["rule"].value_counts()
-    rules_counted = ", ".join(f"{rule} {count:,}" for rule, count in rules.items())
-    whole = f", and none of depot {lost[0]}" if lost else ""
+    rules_counted = joined((sentence(N_("{rule} {n}"), rule=rule, n=int(n)) for rule, n in rules.items()), ", ") or ""
     of_first = rows[rows["rule"] == rules.index[0]]
-    detail = f"found {len(rows):,} of {read:,} rows that cannot be read ({rules_counted}){whole}"
+    values = {"n": len(rows), "all": read, "rules": rules_counted}
+    detail = sentence(N_("found {n} of {all} rows that cannot be read ({rules})"), **values)
+    if lost:
+        whole = N_("found {n} of {all} rows that cannot be read ({rules}), and none of depot {depot}")
+        detail = sentence(whole, **values, depot=lost[0])
     hint = notation_hints.hint(of_first, dates(accepted.head(notation_hints.LOOKED_AT)), spec)
-    return [batch_finding("unreadable", len(rows), detail, hint or f"first {of_first['message'].iloc[0]}", spec)]
+    return [batch_finding("unreadable", len(rows), detail, hint or _first(of_first), spec)]
 
 
 def day_month_order(accepted: pd.DataFrame, refused: pd.DataFrame, spec: Spec) -> list[Finding]:
@@ -59,13 +65,15 @@ def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
     """A finding when every count with a point may as well be a number of thousands."""
     if not notation.may_be_thousands:
         return []
-    detail = f"found three decimals in all {notation.counts:,} counts with a point, as in '{notation.example}'"
+    found = N_("found three decimals in all {n} counts with a point, as in '{example}'")
+    detail = sentence(found, n=notation.counts, example=notation.example)
     if isinstance(spec.demand.source, WrittenSource):
         return [batch_finding("decimals", notation.counts, detail, "", spec)]
-    wanted = (
-        f"numbers instead of text from a source of kind {spec.demand.source.kind}, or demand.rules.severity: "
-        "{decimals: warn} where 1.234 is little more than one"
+    template = N_(
+        "numbers instead of text from a source of kind {kind}, or demand.rules.severity: {setting} where 1.234 is "
+        "little more than one"
     )
+    wanted = sentence(template, kind=spec.demand.source.kind, setting="{decimals: warn}")
     return [batch_finding("decimals", notation.counts, detail, "", spec, wanted=wanted)]
 
 
@@ -91,9 +99,18 @@ def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> l
     places = tuple(zip(first["depot_id"].astype("str"), dates(first).dt.strftime("%Y-%m-%d"), strict=True))
     depot, day = places[0]
     size, low, high = example.iloc[0]
-    detail = (
-        f"depot {depot} on {day}: found {count(round(size), 'row')} with counts from {low:g} to {high:g}, and several "
-        f"rows on {len(several):,} of {len(days):,} depot days"
+    detail = sentence(
+        N_(
+            "depot {depot} on {day}: found {rows} with counts from {low} to {high}, and several rows on {n} of {all} "
+            "depot days"
+        ),
+        depot=depot,
+        day=date.fromisoformat(day),
+        rows=counted(round(size), "{n} row", "{n} rows"),
+        low=amount(float(low), "g"),
+        high=amount(float(high), "g"),
+        n=len(several),
+        all=len(days),
     )
     return [batch_finding("several_rows", len(several), detail, "", spec, places)]
 
@@ -126,6 +143,10 @@ def _lost_depots(unreadable_rows: pd.DataFrame, accepted: pd.DataFrame) -> list[
     return [str(depot) for depot in counts.index if depot not in heard]
 
 
+def _first(refused: pd.DataFrame) -> str:
+    return sentence(N_("first {message}"), message=first_message(refused))
+
+
 def batch_finding(
     rule: str,
     count: int,
@@ -138,7 +159,8 @@ def batch_finding(
 ) -> Finding:
     """A finding of a whole batch: what was found, what was wanted, and between them a hint what to set, if any."""
     limits: Any = spec.demand.rules
-    requirement = wanted or data_rules.RULES[rule].wanted.format(**limits.model_dump())
-    advice = f"; {hint}" if hint else ""  # before what was wanted, so that it stands where a line is cut
-    severity = data_rules.severity(rule, limits.severity)
-    return Finding(rule, severity, count, f"{detail}{advice}; wanted {requirement}", places)
+    values = {"detail": detail, "wanted": wanted or data_rules.requirement(rule, **limits.model_dump())}
+    message = sentence(N_("{detail}; wanted {wanted}"), **values)
+    if hint:  # before what was wanted, so that it stands where a line is cut
+        message = sentence(N_("{detail}; {hint}; wanted {wanted}"), **values, hint=hint)
+    return Finding(rule, data_rules.severity(rule, limits.severity), count, message, places)

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 from forecaster.config import Spec
 from forecaster.config.sources import is_incremental
 from forecaster.core.knowledge import Finding
-from forecaster.core.terminal import count
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import counted, sentence
 from forecaster.demand.history import aliases
 from forecaster.demand.validation.feed_shape import batch_finding
 from forecaster.lake import Lake
@@ -33,8 +34,14 @@ def size_findings(read: int, unchanged: int, name: str, accounts: pd.DataFrame, 
     if is_incremental(spec.demand.source) or before.empty:
         return []
     last = before.iloc[-1]
-    rows = "no row" if read == 0 else count(read, "row")
-    detail = f"{name}: found {rows}, where {last['read']:,} came in the batch of {last['recorded_at']:%Y-%m-%d}"
+    rows = sentence(N_("no row")) if read == 0 else counted(read, "{n} row", "{n} rows")
+    detail = sentence(
+        N_("{source}: found {rows}, where {n} came in the batch of {day}"),
+        source=name,
+        rows=rows,
+        n=int(last["read"]),
+        day=last["recorded_at"].date(),
+    )
     if read == 0:
         return [batch_finding("empty_feed", 0, detail, "", spec)]
     is_repeated = name == last["source"] and unchanged > REPEATED * read
@@ -69,9 +76,17 @@ def other_depots(
         return []
     if pc.count_distinct(lake.read("demand", columns=["date"])["date"]).as_py() < FEW_DAYS:
         return []
-    detail = (
-        f"found {len(new):,} of {len(came):,} depots that were never heard of ({_some(new)}), and none of "
-        f"{len(missing):,} of the {len(known):,} that were ({_some(missing)})"
+    detail = sentence(
+        N_(
+            "found {n} of {came} depots that were never heard of ({new}), and none of {missing} of the {known} that "
+            "were ({lost})"
+        ),
+        n=len(new),
+        came=len(came),
+        new=_some(new),
+        missing=len(missing),
+        known=len(known),
+        lost=_some(missing),
     )
     return [batch_finding("other_depots", len(new), detail, "", spec)]
 

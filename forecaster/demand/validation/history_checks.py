@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import date, datetime
 from itertools import chain
 from typing import Any
 
@@ -14,13 +14,15 @@ import pandas as pd
 from forecaster.config import Spec, data_rules
 from forecaster.core.arrays import Bools, Floats, Ints
 from forecaster.core.knowledge import Finding
-from forecaster.core.terminal import count
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, counted, sentence
 from forecaster.demand.history import reading_versions
 from forecaster.demand.panel.calendar import holiday_names
 from forecaster.demand.readings import dates
 from forecaster.demand.validation import feed_gaps, network_shape, outliers, quarantine
 from forecaster.demand.validation.batch import Batch, start
 from forecaster.demand.validation.known_days import NEVER, KnownDays, LastReadings
+from forecaster.demand.validation.quarantine import RowSentences
 
 CONTEXT = outliers.REACH + outliers.BACK  # days before a count that it may be judged by
 PLACES = 50  # depots and days that a finding names
@@ -64,10 +66,12 @@ def quarantine_stray_days(
     batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
     rows = batch.accepted[batch.accepted["day"].to_numpy() <= distinct[gaps[-1]]]
     rows = rows[_not_released(rows, "stray_day", released, spec)]
-    requirement = data_rules.RULES["stray_day"].wanted.format(apart=APART)
-    message = (
-        start(rows)
-        + f": found a day long before {np.datetime64(int(distinct[gaps[-1] + 1]), 'D')}, wanted {requirement}"
+    message = RowSentences.of(
+        N_("{place}: depot {depot} on {day}: found a day long before {next}, wanted {wanted}"),
+        rows.index,
+        **start(rows),
+        next=_date(distinct[gaps[-1] + 1]),
+        wanted=data_rules.requirement("stray_day", apart=APART),
     )
     return batch.refuse(batch.accepted.index.isin(rows.index), "stray_day", message, spec, now)
 
@@ -110,7 +114,8 @@ def _without_suspects(
         depot, day, usual = cells.depot[order], cells.day[order], cells.usual[order]
         rows = batch.accepted.loc[grid.row[depot, day]]
         unreleased = _not_released(rows, rule, released, spec)
-        rows, message = rows[unreleased], _message(rows[unreleased], rule, usual[unreleased], spec)
+        rows = rows[unreleased]
+        message = _message(rows, rule, usual[unreleased], spec)
         if data_rules.severity(rule, spec.demand.rules.severity) == "warn":
             findings += _warning(rule, rows, message)
         elif len(rows):
@@ -123,40 +128,41 @@ def late_counts(accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec)
     """A finding when counts came later after their day than the rules expect: by the instants that the source declares;
     without them, when the feed had told of a day so much later before, and of this depot. An archive is never late."""
     if spec.demand.columns.recorded_at is not None:
-        rows, detail = _recorded_late(accepted, spec)
+        rows, template, values = _recorded_late(accepted, spec)
     elif spec.demand.recorded == "arrival":
-        rows, detail = _later_than_others(accepted, last_readings, spec)
+        rows, template, values = _later_than_others(accepted, last_readings, spec)
     else:
         return []
     if not len(rows):
         return []
     limits = spec.demand.rules
-    requirement = data_rules.RULES["late"].wanted.format(late_days=limits.late_days)
-    return _warning(
-        "late", rows, start(rows) + detail + f", wanted {requirement}", data_rules.severity("late", limits.severity)
-    )
+    values |= {"wanted": data_rules.requirement("late", late_days=limits.late_days)}
+    message = RowSentences.of(template, rows.index, **start(rows), **values)
+    return _warning("late", rows, message, data_rules.severity("late", limits.severity))
 
 
-def _recorded_late(accepted: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, Any]:
+def _recorded_late(accepted: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, str, dict[str, Any]]:
     limit = spec.demand.rules.late_days
     # whatever the zone, nothing recorded earlier is late: few rows are left to look at closely
     rows = accepted[accepted["recorded_at"].to_numpy() > (accepted["day"].to_numpy().astype(np.int64) + limit) * _DAY]
     recorded = pd.to_datetime(rows["recorded_at"], unit="us", utc=True).dt.tz_convert(spec.zone).dt.tz_localize(None)
     age = (recorded.dt.normalize() - dates(rows)).dt.days.where(rows["demand"].notna())
     rows, age = rows[age > limit], age[age > limit]
-    details = pd.Series(
-        [f": found a count recorded {count(round(days), 'day')} after its day" for days in age], rows.index, dtype="str"
-    )
-    return rows, details
+    template = N_("{place}: depot {depot} on {day}: found a count recorded {days} after its day, wanted {wanted}")
+    days = [counted(round(number), "{n} day", "{n} days") for number in age]
+    return rows, template, {"days": pd.Series(days, rows.index, dtype=object)}
 
 
-def _later_than_others(accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec) -> tuple[pd.DataFrame, Any]:
+def _later_than_others(
+    accepted: pd.DataFrame, last_readings: LastReadings, spec: Spec
+) -> tuple[pd.DataFrame, str, dict[str, Any]]:
     newest = int(last_readings.last_counted.max(initial=NEVER))
     if newest == NEVER:
-        return accepted.iloc[:0], ""
+        return accepted.iloc[:0], "", {}
     is_late = accepted["demand"].notna() & (accepted["day"] < newest - spec.demand.rules.late_days)
     is_late &= accepted["depot_id"].isin(last_readings.depots[last_readings.last_counted > NEVER])
-    return accepted[is_late], f": found a count that came after those of {np.datetime64(newest, 'D')}"
+    template = N_("{place}: depot {depot} on {day}: found a count that came after those of {newest}, wanted {wanted}")
+    return accepted[is_late], template, {"newest": _date(newest)}
 
 
 def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> list[Finding]:
@@ -167,15 +173,23 @@ def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> li
     flat = feed_gaps.flat_lines(grid.counts, grid.fresh, closed, flat_days=limits.flat_days)
     if len(flat):
         places = tuple((str(grid.depots[d]), grid.day(day)) for d, day in zip(flat.depot, flat.last, strict=True))
-        depot, since = places[0][0], grid.day(flat.first[0])
-        days = count(int(flat.known_days[0]), "day")
-        run = f"{grid.counts[flat.depot[0], flat.last[0]]:g} on each of {days} from {since} on"
-        findings.append(_of_feed("flat_line", len(flat), f"depot {depot}: found {run}", spec, places[:PLACES]))
+        detail = sentence(
+            N_("depot {depot}: found {count} on each of {days} from {since} on"),
+            depot=places[0][0],
+            count=amount(float(grid.counts[flat.depot[0], flat.last[0]]), "g"),
+            days=_days(int(flat.known_days[0])),
+            since=_date(grid.first + int(flat.first[0])),
+        )
+        findings.append(_of_feed("flat_line", len(flat), detail, spec, places[:PLACES]))
     findings += _network_findings(grid, closed, spec)
     thin = feed_gaps.thin_day(grid.counts, grid.fresh, closed, thin_share=limits.thin_share)
     if thin is not None:
-        depots = count(thin.depots, "depot")
-        detail = f"{grid.day(thin.day)}: found readings of {depots}, where {thin.expected:,.0f} are usual"
+        detail = sentence(
+            N_("{day}: found readings of {depots}, where {n} are usual"),
+            day=_date(grid.first + int(thin.day)),
+            depots=_depots(thin.depots),
+            n=round(thin.expected),
+        )
         finding = _of_feed("thin_feed", thin.depots, detail, spec)
         day = np.array([grid.first + thin.day]).astype("datetime64[D]")
         festive = any(holiday_names(day, country, None) for country in countries)
@@ -187,12 +201,15 @@ def _network_findings(grid: CountGrid, closed: Bools | None, spec: Spec) -> list
     """Findings about all depots together: counts of weeks or months, and a depot that is the sum of the others."""
     findings = []
     if cadence := network_shape.cadence(grid.counts, closed):
-        detail = f"found readings {cadence} of {count(cadence.depots, 'depot')}"
+        detail = sentence(
+            N_("found readings {often} of {depots}"), often=cadence.sentence(), depots=_depots(cadence.depots)
+        )
         findings.append(_of_feed("cadence", cadence.depots, detail, spec))
     findings += [*_meter_findings(grid, spec), *_spread_findings(grid, spec)]
     for depot, days in network_shape.totals(grid.counts).items():
         name = str(grid.depots[depot])
-        detail = f"depot {name}: found the sum of the others on each of {count(days, 'day')}"
+        summed = N_("depot {depot}: found the sum of the others on each of {days}")
+        detail = sentence(summed, depot=name, days=_days(days))
         place = (name, grid.day(grid.counts.shape[1] - 1))
         findings.append(_of_feed("total_row", days, detail, spec, (place,)))
     return findings
@@ -204,9 +221,18 @@ def _meter_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
     if meters is None:
         return []
     name, low, high, days = _first_of(grid, meters.depots)
-    share = f"{len(meters.depots):,} of {meters.judged:,} depots"
-    detail = f"depot {name}: found counts that only rise, from {low:g} to {high:g} on {count(days, 'day')}, at {share}"
-    detail += ", as the readings of a meter do"
+    detail = sentence(
+        N_(
+            "depot {depot}: found counts that only rise, from {low} to {high} on {days}, at {n} of {all} depots, as "
+            "the readings of a meter do"
+        ),
+        depot=name,
+        low=amount(low, "g"),
+        high=amount(high, "g"),
+        days=_days(days),
+        n=len(meters.depots),
+        all=int(meters.judged),
+    )
     finding = _of_feed("meter", len(meters.depots), detail, spec, _last_places(grid, meters.depots))
     is_rule = 2 * len(meters.depots) >= meters.judged or "meter" in spec.demand.rules.severity
     return [finding if is_rule else replace(finding, severity="warn")]
@@ -218,10 +244,7 @@ def _spread_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
     if spread is None:
         return []
     name = str(grid.depots[spread.depots[0]])
-    detail = (
-        f"depot {name}: found one value on all days of each {spread.period}, at {len(spread.depots):,} of "
-        f"{spread.judged:,} depots, as averages or totals of {spread.period}s have that are spread over days"
-    )
+    detail = sentence(_SPREAD[spread.period], depot=name, n=len(spread.depots), all=int(spread.judged))
     return [_of_feed("spread_counts", len(spread.depots), detail, spec, _last_places(grid, spread.depots))]
 
 
@@ -258,7 +281,8 @@ def silent_depots(
         return []
     names = [str(table.index[depot]) for depot in silences.depot[:PLACES]]
     day = str(np.datetime64(newest, "D"))
-    detail = f"depot {names[0]}: found no reading for {count(int(silences.days[0]), 'day')} up to {day}"
+    silent = N_("depot {depot}: found no reading for {days} up to {day}")
+    detail = sentence(silent, depot=names[0], days=_days(int(silences.days[0])), day=_date(newest))
     return [_of_feed("silent_depot", len(silences), detail, spec, tuple((name, day) for name in names))]
 
 
@@ -303,22 +327,58 @@ def _not_released(rows: pd.DataFrame, rule: str, released: Collection[str], spec
     return unreleased
 
 
-def _message(rows: pd.DataFrame, rule: str, usual: Any, spec: Spec) -> Any:
-    requirement = data_rules.RULES[rule].wanted.format(spike_factor=spec.demand.rules.spike_factor)
-    counts = zip(rows["demand"], usual, strict=True)
-    details = [f"found '{count:g}', wanted {requirement}: {level:g} is usual on such a day" for count, level in counts]
-    return start(rows) + f", column '{spec.demand.columns.demand}': " + pd.Series(details, rows.index, dtype="str")
+def _message(rows: pd.DataFrame, rule: str, usual: Any, spec: Spec) -> RowSentences:
+    template = N_(
+        "{place}: depot {depot} on {day}, column '{column}': found '{value}', wanted {wanted}: {usual} is usual on "
+        "such a day"
+    )
+    return RowSentences.of(
+        template,
+        rows.index,
+        **start(rows),
+        column=spec.demand.columns.demand,
+        value=pd.Series([f"{value:g}" for value in rows["demand"]], rows.index, dtype="str"),
+        wanted=data_rules.requirement(rule, spike_factor=spec.demand.rules.spike_factor),
+        usual=pd.Series([amount(float(level), "g") for level in usual], rows.index, dtype=object),
+    )
 
 
-def _warning(rule: str, rows: pd.DataFrame, message: Any, severity: str = "warn") -> list[Finding]:
+def _warning(rule: str, rows: pd.DataFrame, message: RowSentences, severity: str = "warn") -> list[Finding]:
     if not len(rows):
         return []
     first = rows.head(PLACES)
     places = zip(first["depot_id"].astype("str"), dates(first).dt.strftime("%Y-%m-%d"), strict=True)
-    return [Finding(rule, severity, len(rows), str(message.iloc[0]), tuple(places))]
+    return [Finding(rule, severity, len(rows), message.first, tuple(places))]
 
 
 def _of_feed(rule: str, count: int, detail: str, spec: Spec, places: tuple[tuple[str, str], ...] = ()) -> Finding:
     limits = spec.demand.rules
-    requirement = data_rules.RULES[rule].wanted.format(**limits.model_dump())
-    return Finding(rule, data_rules.severity(rule, limits.severity), count, f"{detail}, wanted {requirement}", places)
+    wanted = data_rules.requirement(rule, **limits.model_dump())
+    message = sentence(N_("{detail}, wanted {wanted}"), detail=detail, wanted=wanted)
+    return Finding(rule, data_rules.severity(rule, limits.severity), count, message, places)
+
+
+def _date(day: Any) -> date:
+    """The date of a day since 1970."""
+    value: date = np.datetime64(int(day), "D").astype(object)
+    return value
+
+
+def _days(number: int) -> str:
+    return counted(int(number), "{n} day", "{n} days")
+
+
+def _depots(number: int) -> str:
+    return counted(int(number), "{n} depot", "{n} depots")
+
+
+_SPREAD = {
+    "week": N_(
+        "depot {depot}: found one value on all days of each week, at {n} of {all} depots, as averages or totals of "
+        "weeks have that are spread over days"
+    ),
+    "month": N_(
+        "depot {depot}: found one value on all days of each month, at {n} of {all} depots, as averages or totals of "
+        "months have that are spread over days"
+    ),
+}

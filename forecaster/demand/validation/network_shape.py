@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.core.arrays import Bools, Floats
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 
 WINDOW = 400  # newest days that tell how often readings come
 MIN_READINGS = 4  # readings of a depot that tell how often they come
@@ -43,8 +45,11 @@ class Cadence:
     days: int
     depots: int
 
-    def __str__(self) -> str:
-        return "once a month" if MONTHS[0][0] < self.days <= MONTHS[0][1] else f"every {self.days} days"
+    def sentence(self) -> str:
+        """How often, in words."""
+        if MONTHS[0][0] < self.days <= MONTHS[0][1]:
+            return sentence(N_("once a month"))
+        return sentence(N_("every {n} days"), n=self.days)
 
 
 def cadence(counts: Floats, closed: Bools | None = None) -> Cadence | None:

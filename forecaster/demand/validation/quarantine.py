@@ -9,6 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -17,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from forecaster.config import Spec
+from forecaster.core.language.sentences import MADE_OF, restored, sentence, stored
 from forecaster.demand import readings
 from forecaster.demand.parsing import Notation, each_value, words
 from forecaster.demand.sources import FAULT, FILE, ROW
@@ -24,14 +28,62 @@ from forecaster.lake import TABLES
 
 COLUMNS = [name for name in TABLES["quarantine"].names if name != "batch"]
 DIGITS = 16
+EXPLAINED = 3  # rows, of which it is known what their messages were made of: a finding tells the first
 _NAME = 60  # characters of a depot id that a message shows
 _SHOWN = 80  # characters of a value that a message shows
 _NO_LETTER = re.compile("[\0-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # ends or turns round lines
 Column = Any  # a pandas Series
 
 
-def rows(refused: pd.DataFrame, rule: Column, message: Column, content: Column, now: pd.Timestamp) -> pd.DataFrame:
-    """The rows of the lake's `quarantine`, but for the batch; `refused` has depot_id, date, source and row."""
+@dataclass(frozen=True)
+class RowSentences:
+    """A sentence for each of some rows: its text, and of the first few what it was made of, None of the others."""
+
+    text: Column
+    made_of: Column
+
+    @classmethod
+    def of(cls, template: str, index: Any, **values: Column) -> RowSentences:
+        """One template for all of these rows; a value is a column with one for each, or the same for all."""
+        parts = []
+        for words_before, name, _, _ in Formatter().parse(template):
+            parts += [words_before, _as_text(values[name])] if name else [words_before]
+        text = pd.Series(pd.array(_joined(*parts), dtype="str"), index=index)
+        made_of: list[Any] = [None] * len(text)
+        for place in range(min(len(text), EXPLAINED)):
+            of_row = {name: value.iloc[place] if _is_column(value) else value for name, value in values.items()}
+            made_of[place] = stored(sentence(template, **of_row))
+        return cls(text, pd.Series(made_of, index, dtype=object))
+
+    @classmethod
+    def in_order(cls, parts: Sequence[RowSentences], index: Any) -> RowSentences:
+        """Sentences of several templates, in the order of an index."""
+        if not parts:
+            return cls(pd.Series([], index[:0], dtype="str"), pd.Series([], index[:0], dtype=object))
+        text, made_of = (pd.concat([getattr(part, name) for part in parts]) for name in ("text", "made_of"))
+        return cls(text.reindex(index), made_of.reindex(index))
+
+    @property
+    def first(self) -> str:
+        """The sentence of the first row."""
+        return restored(self.made_of.iloc[0], str(self.text.iloc[0]))
+
+    def among(self, where: Any) -> RowSentences:
+        """Those of some of the rows."""
+        return RowSentences(self.text[where], self.made_of[where])
+
+
+def first_message(refused: pd.DataFrame) -> str:
+    """The sentence of the first of these refused rows."""
+    text = str(refused["message"].iloc[0])
+    return restored(refused[MADE_OF].iloc[0], text) if MADE_OF in refused else text
+
+
+def rows(
+    refused: pd.DataFrame, rule: Column, message: RowSentences, content: Column, now: pd.Timestamp
+) -> pd.DataFrame:
+    """The rows of the lake's `quarantine`, but for the batch, and what messages were made of, which the lake does not
+    keep; `refused` has depot_id, date, source and row."""
     source = refused["source"].astype("str")
     columns = {
         "id": identity(source, rule, content),
@@ -40,11 +92,12 @@ def rows(refused: pd.DataFrame, rule: Column, message: Column, content: Column, 
         "source": source,
         "row": refused["row"],
         "rule": rule,
-        "message": message,
+        "message": message.text,
         "content": content,
         "recorded_at": now,
+        MADE_OF: message.made_of,
     }
-    return pd.DataFrame(columns, index=refused.index)[COLUMNS].reset_index(drop=True)
+    return pd.DataFrame(columns, index=refused.index)[[*COLUMNS, MADE_OF]].reset_index(drop=True)
 
 
 def content(block: pd.DataFrame) -> Column:
@@ -82,10 +135,17 @@ def identity(source: Column, rule: Any, text: Column) -> Column:
     return pd.Series(digests, index=text.index, dtype="str")
 
 
-def place(rows: pd.DataFrame) -> Column:
-    """How a message begins: file:row: depot."""
+def where(rows: pd.DataFrame) -> dict[str, Column]:
+    """What a message begins with: its place, which is file:row, and its depot."""
     source = each_value(rows["source"], lambda names: names.astype("str"), "")
-    return source + ":" + rows["row"].astype("str") + ": depot " + each_value(rows["depot_id"], _names, "?")
+    depots = each_value(rows["depot_id"], _names, "?")
+    return {"place": source + ":" + rows["row"].astype("str"), "depot": depots}
+
+
+def place(rows: pd.DataFrame) -> Column:
+    """Both in one text: file:row: depot."""
+    values = where(rows)
+    return values["place"] + ": depot " + values["depot"]
 
 
 def legible(column: Column, longest: int = _SHOWN) -> Column:
@@ -96,6 +156,16 @@ def legible(column: Column, longest: int = _SHOWN) -> Column:
         return text.str.replace(_NO_LETTER, lambda sign: sign[0].encode("unicode_escape").decode(), regex=True)
 
     return each_value(words(column), shorten, "").astype("str")
+
+
+def _is_column(value: Any) -> bool:
+    return isinstance(value, pd.Series)
+
+
+def _as_text(value: Column) -> Column:
+    if not _is_column(value):
+        return str(value)
+    return pd.Series(list(map(str, value)), value.index, dtype="str") if value.dtype == object else value.astype("str")
 
 
 def _joined(*parts: str | Column) -> Any:

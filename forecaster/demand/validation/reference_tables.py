@@ -11,6 +11,8 @@ import pandas as pd
 from forecaster.config import Spec, data_rules
 from forecaster.core import timezones
 from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import as_sentence, sentence
 from forecaster.demand import parsing, sources
 from forecaster.demand.history.aliases import resolve
 from forecaster.demand.panel.event_scope import ADDRESS
@@ -40,11 +42,12 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         table[name] = parsing.days(rows[column], spec.zone, notation) if column else pd.NaT
         if column:
             unreadable = rows[table[name].isna() & (parsing.words(rows[column]) != "")]
-            tell("date_form", unreadable, column, f"a date such as {notation.day}, or nothing; taken as nothing")
+            dated = sentence(N_("a date such as {day}, or nothing"), day=notation.day)
+            tell("date_form", unreadable, column, dated, AS_NOTHING)
         table[name] = table[name].astype("datetime64[s]")
     if columns.closed:
         wanted = data_rules.RULES["depot_span"].wanted
-        tell("depot_span", rows[table["closed"] <= table["opened"]], columns.closed, f"{wanted}; taken as it is")
+        tell("depot_span", rows[table["closed"] <= table["opened"]], columns.closed, wanted, N_("taken as it is"))
     table["timezone"] = pd.Series(None, rows.index, "str")
     if columns.timezone:
         zone = parsing.words(rows[columns.timezone]).replace("", None)
@@ -55,34 +58,41 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
             "zone_form",
             wrong,
             columns.timezone,
-            f"a time zone such as Europe/Berlin, or nothing{hint}; taken as nothing",
+            sentence(N_("a time zone such as Europe/Berlin, or nothing{hint}"), hint=hint),
+            AS_NOTHING,
         )
         table["timezone"] = zone.where(is_zone, None)
     for name in attributes:
         table[name] = parsing.words(rows[name])
         is_text = parsing.are_text(table[name])
-        tell("row_form", rows[~is_text], name, "text, or the source's `encoding`; taken as nothing")
+        tell("row_form", rows[~is_text], name, N_("text, or the source's `encoding`"), AS_NOTHING)
         table[name] = table[name].where(is_text, "")
     # what cannot be read is left empty rather than its row left out: a depot is worth more than its attribute
     if home := spec.vans_home:
         wrong = ~table[home].str.fullmatch(r"\d{0,6}(\.0+)?")
-        tell("vans_form", rows[wrong], home, "a whole number of vans, or nothing; taken as nothing")
+        tell("vans_form", rows[wrong], home, N_("a whole number of vans, or nothing"), AS_NOTHING)
         table[home] = table[home].where(~wrong, "")
     for name in spec.people_columns:
         wrong = ~table[name].str.fullmatch(r"([1-4]?\d{0,2}|500)(\.0+)?")
-        tell("people_form", rows[wrong], name, "a number of people up to 500, or nothing; taken as nothing")
+        tell("people_form", rows[wrong], name, N_("a number of people up to 500, or nothing"), AS_NOTHING)
         table[name] = table[name].where(~wrong, "")
-    tell("depot_missing", rows[table["depot_id"] == ""], columns.depot_id, "a depot id; the row is left out")
+    tell("depot_missing", rows[table["depot_id"] == ""], columns.depot_id, N_("a depot id"), LEFT_OUT)
     is_odd = (rows[sources.FAULT] != "") & ~rows[sources.FAULT].str.startswith(sources.NO_TEXT)
-    tell("row_form", rows[is_odd], columns.depot_id, "as many fields as the header; the row is taken as it reads")
+    tell(
+        "row_form",
+        rows[is_odd],
+        columns.depot_id,
+        N_("as many fields as the header"),
+        N_("the row is taken as it reads"),
+    )
     misnamed = ~parsing.in_one_line(table["depot_id"])
-    form = data_rules.OF_ROWS["depot_form"].wanted.format(longest=parsing.LONGEST)
-    tell("depot_form", rows[misnamed], columns.depot_id, f"{form}; the row is left out")
+    form = data_rules.requirement("depot_form", longest=parsing.LONGEST)
+    tell("depot_form", rows[misnamed], columns.depot_id, form, LEFT_OUT)
     # rows alike are one depot told of twice, which is no finding; rows that differ are
     table = table[(table["depot_id"] != "") & ~misnamed].drop_duplicates(list(table.columns.drop("row")))
     is_repeated = table["depot_id"].duplicated(keep="last")
     repeated = rows.loc[table.index[is_repeated]]
-    tell("depot_twice", repeated, columns.depot_id, "one set of attributes a depot; the last row counts")
+    tell("depot_twice", repeated, columns.depot_id, N_("one set of attributes a depot"), N_("the last row counts"))
     result: pd.DataFrame = table[~is_repeated].drop(columns="row").reset_index(drop=True)
     return result
 
@@ -99,12 +109,18 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     tell = RowFindings(spec, findings)
     table = pd.DataFrame({name: parsing.words(rows[name]) for name in ALIAS})
     is_unfit = (table == "").any(axis=1) | (rows[sources.FAULT] != "") | (table["alias"] == table["depot_id"])
-    tell("alias_form", rows[is_unfit], "alias", "an old and a new depot id, not the same; the row is left out")
+    tell("alias_form", rows[is_unfit], "alias", N_("an old and a new depot id, not the same"), LEFT_OUT)
     table = table[~is_unfit].drop_duplicates()
     is_ambiguous = table["alias"].duplicated(keep=False)
-    tell("alias_form", rows.loc[table.index[is_ambiguous]], "alias", "one depot an alias; none of its rows counts")
+    tell(
+        "alias_form",
+        rows.loc[table.index[is_ambiguous]],
+        "alias",
+        N_("one depot an alias"),
+        N_("none of its rows counts"),
+    )
     table, is_circular = resolve(table[~is_ambiguous])
-    tell("alias_form", rows.loc[table.index[is_circular]], "alias", "a chain that ends in a depot; the row is left out")
+    tell("alias_form", rows.loc[table.index[is_circular]], "alias", N_("a chain that ends in a depot"), LEFT_OUT)
     return table[~is_circular].reset_index(drop=True)
 
 
@@ -134,13 +150,13 @@ def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataF
             parsing.words(rows[column]).replace("", None) if column in rows else pd.Series(None, rows.index, "str")
         )
     fits = table["date"].notna() & table["kind"].notna() & (rows[sources.FAULT] == "")
-    tell("event_form", rows[~fits], columns.date, f"a date such as {notation.day} and a kind; the row is left out")
+    tell("event_form", rows[~fits], columns.date, sentence(_DATED, day=notation.day), LEFT_OUT)
     table["until"] = table["date"]
     if columns.until in rows:
         until = parsing.days(rows[columns.until], spec.zone, notation)
         table["until"] = until.where(parsing.words(rows[columns.until]) != "", table["date"])
         ends = table["until"] >= table["date"]
-        tell("event_form", rows[fits & ~ends], columns.until, "a last day on or after its date; the row is left out")
+        tell("event_form", rows[fits & ~ends], columns.until, N_("a last day on or after its date"), LEFT_OUT)
         fits &= ends
     table = table[fits]
     daily = _each_day(table, now.astimezone(spec.zone).year + 1)
@@ -160,22 +176,30 @@ def _each_day(table: pd.DataFrame, year: int) -> pd.DataFrame:
     return table.iloc[rows].drop(columns="until").reset_index(drop=True).assign(date=day)
 
 
+_DATED = N_("a date such as {day} and a kind")
+AS_NOTHING, LEFT_OUT = N_("taken as nothing"), N_("the row is left out")
+
+
 class RowFindings:
     """Turns rows that break a rule into a finding that names the first of them, and the lines of some further ones."""
 
     def __init__(self, spec: Spec, findings: list[Finding]) -> None:
         self.declared, self.findings = spec.demand.rules.severity, findings
 
-    def __call__(self, rule: str, rows: pd.DataFrame, column: str, wanted: str) -> None:
-        """`wanted` says after a semicolon what becomes of the rows."""
+    def __call__(self, rule: str, rows: pd.DataFrame, column: str, wanted: str, then: str) -> None:
+        """`wanted` is what each row should have in the column, `then` what becomes of those that have not."""
         if rows.empty:
             return
         first, place = rows.iloc[0], rows[sources.FILE].astype("str") + ":" + rows[sources.ROW].astype("str")
+        values = {"place": place.iloc[0], "then": as_sentence(then)}
         if first[sources.FAULT]:
-            detail = f"found {first[sources.FAULT]}; {wanted.rpartition('; ')[2]}"
+            message = sentence(N_("{place}: found {fault}; {then}"), **values, fault=first[sources.FAULT])
         else:
-            detail = f"column '{column}': found '{legible(rows[column].head(1)).iloc[0]}', wanted {wanted}"
-        further = f" (also {', '.join(place.iloc[1:_NAMED])})" if len(rows) > 1 else ""
+            values |= {"column": column, "value": legible(rows[column].head(1)).iloc[0], "wanted": as_sentence(wanted)}
+            message = sentence(N_("{place}: column '{column}': found '{value}', wanted {wanted}; {then}"), **values)
+        if len(rows) > 1:
+            also = N_("{message} (also {places})")
+            message = sentence(also, message=message, places=", ".join(place.iloc[1:_NAMED]))
         # rules of readings quarantine them; a row of these sources is taken, or told of
         severity = data_rules.severity(rule, self.declared) if rule in data_rules.OF_BATCHES else "warn"
-        self.findings.append(Finding(rule, severity, len(rows), f"{place.iloc[0]}: {detail}{further}"))
+        self.findings.append(Finding(rule, severity, len(rows), message))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from datetime import date
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,8 @@ import pandas as pd
 from forecaster.config import Spec
 from forecaster.core.arrays import Bools
 from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import as_sentence, joined, sentence
 from forecaster.demand.history import aliases
 from forecaster.demand.validation.feed_shape import PLACES, batch_finding
 
@@ -43,11 +46,11 @@ def _zeros(depot: str) -> str:
 
 
 _FORMS: Mapping[str, Callable[[str], str]] = {
-    "Unicode form": _unicode_form,
-    "upper and lower case": str.casefold,
-    "dashes": lambda depot: _DASHES.sub("-", depot),
-    "blanks": _blanks,
-    "zeros in front or a decimal point": _zeros,
+    N_("Unicode form"): _unicode_form,
+    N_("upper and lower case"): str.casefold,
+    N_("dashes"): lambda depot: _DASHES.sub("-", depot),
+    N_("blanks"): _blanks,
+    N_("zeros in front or a decimal point"): _zeros,
 }
 
 
@@ -70,7 +73,10 @@ def pairs(depots: Iterable[str]) -> Iterator[tuple[str, str]]:
 def difference(first: str, second: str) -> str:
     """In what two ids differ that have the same key."""
     kinds = [name for name in _FORMS if key(first, name) != key(second, name)]
-    return f"in {' and '.join(kinds)} alone" if kinds else "in how it is written alone"
+    if not kinds:
+        return sentence(N_("in how it is written alone"))
+    listed = joined((as_sentence(kind) for kind in kinds), N_(" and ")) or ""
+    return sentence(N_("in {kinds} alone"), kinds=listed)
 
 
 def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[Finding]:
@@ -99,10 +105,13 @@ def _detail(old: str, new: str, grid: CountGrid, has_count: Bools) -> str:
     both = int(np.count_nonzero(has_count.all(axis=0)))
     last, first = _last(has_count, 0), _first(has_count, 1)
     if last < first:
-        when = f"found since {grid.day(first)}, which differs from {old!r}, silent since {grid.day(last)},"
-    else:
-        when = f"found beside {old!r}, with counts of {both:,} of the same days, from which it differs"
-    return f"depot {new!r}: {when} {difference(old, new)}"
+        template = N_("depot {depot}: found since {first}, which differs from {other}, silent since {last}, {how}")
+        days = {"first": date.fromisoformat(grid.day(first)), "last": date.fromisoformat(grid.day(last))}
+        return sentence(template, depot=repr(new), other=repr(old), **days, how=difference(old, new))
+    template = N_(
+        "depot {depot}: found beside {other}, with counts of {n} of the same days, from which it differs {how}"
+    )
+    return sentence(template, depot=repr(new), other=repr(old), n=both, how=difference(old, new))
 
 
 def _first(has_count: Bools, row: int) -> int:

@@ -13,8 +13,11 @@ from typing import Any, Literal, get_args
 
 import sqlalchemy as sa
 
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import packed, sentence, unpacked
 from forecaster.errors import LedgerError
 from forecaster.ledger import records, tables
+from forecaster.ledger.columns.sentences import sentence_values, with_sentence
 from forecaster.ledger.records import Promotion
 
 CANARY = "canary"  # who promotes, or lets the champion stay, when a canary was judged
@@ -99,7 +102,7 @@ def keep_judgement(connection: sa.Connection, trial: CanaryTrial, judged: Mappin
     """Write down what a night found of one that goes on; nothing where it has ended meanwhile."""
     row = tables.canaries.c
     still = (row.id == trial.id) & (row.state == "running")
-    connection.execute(tables.canaries.update().where(still).values(judged=dict(judged), nights=nights))
+    connection.execute(tables.canaries.update().where(still).values(judged=packed(judged), nights=nights))
 
 
 def end(
@@ -108,7 +111,7 @@ def end(
     """End one that runs. Raises LedgerError where it has ended meanwhile, as by somebody else's command."""
     row = tables.canaries.c
     still = (row.id == trial.id) & (row.state == "running")
-    values = {"state": state, "by": by, "reason": reason, "ended_at": now}
+    values = {"state": state, "by": by, "ended_at": now, **sentence_values("reason", reason)}
     if connection.execute(tables.canaries.update().where(still).values(**values)).rowcount != 1:
         raise LedgerError(f"canary {trial.bundle_digest} does not run any more; see `forecaster canary FILE`")
     return replace(trial, state=state, by=by, reason=reason, ended_at=now)
@@ -141,7 +144,9 @@ def take_back(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now
             bundle_digest=champion.bundle_digest,
             model_version=champion.model_version,
             by=CANARY,
-            reason=f"stays, as canary {trial.bundle_digest} went back: {reason}",
+            reason=sentence(
+                N_("stays, as canary {bundle} went back: {reason}"), bundle=trial.bundle_digest, reason=reason
+            ),
             at=now,
         )
     return ended
@@ -154,10 +159,13 @@ def end_at_promotion(connection: sa.Connection, promotion: Promotion) -> None:
     if trial is None or promotion.bundle_digest == trial.champion_digest:
         return
     won = promotion.bundle_digest == trial.bundle_digest
-    reason = promotion.reason if won else f"{promotion.bundle_digest} was promoted: {promotion.reason}"
+    overtaken = sentence(N_("{bundle} was promoted: {reason}"), bundle=promotion.bundle_digest, reason=promotion.reason)
+    reason = promotion.reason if won else overtaken
     state: TrialState = "promoted" if won else "superseded"
     end(connection, trial, state, by=promotion.by, reason=reason, now=promotion.at)
 
 
 def _trial(row: sa.RowMapping) -> CanaryTrial:
-    return CanaryTrial(**{**row, "cohort": frozenset(row["cohort"])})
+    judged = row["judged"]
+    content = {"cohort": frozenset(row["cohort"]), "judged": judged if judged is None else unpacked(judged)}
+    return CanaryTrial(**with_sentence(row, "reason") | content)

@@ -13,6 +13,8 @@ import numpy as np
 
 from forecaster.config import Spec
 from forecaster.core.knowledge import Knowledge
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.errors import BundleError
 from forecaster.ledger.trials.canaries import CanaryTrial
@@ -23,6 +25,9 @@ from forecaster.serving.predict import Predictor
 CHECKED = 8  # depots on which its graph is compared with NumPy
 TOLERANCE = 1e-3  # relative, in counts; counts below one are compared absolutely
 SLOWER, LEAST_SECONDS = 2.0, 1.0  # times, and seconds more, from which on an inference takes too long
+
+
+_RIVAL_AWAY = N_("the champion that it is compared with does not forecast tonight")
 
 
 @dataclass(frozen=True)
@@ -44,11 +49,11 @@ def forecast_both(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> tupl
     if trial is None:
         return result, None
     if result.digest != trial.champion_digest:
-        return result, Faulty(trial, "the champion that it is compared with does not forecast tonight", goes_back=False)
+        return result, Faulty(trial, sentence(_RIVAL_AWAY), goes_back=False)
     try:
         return _with_canary(result, trial, spec, knowledge), None
     except BundleError as error:
-        return result, Faulty(trial, str(error), goes_back=True)
+        return result, Faulty(trial, of_error(error), goes_back=True)
 
 
 def _with_canary(result: ForecastResult, trial: CanaryTrial, spec: Spec, knowledge: Knowledge) -> ForecastResult:
@@ -56,7 +61,9 @@ def _with_canary(result: ForecastResult, trial: CanaryTrial, spec: Spec, knowled
     choice = replace(result.choice, bundle=spec.paths.bundle(trial.bundle_digest), trial=None)
     canary, predictor = forecast_of_bundle(spec, choice, knowledge, result.panel)
     if canary.forecast.levels != result.forecast.levels:
-        raise BundleError(f"it forecasts the quantiles {canary.forecast.levels}, the champion {result.forecast.levels}")
+        template = N_("it forecasts the quantiles {levels}, the champion {others}")
+        levels, others = canary.forecast.levels, result.forecast.levels
+        raise BundleError(sentence(template, levels=str(levels), others=str(others)))
     _require_parity(predictor, canary.panel)
     _require_speed(predictor, canary.panel, canary.seconds, result.seconds)
     cohort = trial.cohort & {*result.panel.depot_ids}
@@ -76,10 +83,10 @@ def _require_parity(predictor: Predictor, panel: Panel) -> None:
         reference = ReferenceModel(predictor.bundle.weights, predictor.bundle.manifest)(window)
     difference = float((np.abs(graph - reference) / np.maximum(np.abs(reference), 1)).max(initial=0.0))
     if not difference <= TOLERANCE:
-        raise BundleError(
-            f"parity is broken: its graph and its parameters in NumPy differ by {difference:.1e}, wanted at most "
-            f"{TOLERANCE:.0e}"
+        template = N_(
+            "parity is broken: its graph and its parameters in NumPy differ by {difference}, wanted at most {most}"
         )
+        raise BundleError(sentence(template, difference=amount(difference, ".1e"), most=amount(TOLERANCE, ".0e")))
 
 
 def _require_speed(predictor: Predictor, panel: Panel, seconds: float, champion_seconds: float) -> None:
@@ -90,7 +97,9 @@ def _require_speed(predictor: Predictor, panel: Panel, seconds: float, champion_
         predictor(panel)
         seconds = min(seconds, time.perf_counter() - begun)
         if _is_slow(seconds, champion_seconds):
-            raise BundleError(f"an inference takes {seconds:.1f} s, the champion's {champion_seconds:.1f} s")
+            template = N_("an inference takes {seconds} s, the champion's {others} s")
+            took = {"seconds": amount(seconds, ".1f"), "others": amount(champion_seconds, ".1f")}
+            raise BundleError(sentence(template, **took))
 
 
 def _is_slow(seconds: float, champion_seconds: float) -> bool:

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 from forecaster.config import Canary, Spec
 from forecaster.core.arrays import Days, Floats
 from forecaster.core.forecast import Fold, Forecast
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import counted, sentence
 from forecaster.core.panel import Panel
-from forecaster.core.terminal import count
 from forecaster.evaluation.canary import CanaryVerdict, coverage_objection, judge
 from forecaster.evaluation.metrics import seasonal_scale
 from forecaster.evaluation.paired_test import Pairs, pairs
@@ -61,22 +62,30 @@ def start(spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, bundle: str,
         lease.admit(connection, spec.name, run_id)
         current = canaries.running(connection, spec.name)
         if current is not None and current.bundle_digest == bundle:
-            return CanaryStart(False, f"canary {bundle} is running already")
+            return CanaryStart(False, sentence(N_("canary {bundle} is running already"), bundle=bundle))
         if current is not None:
-            since = f"{current.since.astimezone(spec.zone):%Y-%m-%d}"
-            judged_first = f"canary {current.bundle_digest} has run since {since}, and is judged first"
-            return CanaryStart(False, f"bundle {bundle} was admitted and is not tried: {judged_first}")
+            since = current.since.astimezone(spec.zone).date()
+            template = N_(
+                "bundle {bundle} was admitted and is not tried: canary {canary} has run since {day}, and is judged "
+                "first"
+            )
+            values = {"bundle": bundle, "canary": current.bundle_digest, "day": since}
+            return CanaryStart(False, sentence(template, **values))
         if (earlier := canaries.was_taken_back(connection, spec.name, bundle)) is not None:
-            return CanaryStart(False, f"bundle {bundle} is not tried again: it went back: {earlier.reason}")
+            template = N_("bundle {bundle} is not tried again: it went back: {reason}")
+            return CanaryStart(False, sentence(template, bundle=bundle, reason=earlier.reason or ""))
         depots = cohort(panel, bundle, spec.canary.share)
         alone = _cannot_be_compared(spec, champion.bundle_digest, bundle)
         if alone is None and not depots:
-            alone = "there is one depot alone"
+            alone = sentence(N_("there is one depot alone"))
         if alone is not None:
-            return CanaryStart(True, f"bundle {bundle} is promoted without a canary: {alone}")
+            template = N_("bundle {bundle} is promoted without a canary: {why}")
+            return CanaryStart(True, sentence(template, bundle=bundle, why=alone))
         canaries.start(connection, spec.name, run_id=run_id, bundle_digest=bundle, cohort=depots, now=now)
-    places = f"{len(depots)} of {count(len(panel.depot_ids), 'depot')}"
-    return CanaryStart(False, f"canary {bundle} is shown at {places}, beside champion {champion.bundle_digest}")
+    template = N_("canary {bundle} is shown at {n} of {depots}, beside champion {champion}")
+    of_all = counted(len(panel.depot_ids), "{n} depot", "{n} depots")
+    values = {"bundle": bundle, "n": len(depots), "depots": of_all, "champion": champion.bundle_digest}
+    return CanaryStart(False, sentence(template, **values))
 
 
 def _cannot_be_compared(spec: Spec, champion: str, bundle: str) -> str | None:
@@ -86,11 +95,12 @@ def _cannot_be_compared(spec: Spec, champion: str, bundle: str) -> str | None:
         try:
             manifests.append(json.loads((spec.paths.bundle(name) / MANIFEST).read_text("utf-8")))
         except (OSError, ValueError):
-            return f"bundle {name} cannot be read"
+            return sentence(N_("bundle {bundle} cannot be read"), bundle=name)
     before, new = manifests
     for key in ("horizon", "levels"):
         if before[key] != new[key]:
-            return f"the champion has the {key} {before[key]}, and it has {new[key]}"
+            template = N_("the champion has the {key} {before}, and it has {new}")
+            return sentence(template, key=key, before=str(before[key]), new=str(new[key]))
     return None
 
 
@@ -108,11 +118,12 @@ def look(
     if trial is None or spec.canary is None:
         return None
     if champion is None or champion.bundle_digest != trial.champion_digest:  # as after a ledger was brought back
-        why = "its champion does not reign any more"
+        why = sentence(N_("its champion does not reign any more"))
         with ledger.transaction() as connection:
             lease.admit(connection, spec.name, run_id)
             canaries.end(connection, trial, "superseded", by=canaries.CANARY, reason=why, now=now)
-        return CanaryOutcome(trial.bundle_digest, "superseded", f"canary {trial.bundle_digest} has ended: {why}")
+        ended = sentence(N_("canary {bundle} has ended: {why}"), bundle=trial.bundle_digest, why=why)
+        return CanaryOutcome(trial.bundle_digest, "superseded", ended)
     verdict = _verdict(spec, spec.canary, trial, panel)
     if verdict is None:
         return None
@@ -121,16 +132,20 @@ def look(
         canaries.keep_judgement(connection, trial, verdict.numbers(), verdict.look)
         if verdict.decision == "go back":
             canaries.take_back(connection, trial, reason=verdict.reason, now=now)
-            return CanaryOutcome(
-                trial.bundle_digest, "rolled_back", f"canary {trial.bundle_digest} went back: {verdict.reason}"
+            back = sentence(
+                N_("canary {bundle} went back: {reason}"), bundle=trial.bundle_digest, reason=verdict.reason
             )
+            return CanaryOutcome(trial.bundle_digest, "rolled_back", back)
         if verdict.decision == "promote" and frozen is None:
             canaries.promote(connection, trial, reason=verdict.reason, now=now)
-            sentence = f"canary {trial.bundle_digest} is champion now: {verdict.reason}"
-            return CanaryOutcome(trial.bundle_digest, "promoted", sentence)
-    waits = f"; not promoted: {frozen}" if verdict.decision == "promote" else ""
-    sentence = f"canary {trial.bundle_digest} goes on, night {verdict.look}: {verdict.reason}{waits}"
-    return CanaryOutcome(trial.bundle_digest, "running", sentence)
+            won = N_("canary {bundle} is champion now: {reason}")
+            reigns = sentence(won, bundle=trial.bundle_digest, reason=verdict.reason)
+            return CanaryOutcome(trial.bundle_digest, "promoted", reigns)
+    further = N_("canary {bundle} goes on, night {night}: {reason}")
+    goes_on: str = sentence(further, bundle=trial.bundle_digest, night=verdict.look, reason=verdict.reason)
+    if verdict.decision == "promote":
+        goes_on = sentence(N_("{outcome}; not promoted: {why}"), outcome=goes_on, why=frozen or "")
+    return CanaryOutcome(trial.bundle_digest, "running", goes_on)
 
 
 def _verdict(spec: Spec, canary: Canary, trial: CanaryTrial, panel: Panel) -> CanaryVerdict | None:

@@ -14,6 +14,8 @@ import pandas as pd
 
 from forecaster.config import PeopleTable, Spec
 from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.core.near_words import did_you_mean, nearest_word
 from forecaster.demand import parsing, sources
 from forecaster.demand.history import aliases
@@ -53,7 +55,8 @@ def people(spec: Spec, depot_ids: Iterable[str], former: pd.DataFrame, findings:
         "person_form",
         rows.loc[valid.index[differs]],
         table.columns.contract,
-        "one contract a person; the first row's counts",
+        N_("one contract a person"),
+        N_("the first row's counts"),
     )
     return tuple(
         Worker(
@@ -74,15 +77,21 @@ def _valid(
     assert spec.staffing is not None
     contracts = [contract.name for contract in spec.staffing.people]
     columns, is_valid = table.columns, rows[sources.FAULT] == ""
-    tell("person_form", rows[~is_valid], columns.depot_id, f"as many fields as the header; {LEFT_OUT}")
+    tell("person_form", rows[~is_valid], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
     for name, column, fits, wanted, words in (
-        ("name", columns.person, parsing.in_one_line(named["name"]) & (named["name"] != ""), "a name or number", ()),
-        ("depot_id", columns.depot_id, named["depot_id"].isin(depot_ids), "a depot that counts", depot_ids),
+        (
+            "name",
+            columns.person,
+            parsing.in_one_line(named["name"]) & (named["name"] != ""),
+            N_("a name or number"),
+            (),
+        ),
+        ("depot_id", columns.depot_id, named["depot_id"].isin(depot_ids), N_("a depot that counts"), depot_ids),
         (
             "contract",
             columns.contract,
             named["contract"].isin(contracts),
-            f"a contract of staffing.people: {', '.join(contracts)}",
+            sentence(N_("a contract of staffing.people: {names}"), names=", ".join(contracts)),
             contracts,
         ),
     ):
@@ -91,7 +100,7 @@ def _valid(
         shown = rows[wrong]
         if name == "name":  # of which no finding says more than that it is not there, or not in one line
             shown = shown.assign(**{column: named["name"][wrong].where(named["name"][wrong] == "", "several lines")})
-        tell("person_form", shown, column, f"{wanted}; {LEFT_OUT}{did_you_mean(near)}")
+        tell("person_form", shown, column, wanted, sentence(N_("the row is left out{hint}"), hint=did_you_mean(near)))
         is_valid = is_valid & fits
     return is_valid
 
@@ -105,18 +114,17 @@ def _days_off(
         return {}, {}
     first = parsing.days(rows[columns.off_from], spec.zone, notation)
     last = parsing.days(rows[columns.off_to], spec.zone, notation) if columns.off_to else first
-    form = f"a date such as {notation.day}, or nothing; these days off are left out"
+    form = sentence(N_("a date such as {day}, or nothing"), day=notation.day)
+    dated, then = sentence(N_("a date such as {day}"), day=notation.day), N_("these days off are left out")
     is_told = is_valid & (parsing.words(rows[columns.off_from]) != "")
-    tell("absence_form", rows[is_told & first.isna()], columns.off_from, form)
+    tell("absence_form", rows[is_told & first.isna()], columns.off_from, form, then)
     fits = is_told & first.notna()
     if columns.off_to:
         has_last = parsing.words(rows[columns.off_to]) != ""
-        tell("absence_form", rows[is_valid & has_last & last.isna()], columns.off_to, form)
-        tell("absence_form", rows[is_valid & has_last & ~is_told], columns.off_from, form.replace(", or nothing", ""))
+        tell("absence_form", rows[is_valid & has_last & last.isna()], columns.off_to, form, then)
+        tell("absence_form", rows[is_valid & has_last & ~is_told], columns.off_from, dated, then)
         early = fits & has_last & (last < first)
-        tell(
-            "absence_form", rows[early], columns.off_to, "a last day on or after the first; these days off are left out"
-        )
+        tell("absence_form", rows[early], columns.off_to, N_("a last day on or after the first"), then)
         fits = fits & ~early & (last.notna() | ~has_last)
         last = last.where(has_last, first)
     return first[fits].dt.date.to_dict(), last[fits].dt.date.to_dict()
@@ -136,6 +144,6 @@ def _shifts(
         for row, text in parsing.words(rows[column])[is_valid].items()
     }
     unknown = [row for row, words in listed.items() if not set(words) <= set(names)]
-    wanted = f"shifts of staffing.shifts with a ';' between them ({', '.join(names)}); others are left out"
-    tell("absence_form", rows.loc[unknown], column, wanted)
+    wanted = sentence(N_("shifts of staffing.shifts with a ';' between them ({names})"), names=", ".join(names))
+    tell("absence_form", rows.loc[unknown], column, wanted, N_("others are left out"))
     return {row: tuple(word for word in words if word in names) for row, words in listed.items()}

@@ -11,6 +11,8 @@ from zoneinfo import ZoneInfo
 
 from forecaster.config import EmploymentContract, Shift, Staffing
 from forecaster.core.arrays import Doubles
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.core.parallel import available_cores, in_processes
 from forecaster.errors import MissingExtra, SpecError
@@ -63,16 +65,15 @@ def plan_weeks(
     try:
         plans = [plan for plans in in_processes(_plan, _chunks(tasks, start), workers) for plan in plans]
         if len(plans) < len(tasks):
-            troubles.append(
-                f"{len(tasks) - len(plans):,} depots have no plan of the week: {PLAN_SECONDS:g} seconds are over"
-            )
+            late = N_("{n} depots have no plan of the week: {seconds} seconds are over")
+            troubles.append(sentence(late, n=len(tasks) - len(plans), seconds=amount(PLAN_SECONDS, "g")))
         dearest = sorted(range(len(plans)), key=lambda place: -plans[place].cost)[:MOST_EXPLAINED]
         dearest = [place for place in dearest if plans[place].cost > CENT]
         pairs = _until(((tasks[place], plans[place]) for place in dearest), start)
         for place, plan in zip(dearest, in_processes(_explain, pairs, workers), strict=False):
             plans[place] = plan
     except MissingExtra as error:
-        return PlannedWeeks((), (f"no week is planned: {error}",))
+        return PlannedWeeks((), (sentence(N_("no week is planned: {why}"), why=of_error(error)),))
     return PlannedWeeks(tuple(plans), tuple(troubles))
 
 
@@ -99,7 +100,8 @@ def _tasks(
                 for contract in staffing.people
             )
         except SpecError as error:
-            troubles.append(f"depot {depot.depot_id} has no plan of the week: {error}")
+            without = N_("depot {depot} has no plan of the week: {why}")
+            troubles.append(sentence(without, depot=depot.depot_id, why=of_error(error)))
             if len(troubles) == 3:
                 break
             continue

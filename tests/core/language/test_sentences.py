@@ -4,11 +4,26 @@ from __future__ import annotations
 
 import json
 import pickle
+from datetime import date
 
 import pytest
 
-from forecaster.core.language import use_language
-from forecaster.core.language.sentences import counted, retold, sentence, stored
+from forecaster.core.language import N_, use_language
+from forecaster.core.language.sentences import (
+    amount,
+    as_argument,
+    counted,
+    from_argument,
+    joined,
+    of_error,
+    packed,
+    retold,
+    sentence,
+    stored,
+    unpacked,
+    without_start,
+)
+from forecaster.errors import LedgerError
 
 DAYS = counted(12, "{n} day", "{n} days")
 COVERS = "the 80 % interval covers {coverage}, wanted {low} to {high}"
@@ -31,7 +46,7 @@ def test_it_is_english_text_and_told_in_german_from_what_was_stored() -> None:
         assert retold(kept, str(OBJECTION)) == (
             "der 80-%-Bereich deckt 0.7 ab, verlangt war 0.75 bis 0.85, mehr als Zufall; Grundlage: 12 Tage"
         )
-    assert retold(stored(pickle.loads(pickle.dumps(OBJECTION))), "") == ENGLISH
+    assert stored(pickle.loads(pickle.dumps(OBJECTION))) == stored(OBJECTION)
 
 
 def test_one_is_one_in_every_language() -> None:
@@ -53,3 +68,44 @@ def test_what_an_earlier_version_wrote_or_something_broke_is_told_as_it_was_writ
 
 def test_plain_text_has_nothing_to_store() -> None:
     assert stored("plain") is None
+
+
+def test_several_in_a_row_stay_several_and_the_first_can_be_taken_off() -> None:
+    first, second = sentence(N_("promoted")), sentence(N_("no model was ever admitted"))
+    row = joined([first, "", second])
+    assert row == "promoted; no model was ever admitted"
+    with use_language("de"):
+        assert retold(stored(row), "") == "eingesetzt; es wurde noch nie ein Modell zugelassen"
+        assert retold(stored(without_start(str(row), "promoted;")), "x") == "x"  # of plain text nothing is known
+        rest = without_start(joined([first, second], " ") or "", first)
+        assert (rest, retold(stored(rest), "")) == (second, "es wurde noch nie ein Modell zugelassen")
+    assert joined([]) is None
+    assert without_start("other", "promoted") == "other"
+
+
+def test_numbers_and_days_are_written_as_the_reader_writes_them() -> None:
+    text = sentence(N_("{amount} a day over {n} days"), amount=amount(-1234.5, "+,.2f"), n=1000)
+    assert text == "-1,234.50 a day over 1,000 days"
+    day = sentence(N_("{depot} ({day})"), depot="A", day=date(2024, 3, 5))
+    assert day == "A (2024-03-05)"
+    with use_language("de"):
+        told = retold(stored(text), "", number=lambda value, form: f"<{value:g} {form}>")
+        assert told == "<-1234.5 +,.2f> am Tag, Grundlage: <1000 ,> Tage"
+        assert retold(stored(day), "", day=lambda value: f"{value:%d.%m.%Y}") == "A (05.03.2024)"
+
+
+def test_a_sentence_travels_as_json_and_what_somebody_typed_stays_as_it_is() -> None:
+    argument = as_argument(OBJECTION)
+    assert (from_argument(argument), stored(from_argument(argument))) == (OBJECTION, stored(OBJECTION))
+    for typed in ("A note.", "{not json", "12", '["a"]', '{"text": 3}', '{"other": "a"}', ""):
+        assert from_argument(typed) == typed == as_argument(typed)
+    values = {"note": OBJECTION, "depots": 3, "trouble": None}
+    kept = unpacked(json.loads(json.dumps(packed(values))))
+    assert kept == values
+    assert stored(kept["note"]) == stored(OBJECTION)
+    assert packed({"note": "plain"}) == {"note": "plain"}
+
+
+def test_an_error_says_its_sentence_and_a_foreign_one_its_kind() -> None:
+    assert stored(of_error(LedgerError(OBJECTION))) == stored(OBJECTION)
+    assert (of_error(LedgerError("plain")), of_error(OSError("no"))) == ("plain", "OSError: no")

@@ -35,6 +35,12 @@ def test_no_sentence_stands_inside_an_f_string_where_it_would_not_be_collected()
     assert [str(file) for file in files if inside.search(file.read_text("utf-8"))] == []
 
 
+def test_every_sentence_that_is_written_down_is_marked_for_the_catalogue() -> None:
+    unmarked = re.compile(r"""\b(sentence|as_sentence)\(\s*f?["']""")
+    files = [file for folder in ("dashboards", "flows", "forecaster") for file in (ROOT / folder).rglob("*.py")]
+    assert [str(file) for file in files if unmarked.search(file.read_text("utf-8"))] == []
+
+
 def _problem(message: Message, forms: int) -> str:
     """What is wrong with a translation; empty where nothing is."""
     if not message.id:

@@ -11,11 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pandas as pd
 import pytest
 
 from dashboards.ops.app import create_app
 from dashboards.ops.views.catalogue import VIEWS
-from forecaster.config import Spec, load
+from forecaster.config import Spec, data_rules, load
+from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, counted, joined, sentence
+from forecaster.demand.sources import FAULT, FILE, ROW
+from forecaster.demand.validation import contract, quarantine
+from forecaster.demand.validation.quarantine import RowSentences
+from forecaster.demand.validation.reference_tables import AS_NOTHING, RowFindings
+from forecaster.ledger.store import Ledger
+from forecaster.ledger.trials import canaries
+from forecaster.operations.retention import CleanupCounts
 from tests.catalogues import TRANSLATED, extracted
 from tests.dashboards.seed import CUTOFF, NOON, depot, earlier, fill, publication, remember, with_plans
 from tests.dashboards.views.test_depot_table import odd
@@ -44,6 +55,8 @@ STORED = re.compile(
     r"|forecaster \w+( list)? FILE( --reason \"why\")?|Free delivery weekend"
     r"|Memorial Day|Juneteenth National Independence Day|\bseasonal naive\b"
 )
+LATE = N_("No reading is newer than {day}, {days} before the last day that was over.")
+TWO = counted(2, "{n} day", "{n} days")
 ENGLISH = re.compile(r"\b(the|of|and|with|from|what|which|that|this|days?|orders?|depots?|drivers?|no|not)\b", re.I)
 ALSO = {"de": {"Depot", "depot", "Depots", "depots"}, "es": {"no", "No"}, "ar": set()}  # words of both languages
 
@@ -56,10 +69,62 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> object:
     file = folder / "pipeline.yaml"
     file.write_text(f"name: harbor-fleet\n{source}\nstate: .\nledger: {url}\n", "utf-8")
     plain = publication(4)
-    fill(url, earlier(), with_plans(replace(plain, depots=(odd(depot(0)), *plain.depots[1:]))))
+    note = joined(
+        [
+            sentence(N_("Tonight {what}."), what=sentence(N_("the sources could not be read"))),
+            sentence(
+                N_("No reading is newer than {day}, {days} before the last day that was over."), day=CUTOFF, days=TWO
+            ),
+        ],
+        " ",
+    )
+    fill(url, earlier(), with_plans(replace(plain, depots=(odd(depot(0)), *plain.depots[1:]), note=note)))
     remember(url)
+    _write_sentences(url)
     spec: Spec = load(file)
     return create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
+
+
+def _write_sentences(url: str) -> None:
+    """What a night writes down in sentences: its message, findings, and the reasons of a promotion and a canary."""
+    lost = sentence(N_("the champion could not be compared: {why}"), why=sentence(N_("no model was ever admitted")))
+    removed = CleanupCounts(bundles=1200, checkpoints=1, caches=0, leftovers=2, runs=3, files=(9, 4)).sentence()
+    with Ledger.open(url) as ledger:
+        ledger.note("night-1", message=joined([lost, removed]), findings=_findings())
+        reason = sentence(N_("admitted"))
+        ledger.promote("harbor-fleet", run_id="night-1", bundle_digest="cc33", by="gate", reason=reason)
+        with ledger.transaction() as connection:
+            cohort = ["BOS-01", "NYC-01"]
+            trial = canaries.start(
+                connection, "harbor-fleet", run_id="night-1", bundle_digest="dd44", cohort=cohort, now=NOON
+            )
+            worse = N_("{percent} % worse than the champion in {metric} over {days}")
+            why = sentence(worse, percent=amount(12.34, ".1f"), metric="wape", days=TWO)
+            canaries.take_back(connection, trial, reason=why, now=NOON)
+
+
+def _findings() -> list[Finding]:
+    """One of a row, one of a batch and one of a reference table."""
+    rows = pd.DataFrame({"source": ["a.csv"], "row": [7], "depot_id": ["BOS-01"]})
+    of_row = RowSentences.of(
+        contract._BROKEN,
+        rows.index,
+        **quarantine.where(rows),
+        day=pd.Series(["2025-06-16"]),
+        column="demand",
+        value=pd.Series(["-3"]),
+        wanted=data_rules.requirement("count_negative"),
+        hint="",
+    )
+    dated = sentence(N_("a date such as {day}, or nothing"), day="2024-03-05")
+    table: list[Finding] = []
+    fault = pd.DataFrame({FILE: ["d.csv"] * 2, ROW: [2, 3], FAULT: ["", ""], "opened": ["x", "y"]})
+    tell = RowFindings.__new__(RowFindings)
+    tell.declared, tell.findings = {}, table
+    tell("date_form", fault, "opened", dated, AS_NOTHING)
+    detail = sentence(N_("found readings {often} of {depots}"), often=sentence(N_("once a month")), depots=TWO)
+    batch = sentence(N_("{detail}, wanted {wanted}"), detail=detail, wanted=data_rules.requirement("cadence"))
+    return [Finding("count_negative", "quarantine", 1, of_row.first), *table, Finding("cadence", "stop", 1234, batch)]
 
 
 def _ask(app: object, path: str, language: str) -> httpx.Response:
@@ -88,6 +153,31 @@ def test_no_english_is_left_on_any_page(app: object, language: str) -> None:
             if words or text in whole:
                 left.setdefault(path, []).append(text)
     assert left == {}
+
+
+def test_what_a_night_wrote_down_is_told_with_the_readers_numbers_and_days(app: object) -> None:
+    def told(path: str, language: str) -> str:
+        return " ".join(_texts(_ask(app, path, language))).replace("\N{NO-BREAK SPACE}", " ")
+
+    late = "Kein Zählwert ist neuer als 16. Juni 2025; bis zum letzten abgeschlossenen Tag fehlen 2 Tage."
+    assert f"Heute Nacht: die Quellen konnten nicht gelesen werden. {late}" in told("/", "de")
+    assert "entfernt: 1.200 Bundles ohne Einsatz, 1 Zwischenstand" in told("/health", "de")
+    assert "a.csv:7: Depot BOS-01 am 2025-06-16, Spalte „demand“: gefunden „-3“, verlangt: 0 oder mehr" in told(
+        "/health", "de"
+    )
+    assert (
+        "d.csv:2: Spalte „opened“: gefunden „x“, verlangt: ein Datum wie 2024-03-05, oder nichts; gilt als nichts"
+        in (told("/health", "de"))
+    )
+    assert "Bleibt, da Canary dd44 zurückgenommen wurde: 12,3 % schlechter als der Champion in wape" in told(
+        "/champion", "de"
+    )
+    api = _ask(app, "/api/v1/depots", "es").json()
+    assert "Esta noche: no se pudieron leer las fuentes." in str(api)
+    runs = _ask(app, "/api/v1/runs", "ar").json()["runs"]
+    assert "تعذرت مقارنة النموذج البطل: لم يُقبل أي نموذج قط" in runs[0]["message"]
+    english = _ask(app, "/api/v1/runs", "en").json()["runs"][0]["message"]
+    assert english.startswith("the champion could not be compared: no model was ever admitted; removed 1,200 bundles")
 
 
 TWO_STOPS = re.compile(r"(?<!\.)\.\.(?!\.)")

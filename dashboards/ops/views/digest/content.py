@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
+from dashboards.ops.formatting.retelling import told
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.reading.header import MEANING, Front, Range, href, in_zone, median_and_range, night
 from dashboards.ops.views.change import in_few_words
@@ -151,7 +152,7 @@ def _of_city(edition: Edition, scope: DigestScope, base: str, every: Sequence[Pu
     ordered = sorted(depots, key=lambda depot: -median_and_range(depot.days[front.meant], head.levels).median)
     query = f"?{urlencode({'city': scope.city})}" if scope.city else ""
     hidden = len(ordered) - MOST_LISTED
-    note = "" if scope.city or edition.cities is not None else head.note or ""
+    note = "" if scope.city or edition.cities is not None else told(head.note or "")
     return Digest(
         title=front.title,
         name=scope.city or _everyone(len(depots)),

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
+from dashboards.ops.formatting.retelling import capitalised, told
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.records import Head
 from forecaster.ledger.trials.canaries import CanaryTrial
@@ -46,5 +47,5 @@ def canary_line(trial: CanaryTrial | None, head: Head | None) -> CanaryLine | No
         display.instant(trial.since, zone),
         display.listed([*depots[:NAMED], *more]) if depots else "–",
         ngettext("{n} day", "{n} days", trial.days, n=display.number(trial.days)),
-        display.in_one_line(reason[:1].upper() + reason[1:]),
+        capitalised(told(reason)),
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dashboards.ops.formatting import display
+from dashboards.ops.formatting.retelling import capitalised, told
 from dashboards.ops.reading.editions import Logbook
 from forecaster.core.language import N_, _
 from forecaster.monitoring import slo
@@ -59,7 +61,7 @@ def promises(book: Logbook, spec: Spec | None) -> Promises | None:
     freeze = slo.freeze(spec, book.ledger, book.now)
     return Promises(
         tuple(_line(standing) for standing in slo.standings(spec, book.ledger, book.now)),
-        freeze.sentence[:1].upper() + freeze.sentence[1:] if freeze else "",
+        capitalised(told(freeze.sentence)) if freeze else "",
     )
 
 
@@ -79,11 +81,11 @@ def standing_lines(book: Logbook) -> tuple[PromiseLine, ...]:
 def _line(standing: Standing) -> PromiseLine:
     title = _(TITLES[standing.key, standing.name])
     return PromiseLine(
-        standing.promise[:1].upper() + standing.promise[1:],
-        standing.measured,
+        capitalised(told(standing.promise)),
+        display.in_one_line(told(standing.measured)),
         _(STATES[standing.state]),
         QUALITIES[standing.state],
-        NOT_KNOWN if standing.budget_left is None else f"{standing.budget_left:.0%}",
-        NOT_KNOWN if standing.burn_rate is None else f"{standing.burn_rate:.1f}",
+        NOT_KNOWN if standing.budget_left is None else display.percent(standing.budget_left, 0),
+        NOT_KNOWN if standing.burn_rate is None else display.number(standing.burn_rate, 1),
         f"{standing.key} {title}",
     )

@@ -1,0 +1,1 @@
+"""What a run has to say of itself when it ends."""

@@ -1,0 +1,68 @@
+"""Troubles and remarks of a run, in sentences: all of them for its outcome, and one for the page, in words for readers.
+
+They know what they were made of, so that they can be told in other languages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from forecaster.core.forecast import Verdict
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import Sentence, as_sentence, joined, of_error, sentence
+from forecaster.errors import ForecasterError
+
+
+class NightTroubles:
+    """What went wrong, in the order in which it did, and what the forecast did not suffer from."""
+
+    def __init__(self) -> None:
+        self._sentences: list[str] = []
+        self._by_products: set[str] = set()  # of these: what no depot has to read of
+        self._for_readers: dict[str, str] = {}  # of these: the words that name no file, key or address
+        self._remarks: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._sentences)
+
+    @property
+    def message(self) -> str | None:
+        """All of it in one line; None where there is nothing to say."""
+        return joined([*self._sentences, *self._remarks])
+
+    @property
+    def concerns_readers(self) -> bool:
+        """Whether more than by-products is lacking."""
+        return len(self._sentences) > len(self._by_products)
+
+    def add(self, text: str, for_readers: str | None = None) -> None:
+        """Keep a sentence, and for the page the words of it that are for readers."""
+        self._sentences.append(text)
+        if for_readers is not None:
+            self._for_readers[text] = for_readers
+
+    def add_error(self, error: BaseException) -> None:
+        """Keep what ended the run, where no sentence has said it already."""
+        if not isinstance(error, ForecasterError) or not any(str(error) in text for text in self._sentences):
+            self._sentences.append(of_error(error))
+
+    def remark(self, text: str) -> None:
+        """Keep what the forecast did not suffer from."""
+        self._remarks.append(text)
+
+    @contextmanager
+    def of_by_products(self) -> Iterator[None]:
+        """What is added inside is no depot's concern."""
+        before = len(self._sentences)
+        yield
+        self._by_products |= set(self._sentences[before:])
+
+    def for_the_page(self, verdict: Verdict | None) -> Sentence | None:
+        """What readers are told: the first trouble that concerns them, else that tonight's model was not admitted."""
+        for text in self._sentences:
+            if text in self._for_readers and text not in self._by_products:
+                return sentence(N_("Tonight {what}."), what=as_sentence(self._for_readers[text]))
+        if verdict is not None and not verdict.admitted:
+            return sentence(N_("Tonight's model was {verdict}."), verdict=verdict.sentence())
+        return None

@@ -1,0 +1,28 @@
+"""Instants as text in UTC, of one width, so that text order is time order on every engine."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+from sqlalchemy.engine import Dialect
+
+
+class Instant(sa.types.TypeDecorator[datetime]):
+    """An instant as ISO text in UTC, of one width, so that text order is time order on every engine."""
+
+    impl = sa.String(32)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> str | None:
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value} has no time zone; the ledger keeps instants, as in datetime.now(UTC)")
+        return value.astimezone(UTC).isoformat(timespec="microseconds")
+
+    def process_result_value(self, value: str | None, dialect: Dialect) -> datetime | None:
+        try:
+            return None if value is None else datetime.fromisoformat(value)
+        except ValueError as error:
+            raise sa.exc.SQLAlchemyError(f"it is damaged: found {value!r}, wanted an instant") from error

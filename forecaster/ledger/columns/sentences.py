@@ -1,0 +1,34 @@
+"""Sentences in two columns: the English text, and beside it as JSON what it was made of, to be told in other languages.
+
+A row of an earlier revision has the text alone, and gives it as a plain str.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import sqlalchemy as sa
+
+from forecaster.core.language.sentences import MADE_OF, restored, stored
+
+
+def sentence_columns(name: str, *, nullable: bool = True) -> tuple[sa.Column[str], sa.Column[Any]]:
+    """The text's column, and the one beside it."""
+    return sa.Column(name, sa.Text, nullable=nullable), sa.Column(_beside(name), sa.JSON(none_as_null=True))
+
+
+def sentence_values(name: str, text: str | None) -> dict[str, Any]:
+    """What both columns are set to."""
+    return {name: None if text is None else str(text), _beside(name): stored(text)}
+
+
+def with_sentence(row: Mapping[Any, Any], name: str) -> dict[str, Any]:
+    """A row with the sentence as it was before it was written, and without the column beside it."""
+    values = dict(row)
+    made_of = values.pop(_beside(name))
+    return values if values[name] is None else {**values, name: restored(made_of, values[name])}
+
+
+def _beside(name: str) -> str:
+    return f"{name}_{MADE_OF}"
