@@ -6,6 +6,8 @@ import re
 from datetime import datetime
 from zoneinfo import ZoneInfo, available_timezones
 
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import as_sentence, sentence
 from forecaster.core.near_words import did_you_mean, fold, nearest_word, plain
 
 MOST_NAMED = 6  # zones that use an abbreviation
@@ -33,7 +35,8 @@ def hint(name: str) -> str:
     zones = sorted(zone for zone in available_timezones() if "/" in zone and not zone.startswith(_LINKS))
     if re.fullmatch(r"(utc|gmt|z|zulu)?\s*[+-]?[0-9]{0,2}:?[0-9]{0,2}", fold(name)):
         is_utc = plain(name) in ("utc", "gmt", "z", "zulu")
-        return did_you_mean("UTC") if is_utc else "; an offset is no time zone, as it says nothing of summer time"
+        offset = N_("; an offset is no time zone, as it says nothing of summer time")
+        return did_you_mean("UTC") if is_utc else as_sentence(offset)
     if place := next((zone for zone in zones if plain(name) in (plain(zone), plain(zone.rsplit("/", 1)[-1]))), None):
         return did_you_mean(place)
     if re.fullmatch(r"[A-Za-z]{2,5}", name.strip()):
@@ -61,5 +64,6 @@ def _abbreviation_hint(name: str, zones: list[str]) -> str:
         zone for zone in zones if name.upper() in {day.replace(tzinfo=ZoneInfo(zone)).tzname() for day in _SEASONS}
     ]
     if 0 < len(using) <= MOST_NAMED:
-        return f"; an abbreviation is no time zone: '{name}' is in use in {', '.join(using)}"
-    return "; an abbreviation is no time zone, as several share it and it says nothing of summer time"
+        template = N_("; an abbreviation is no time zone: '{name}' is in use in {zones}")
+        return sentence(template, name=name, zones=", ".join(using))
+    return as_sentence(N_("; an abbreviation is no time zone, as several share it and it says nothing of summer time"))

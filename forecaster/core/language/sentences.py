@@ -10,8 +10,11 @@ kept by an earlier version has no template, and is told as it was written.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date
+from functools import cache
+from string import Formatter
 from typing import Any
 
 from forecaster.core.language.catalogue import ENGLISH, N_, _, language, ngettext
@@ -75,6 +78,14 @@ def without_start(text: str, start: str) -> str:
     if len(parts) < 2 or parts[0] != _stored_value(start):
         return rest
     return _made(rest, {"parts": parts[1:], "between": made_of["between"]})
+
+
+def recognised(text: str, templates: Iterable[str]) -> str:
+    """The sentence that one of the templates made, of text that was kept alone; the text itself where none did."""
+    for template in templates:
+        if match := _pattern(template).fullmatch(text):
+            return _made(text, {"id": template, "values": match.groupdict()})
+    return text
 
 
 def of_error(error: BaseException) -> str:
@@ -166,6 +177,13 @@ def _told_value(value: Any, number: Number, day: Day) -> str:
     if isinstance(value, dict):
         return _told(value, number, day)
     return number(value, ",") if isinstance(value, int) else str(value)
+
+
+@cache
+def _pattern(template: str) -> re.Pattern[str]:
+    """What a template makes, whatever fills it."""
+    parts = ((re.escape(text), f"(?P<{name}>.*?)" if name else "") for text, name, _, _ in Formatter().parse(template))
+    return re.compile("".join(part for pair in parts for part in pair), re.DOTALL)
 
 
 def _english(value: object) -> object:

@@ -30,11 +30,12 @@ import pandas as pd
 from forecaster.config import AnySource, Spec
 from forecaster.core.time_limits import items_within
 from forecaster.demand.sources import csv, delta, excel, files, null_values, parquet, sample, sql, wide
+from forecaster.demand.sources.csv import fault_sentence
 from forecaster.demand.sources.encodings import NO_TEXT
 from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined
 from forecaster.errors import SourceError, TimeLimitExceeded
 
-__all__ = ["BLOCK", "FAULT", "FILE", "NO_TEXT", "ROW", "Feed", "name", "open_feed", "pieces", "read"]
+__all__ = ["BLOCK", "FAULT", "FILE", "NO_TEXT", "ROW", "Feed", "fault_sentence", "name", "open_feed", "pieces", "read"]
 
 SILENCE, READING = 1 / 6, 1 / 3  # of the time that a night has, in which a source gives something, and all
 

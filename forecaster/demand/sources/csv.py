@@ -21,6 +21,8 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 
 from forecaster.config import CsvSource, Spec
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import recognised
 from forecaster.demand.sources import encodings, files, recognition
 from forecaster.demand.sources.feed import FAULT, ROW, Columns, Ending, Pieces, header_names, numbered
 from forecaster.demand.sources.text_stream import below_titles, texts
@@ -28,7 +30,9 @@ from forecaster.errors import SourceError
 
 _RECORDS_A_TABLE = 20_000  # records that the csv module reads before they become a table
 _LINES_A_RECORD = 1_000  # lines of a record at most: a quote that is open for longer was not closed
-_NUL, _QUOTE = "a NUL character; wanted text", "a quote that is not closed, or within a field; wanted quotes around it"
+_NUL = N_("a NUL character; wanted text")
+_QUOTE = N_("a quote that is not closed, or within a field; wanted quotes around it")
+_WIDTH = N_("{fields} fields, wanted {width} as in the header")
 csv.field_size_limit(2**31 - 1)  # a long field is no fault of its line's form
 
 
@@ -38,6 +42,11 @@ class CsvRecord(NamedTuple):
     line: int
     fields: list[str]
     fault: str = ""
+
+
+def fault_sentence(fault: str) -> str:
+    """The fault of a row, which is text among its fields, as a sentence that can be told in other languages."""
+    return recognised(fault, (_WIDTH, _QUOTE, _NUL, encodings.FAULT_OF_ROW))
 
 
 def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
@@ -254,7 +263,7 @@ def _simply_quoted(content: bytes, delimiter: str) -> bool:
 def _from_records(records: Sequence[CsvRecord], header: _Header) -> pa.Table:
     width = len(header.names)
     faults = [
-        fault or ("" if len(fields) == width else f"{len(fields)} fields, wanted {width} as in the header")
+        fault or ("" if len(fields) == width else _WIDTH.format(fields=len(fields), width=width))
         for _, fields, fault in records
     ]
     rows = [fields if len(fields) >= width else fields + [""] * (width - len(fields)) for _, fields, _ in records]

@@ -11,7 +11,12 @@ import re
 from collections.abc import Iterable
 from functools import lru_cache
 
+from forecaster.core.language import N_
+
 NO_TEXT = "a byte that is not "  # with which the fault of a row begins
+FAULT_OF_ROW = N_(
+    "a byte that is not {encoding} text, as in '{example}'; wanted the `encoding`, as in {other}, of its source"
+)
 ERRORS = "forecaster.kept"  # the name under which decoders know `_kept`
 _LONE = re.compile("[\ud800-\udfff]")
 _RUN = re.compile("[\udc80-\udcff]{3}")

@@ -34,6 +34,7 @@ from forecaster.demand.parsing import (
     Notation,
     days,
     each_day,
+    each_value,
     in_one_line,
     instants,
     kind_of,
@@ -43,7 +44,7 @@ from forecaster.demand.parsing import (
     yes,
 )
 from forecaster.demand.readings import HALF_HOUR, from_typed
-from forecaster.demand.sources import FAULT, FILE, ROW
+from forecaster.demand.sources import FAULT, FILE, ROW, fault_sentence
 from forecaster.demand.validation import quarantine, similar_ids
 from forecaster.demand.validation.day_stamps import DayStamps
 from forecaster.demand.validation.notation_hints import Decimals, advice
@@ -283,7 +284,8 @@ class Contract:
             if rule != "date_form":
                 values["day"] = quarantine.legible(words(rows[columns.date]).str.slice(0, 10))
             if place == FAULT:
-                messages.append(RowSentences.of(_UNFIT, index, **values, fault=rows[FAULT]))
+                faults = each_value(rows[FAULT], _fault_sentences, "")
+                messages.append(RowSentences.of(_UNFIT, index, **values, fault=faults))
                 continue
             name = column_of.get(place, place)
             values["column"] = self._header(rows) if name in self._spread else name
@@ -357,6 +359,10 @@ def _morning(day: Column, zone: ZoneInfo, hour: int, minute: int) -> Column:
 def _midnight(day: Column, zone: ZoneInfo) -> Column:
     """The instant at which each day is over."""
     return _morning(day, zone, 0, 0)
+
+
+def _fault_sentences(faults: Column) -> Column:
+    return pd.Series(list(map(fault_sentence, faults)), faults.index, dtype=object)
 
 
 class _Nearest:

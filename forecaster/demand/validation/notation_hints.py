@@ -13,6 +13,8 @@ import pandas as pd
 
 from forecaster.config import CsvSource, Spec, WrittenSource
 from forecaster.config.sources import COUNTED_DAYS
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, as_sentence, joined, sentence
 from forecaster.demand.parsing import Notation, days, each_value, numbers
 from forecaster.demand.sources import encodings
 
@@ -41,11 +43,13 @@ _DAYS = (
 _SEPARATORS = ("/", ".", "-")
 _TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _UNREAD_DAYS = {  # a form that no notation reads, and what is wrong with it
-    r"\d{4}-?W\d{1,2}": "they look like weeks: a count a day is wanted",
-    r"\d{4}[-/]\d{1,2}|\d{1,2}/\d{4}": "they look like months: a count a day is wanted",
-    r"\d{1,2}[./-]\d{1,2}\.?": "they have no year: write days with one, as in 2024-03-05",
-    r"(\w+\.?,? )?\d{1,2}\.?[ -]*[^\W\d]{3,}\.?[ -]*\d{2,4}": "months are written in another language than English, "
-    "which is not read: write them as numbers, as in 2024-03-05",
+    r"\d{4}-?W\d{1,2}": N_("they look like weeks: a count a day is wanted"),
+    r"\d{4}[-/]\d{1,2}|\d{1,2}/\d{4}": N_("they look like months: a count a day is wanted"),
+    r"\d{1,2}[./-]\d{1,2}\.?": N_("they have no year: write days with one, as in 2024-03-05"),
+    r"(\w+\.?,? )?\d{1,2}\.?[ -]*[^\W\d]{3,}\.?[ -]*\d{2,4}": N_(
+        "months are written in another language than English, which is not read: write them as numbers, as in "
+        "2024-03-05"
+    ),
 }
 _WITH_MARKS = r"^([^\W\d]+\.?|[^\w\s.,+-])?\s?[+-]?\d[\d.,\s]*?\s?([^\W\d]+\.?|[^\w\s.,])?$"
 _NULL_WORDS = {
@@ -89,6 +93,7 @@ _NULL_WORDS = {
     *("no data", "not available", "empty", "(empty)", "(blank)", "leer", "vide"),
 }  # in lower case
 _MOST_NAMES = 10  # of columns that a hint names
+_BOTH = "\0"
 _BLANKS = (" ", "\u00a0", "\u202f", "'", "\u2019")
 MARKS = (  # thousands and decimal, the simplest first
     (",", "."),
@@ -136,21 +141,33 @@ class OtherOrder:
     is_whole: bool  # or are there days after the 12th, which have one order alone?
 
     def message(self) -> str:
-        first, last, count = self.before
-        which = "all among the first 12 of a month" if self.is_whole else "of which those up to the 12th stand apart"
-        return f"found {count:,} days from {first} to {last}, {which}"
+        template = N_("found {n} days from {first} to {last}, of which those up to the 12th stand apart")
+        if self.is_whole:
+            template = N_("found {n} days from {first} to {last}, all among the first 12 of a month")
+        return sentence(template, **_stretch(self.before))
 
     def hint(self, spec: Spec) -> str:
         """What to set, or to mend where the source declares no order that could be another one."""
-        first, last, count = self.after
-        form = _with_other_order(spec) if self.is_whole else None
-        if form:
-            return f"demand.source.date_format: '{form}' would read them as {count:,} days from {first} to {last}"
-        which = "" if self.is_whole else ", those up to the 12th of a month alone,"
-        return (
-            f"with day and month the other way round{which} they are {count:,} days from {first} to {last}, as where a "
-            "program has swapped the two: write them as in 2024-03-05"
+        values = _stretch(self.after)
+        if form := _with_other_order(spec) if self.is_whole else None:
+            setting = f"demand.source.date_format: '{form}'"
+            template = N_("{setting} would read them as {n} days from {first} to {last}")
+            return sentence(template, setting=setting, **values)
+        template = N_(
+            "with day and month the other way round, those up to the 12th of a month alone, they are {n} days from "
+            "{first} to {last}, as where a program has swapped the two: write them as in 2024-03-05"
         )
+        if self.is_whole:
+            template = N_(
+                "with day and month the other way round they are {n} days from {first} to {last}, as where a program "
+                "has swapped the two: write them as in 2024-03-05"
+            )
+        return sentence(template, **values)
+
+
+def _stretch(run: tuple[np.datetime64, np.datetime64, int]) -> dict[str, Any]:
+    first, last, count = run
+    return {"n": count, "first": first.item(), "last": last.item()}
 
 
 def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
@@ -220,7 +237,8 @@ def _of_wide(rows: Sequence[Mapping[str, Any]], rule: str, spec: Spec) -> str:
     names = [str(name) for name, count in counts.items() if count >= max(2, counts.iloc[0] / 2)]
     if not 0 < len(names) <= _MOST_NAMES or counts[names].sum() < NEARLY_ALL * counts.sum():
         return ""
-    return f"demand.source.ignore: {json.dumps(names, ensure_ascii=False)} would leave out columns without readings"
+    setting = f"demand.source.ignore: {json.dumps(names, ensure_ascii=False)}"
+    return sentence(N_("{setting} would leave out columns without readings"), setting=setting)
 
 
 def _of_fields(refused: pd.DataFrame, source: CsvSource) -> str:
@@ -228,10 +246,11 @@ def _of_fields(refused: pd.DataFrame, source: CsvSource) -> str:
     fields = refused["message"].str.extract(r"found (\d+) fields, wanted (\d+) as in the header").astype("float64")
     if not (fields[0] > fields[1]).mean() >= NEARLY_ALL:
         return ""
-    return (
-        f"values seem to hold the delimiter {source.delimiter!r}, as a decimal comma does: write them in quotes, or "
-        "with another delimiter"
+    template = N_(
+        "values seem to hold the delimiter {delimiter}, as a decimal comma does: write them in quotes, or with another "
+        "delimiter"
     )
+    return sentence(template, delimiter=repr(source.delimiter))
 
 
 def _of_bytes(refused: pd.DataFrame) -> str:
@@ -240,7 +259,7 @@ def _of_bytes(refused: pd.DataFrame) -> str:
     encoding = encodings.guess(encodings.unescaped(str(cell)) for row in cells for cell in row)
     if not encoding or len(odd) < NEARLY_ALL * len(refused):
         return ""
-    return f"demand.source.encoding: {encoding} would read {_how_many(len(odd) / len(refused))} of them"
+    return _would_read(f"encoding: {encoding}", len(odd) / len(refused))
 
 
 def _is_text(column: pd.Series[Any]) -> bool:
@@ -257,15 +276,17 @@ def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> st
     best = max(shares.values())
     if best < NEARLY_ALL:
         return _in_words(values, _UNREAD_DAYS)
-    fit = [f"'{form}'" for form, share in shares.items() if share == best][:2]
+    fit = [form for form, share in shares.items() if share == best][:2]
+    forms = joined((f"'{form}'" for form in fit), N_(" or ")) or ""
     if not isinstance(spec.demand.source, WrittenSource):
-        return f"they look like {' or '.join(fit)}: make them dates, or text such as 2024-03-05"
-    if len(accepted) and not any(_reads_some(form[1:-1], accepted, spec) for form in fit):
-        return (
-            f"{' or '.join(fit)} would read {_how_many(best)} of them, and none of the days that are read now: they "
-            "are written in two ways, of which demand.source.date_format reads one"
+        return sentence(N_("they look like {forms}: make them dates, or text such as 2024-03-05"), forms=forms)
+    if len(accepted) and not any(_reads_some(form, accepted, spec) for form in fit):
+        template = N_(
+            "{forms} would read {which}, and none of the days that are read now: they are written in two ways, of "
+            "which demand.source.date_format reads one"
         )
-    return f"demand.source.date_format: {' or '.join(fit)} would read {_how_many(best)} of them"
+        return sentence(template, forms=forms, which=_of_them(best))
+    return _would_read(joined(["date_format:", forms], " ") or "", best)
 
 
 def _reads_some(form: str, accepted: pd.Series[Any], spec: Spec) -> bool:
@@ -277,7 +298,8 @@ def _reads_some(form: str, accepted: pd.Series[Any], spec: Spec) -> bool:
 def _in_words(values: pd.Series[str], forms: Mapping[str, str]) -> str:
     """What is wrong with values of which nearly all have one of these forms."""
     text = values.str.strip()
-    return next((words for form, words in forms.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL), "")
+    fit = (words for form, words in forms.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL)
+    return next(map(as_sentence, fit), "")
 
 
 def _of_numbers(values: pd.Series[str], spec: Spec) -> str:
@@ -286,8 +308,8 @@ def _of_numbers(values: pd.Series[str], spec: Spec) -> str:
     if best < NEARLY_ALL:
         return _of_empty_words(values) or _of_marks(values)
     if not isinstance(spec.demand.source, WrittenSource):
-        return "they are numbers in a notation of their own: make them numbers, or text such as 1234.5"
-    return f"demand.source.{_keys(*MARKS[shares.index(best)])} would read {_how_many(best)} of them"
+        return as_sentence(N_("they are numbers in a notation of their own: make them numbers, or text such as 1234.5"))
+    return _would_read(_keys(*MARKS[shares.index(best)]), best)
 
 
 def _of_empty_words(values: pd.Series[str]) -> str:
@@ -295,44 +317,54 @@ def _of_empty_words(values: pd.Series[str]) -> str:
     if len(words) < NEARLY_ALL * len(values):
         return ""
     listed = json.dumps(words.value_counts().index[:_MOST_NAMES].tolist(), ensure_ascii=False)
-    return f"demand.source.null_values: {listed} would read {_how_many(len(words) / len(values))} of them as nothing"
+    values_of = {"setting": f"null_values: {listed}", "which": _of_them(len(words) / len(values))}
+    return sentence(N_("demand.source.{setting} would read {which} as nothing"), **values_of)
 
 
 def _of_marks(values: pd.Series[str]) -> str:
     marks = _marks(values)
     if (marks != "").mean() < NEARLY_ALL:
         return ""
-    return f"they have {marks.value_counts().index[0]} beside the number: write numbers alone"
+    both = _named(marks.value_counts().index[0])
+    return sentence(N_("they have {marks} beside the number: write numbers alone"), marks=both)
 
 
 def _marks(values: pd.Series[str]) -> pd.Series[str]:
-    """What stands beside the number of each value, in quotes; empty where there is nothing, or no number."""
+    """What stands beside the number of each value, in quotes, those of both sides with `_BOTH` between them;
+    empty where there is nothing, or no number."""
     sides = values.str.strip().str.extract(_WITH_MARKS).fillna("")
     quoted = sides.map(lambda mark: f"'{mark}'" if mark else "")
     both = (quoted[0] != "") & (quoted[1] != "")
-    return (quoted[0] + quoted[1]).where(~both, quoted[0] + " and " + quoted[1]).astype("str")
+    return (quoted[0] + quoted[1]).where(~both, quoted[0] + _BOTH + quoted[1]).astype("str")
 
 
-def advice(values: pd.Series[Any]) -> pd.Series[str]:
+def _named(marks: str) -> str:
+    return joined(marks.split(_BOTH), N_(" and ")) or ""
+
+
+def advice(values: pd.Series[Any]) -> pd.Series[Any]:
     """What to do about each value that is no number, for its message: a word for nothing can be declared, a mark beside
     a number be left out. Empty where it is neither."""
 
-    def of_distinct(distinct: pd.Series[Any]) -> pd.Series[str]:
+    def of_distinct(distinct: pd.Series[Any]) -> pd.Series[Any]:
         text = distinct.astype("str").str.strip()
-        marks = _marks(text)
-        with_mark = ("; it has " + marks + " beside the number: write numbers alone").where(marks != "", "")
-        listed = text.map(lambda word: json.dumps([word], ensure_ascii=False))
-        declared = "; where it is a word for nothing, demand.source.null_values: " + listed + " says so"
-        return with_mark.where(~text.str.lower().isin(_NULL_WORDS), declared).astype("str")
+        return pd.Series(list(map(_advice, text, _marks(text))), distinct.index, dtype=object)
 
-    sentences: pd.Series[str] = each_value(values, of_distinct, "").astype("str")
+    sentences: pd.Series[Any] = each_value(values, of_distinct, "")
     return sentences
+
+
+def _advice(text: str, marks: str) -> str:
+    if text.lower() in _NULL_WORDS:
+        setting = f"demand.source.null_values: {json.dumps([text], ensure_ascii=False)}"
+        return sentence(N_("; where it is a word for nothing, {setting} says so"), setting=setting)
+    return sentence(N_("; it has {marks} beside the number: write numbers alone"), marks=_named(marks)) if marks else ""
 
 
 def _keys(thousands: str | None, decimal: str) -> str:
     parts = [f"thousands: {json.dumps(thousands)}"] if thousands else []  # a blank of another kind can be seen so
     parts += [f'decimal: "{decimal}"'] if decimal != "." else []
-    return " and ".join(parts)
+    return joined(parts, N_(" and ")) or ""
 
 
 def day_forms() -> Iterator[str]:
@@ -342,5 +374,10 @@ def day_forms() -> Iterator[str]:
                 yield form.replace("/", separator) + time
 
 
-def _how_many(share: float) -> str:
-    return "all" if share == 1 else f"{share:.0%}"
+def _would_read(setting: str, share: float) -> str:
+    """What a setting of the source would do, by the share of the values that it reads."""
+    return sentence(N_("demand.source.{setting} would read {which}"), setting=setting, which=_of_them(share))
+
+
+def _of_them(share: float) -> str:
+    return as_sentence(N_("all of them")) if share == 1 else sentence(N_("{share} of them"), share=amount(share, ".0%"))

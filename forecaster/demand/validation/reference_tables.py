@@ -193,7 +193,8 @@ class RowFindings:
         first, place = rows.iloc[0], rows[sources.FILE].astype("str") + ":" + rows[sources.ROW].astype("str")
         values = {"place": place.iloc[0], "then": as_sentence(then)}
         if first[sources.FAULT]:
-            message = sentence(N_("{place}: found {fault}; {then}"), **values, fault=first[sources.FAULT])
+            values["fault"] = sources.fault_sentence(first[sources.FAULT])
+            message = sentence(N_("{place}: found {fault}; {then}"), **values)
         else:
             values |= {"column": column, "value": legible(rows[column].head(1)).iloc[0], "wanted": as_sentence(wanted)}
             message = sentence(N_("{place}: column '{column}': found '{value}', wanted {wanted}; {then}"), **values)

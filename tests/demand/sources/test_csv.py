@@ -16,6 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from forecaster.config import CsvSource, Spec
+from forecaster.core.language.sentences import stored
 from forecaster.demand import sources
 from forecaster.demand.sources import csv as delimited
 from forecaster.demand.sources import feed, text_stream
@@ -57,6 +58,9 @@ def test_a_row_with_too_few_or_too_many_fields_says_so(spec: Spec) -> None:
         "3 fields, wanted 2 as in the header",
         "",
     ]
+    values = {"fields": "3", "width": "2"}
+    assert (stored(sources.fault_sentence(rows[":fault"][1])) or {})["values"] == values
+    assert sources.fault_sentence("of an earlier version") == "of an earlier version"
     assert rows["day"].tolist() == ["", "2024-03-05", "2024-03-06"]
 
 
@@ -71,6 +75,7 @@ def test_a_malformed_line_costs_itself(spec: Spec, monkeypatch: pytest.MonkeyPat
     faulty = rows[rows[":fault"] != ""]
     assert faulty["depot"].tolist() == ["D2", "D5", "D6", "D8"]
     assert faulty[":fault"].str[:5].tolist() == ["a quo", "a NUL", "a quo", "a quo"]
+    assert all(stored(sources.fault_sentence(fault)) for fault in faulty[":fault"])
 
 
 def test_a_quote_that_is_never_closed_is_looked_for_within_a_thousand_lines(spec: Spec) -> None:

@@ -10,6 +10,8 @@ import pandas as pd
 import pytest
 
 from forecaster.config import Spec, load
+from forecaster.core.language import use_language
+from forecaster.core.language.sentences import retold, stored
 from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.errors import SpecError
 
@@ -65,7 +67,10 @@ def test_a_letter_of_another_encoding_costs_its_row(tmp_path: Path) -> None:
     sentence = (
         r"found a byte that is not utf-8 text, as in 'K\xf6ln'; wanted the `encoding`, as in cp1252, of its source"
     )
-    assert sentence in result.findings[0].message
+    message = result.findings[0].message
+    assert sentence in message
+    with use_language("de"):
+        assert "gefunden ein Byte, das kein Text in utf-8 ist, wie in „K" in retold(stored(message), message)
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from forecaster.config import load
+from forecaster.core.language import use_language
+from forecaster.core.language.sentences import retold, stored
 from forecaster.demand.ingest import IngestResult, ingest
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
@@ -151,3 +153,20 @@ def test_days_as_text_of_a_parquet_file_are_told(tmp_path: Path) -> None:
     (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
     stopped = ingest(load(tmp_path / "pipeline.yaml"), now=NOW).stopped or ""
     assert "; they look like '%d/%m/%Y': make them dates, or text such as 2024-03-05" in stopped
+
+
+@pytest.mark.parametrize(
+    ("content", "german"),
+    [
+        (long([f"{day:%d.%m.%y}" for day in DAYS]), "lesbar mit demand.source.date_format: '%d.%m.%y': alle davon"),
+        (long([f"{day:%d/%m/%Y}" for day in DAYS[:12]]), "lesbar mit demand.source.date_format: '%d/%m/%Y' oder '%m"),
+        (long([f"{day}" for day in DAYS], ["(7)"] * 60), "neben der Zahl steht '(' und ')': nur Zahlen schreiben"),
+        (long([f"{day}" for day in DAYS], ["soon", *["n/a"] * 59]), 'null_values: ["n/a"]: 98% davon'),
+        ("depot_id,date,demand\n" + "A,2024-01-01,90,5\n" * 60, "Werte enthalten wohl das Trennzeichen ',', wie ein"),
+        ("depot_id,date,demand\n" + "A,2024-01-01\n" * 60, "gefunden Felder: 2, verlangt: 3 wie in der Kopfzeile"),
+    ],
+)
+def test_hints_and_faults_are_told_in_the_readers_language(tmp_path: Path, content: str, german: str) -> None:
+    result = result_of(tmp_path, content)
+    with use_language("de"):
+        assert german in " ".join(retold(stored(finding.message), finding.message) for finding in result.findings)
