@@ -68,7 +68,7 @@ def create_app(
     SpecError when a declared secret is not there.
     """
     access = access or Access()
-    store = PublicationStore(ledger_url, pipeline, clock, build())
+    store = PublicationStore(ledger_url, pipeline, clock, build(), spec=spec)
     context = AccessContext(access, ledger_url, pipeline, store, clock, linkable(), key=signing_key(access))
     return page_app(context, spec, metrics=metrics)
 

@@ -42,7 +42,7 @@ class Morning:
 
 def morning(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime) -> Morning:
     """The digests of these receivers as they read now. Raises LedgerError where nothing has been published."""
-    store = PublicationStore(spec.ledger_url, spec.name, lambda: now, "")
+    store = PublicationStore(spec.ledger_url, spec.name, lambda: now, "", spec=spec)
     try:
         edition = store.edition()
         every: tuple[PublishedDepot, ...] | None = None

@@ -86,6 +86,6 @@ def refuse_several_doors(specs: Sequence[Spec]) -> None:
 
 def _context(spec: Spec, clock: Callable[[], datetime], readers: SharedReaders) -> AccessContext:
     access: Access = spec.page.access
-    store = PublicationStore(spec.ledger_url, spec.name, clock, build(), readers)
+    store = PublicationStore(spec.ledger_url, spec.name, clock, build(), readers, spec)
     key, prefix = signing_key(access), PREFIX + spec.name
     return AccessContext(access, spec.ledger_url, spec.name, store, clock, linkable(), key=key, prefix=prefix)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from dashboards.ops.reading.header import Front, front
 from dashboards.ops.reading.last_night import Notice, fruitless
 from forecaster.core.language import N_, _
+from forecaster.core.language.holiday_names import NOWHERE, HolidayRegion
 from forecaster.errors import LedgerError
 from forecaster.ledger import accuracy, drift, overview
 from forecaster.ledger.accuracy import CITY, DEPOT, Tally
@@ -89,6 +90,7 @@ class Edition:
     outlines: Outlines
     cities: frozenset[str] | None = None  # None: all
     past: bool = False  # not what is up now
+    home: HolidayRegion = NOWHERE  # of depots that declare none
 
     def outline(self) -> tuple[PublishedDepot, ...]:
         """The depots with the last days before them, without marks: read once for each publication."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from dashboards.ops.reading import point_in_time
 from dashboards.ops.reading.editions import (
@@ -22,10 +23,14 @@ from dashboards.ops.reading.header import front
 from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
 from dashboards.ops.reading.readers import SharedReaders
 from forecaster.core.language import _
+from forecaster.core.language.holiday_names import NOWHERE, HolidayRegion
 from forecaster.errors import LedgerError
 from forecaster.ledger.records import Head, Run
 from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.store import Ledger
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
 
 MOST_BODIES = 512
 REREAD_SECONDS = 1.0  # seconds after which the ledger is read in any case
@@ -68,8 +73,12 @@ class PublicationStore:
         clock: Callable[[], datetime],
         build: str,
         readers: SharedReaders | None = None,
+        spec: Spec | None = None,
     ) -> None:
-        """`readers` are those of all pipelines that are served together; without any the ledger has its own."""
+        """`readers` are those of all pipelines that are served together; without any the ledger has its own. The
+        pipeline file says where depots are that declare no country."""
+        where = spec.calendar if spec else None
+        self._home = HolidayRegion(where.country or "", where.subdivision or "") if where else NOWHERE
         self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
         self._readers, self._alone = readers or SharedReaders(), readers is None
         self._lock, self._reading = threading.Lock(), threading.Lock()
@@ -99,9 +108,10 @@ class PublicationStore:
         if as_of is not None or publication is not None:
             past_head, looked_at = point_in_time.find_publication(ledger, head, as_of, publication)
             past_head = past_head if cities is None else replace(past_head, note=None)
-            return Edition(past_head, front(past_head, looked_at), None, ledger, self._outlines, cities, past=True)
+            header = front(past_head, looked_at)
+            return Edition(past_head, header, None, ledger, self._outlines, cities, past=True, home=self._home)
         header = front(head, self._clock(), fruitless(last, head))
-        return Edition(head, header, notice(last), ledger, self._outlines, cities)
+        return Edition(head, header, notice(last), ledger, self._outlines, cities, home=self._home)
 
     def logbook(self, cities: frozenset[str] | None = None) -> Logbook:
         """The last nights, whether or not they published. Raises LedgerError when there is no ledger to read.

@@ -113,7 +113,7 @@ def depot_content(edition: Edition, depot_id: str, page: RenderPage, *, plans: b
     """A depot's page, on its own clocks; `mine`: whoever asks has it remembered. Raises NoSuchDepot."""
     depot = edition.depot(depot_id)
     front = in_zone(edition.front, depot.timezone)
-    view = depot_page(edition.head, depot, front, edition.said_before(depot_id))
+    view = depot_page(edition.head, depot, front, edition.said_before(depot_id), edition.home)
     drifting = depot_sentence(edition.drifts(depot))
     return page("depot.html", front=front, depot=view, plans=plans, mine=mine, drifting=drifting)
 

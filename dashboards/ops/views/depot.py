@@ -16,6 +16,7 @@ from dashboards.ops.views.change import NONE_BEFORE_OF_ALL, Why, in_few_words, w
 from dashboards.ops.views.planning.plan_day import override_sentence, planners_number
 from dashboards.ops.views.roster_text import sentence, shares
 from forecaster.core.language import N_, _, ngettext
+from forecaster.core.language.holiday_names import NOWHERE, HolidayRegion, region_of, told_holiday
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedMark, RecentDay
 from forecaster.ledger.records import Head
 
@@ -102,12 +103,18 @@ class DepotPage:
 
 
 def depot_page(
-    head: Head, depot: PublishedDepot, front: Front, said_before: Mapping[date, PublishedDay] = MappingProxyType({})
+    head: Head,
+    depot: PublishedDepot,
+    front: Front,
+    said_before: Mapping[date, PublishedDay] = MappingProxyType({}),
+    home: HolidayRegion = NOWHERE,
 ) -> DepotPage:
-    """Everything the depot's page shows; `said_before` is what the publications before said of days that are over."""
+    """Everything the depot's page shows; `said_before` is what the publications before said of days that are over,
+    `home` the region of depots that declare none."""
     first = head.cutoff - timedelta(days=PAST_DAYS - 1)
     past = [day for day in depot.recent if day.date >= first]
-    mark_names = _mark_names(mark for mark in depot.marks if first <= mark.date <= front.target_dates[-1])
+    region = region_of(depot.attributes, home)
+    mark_names = _mark_names((mark for mark in depot.marks if first <= mark.date <= front.target_dates[-1]), region)
     ahead, lines = [], []
     for i, day in enumerate(depot.days):
         numbers = median_and_range(day, head.levels)
@@ -181,11 +188,13 @@ def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]
     return " · ".join(part for part in (mark_names.get(day.target_date, ""), moved) if part)
 
 
-def _mark_names(marks: Iterable[PublishedMark]) -> dict[date, str]:
+def _mark_names(marks: Iterable[PublishedMark], region: HolidayRegion) -> dict[date, str]:
     """What each named day is called, oldest first; a kind that its name does not tell follows in brackets."""
     names: dict[date, list[str]] = {}
     for mark in sorted(marks, key=lambda mark: mark.date):
-        text = mark.name if mark.kind.lower() in mark.name.lower() else f"{mark.name} ({_kind(mark.kind)})"
+        name = told_holiday(mark.date, mark.name, region) if mark.kind == "holiday" else mark.name
+        is_told = any(kind.lower() in name.lower() for kind in (mark.kind, _kind(mark.kind)))
+        text = name if is_told else f"{name} ({_kind(mark.kind)})"
         names_of_day = names.setdefault(mark.date, [])
         if text not in names_of_day:
             names_of_day.append(text)

@@ -14,6 +14,7 @@ import holidays
 import numpy as np
 
 from forecaster.core.arrays import Days, Doubles, Floats
+from forecaster.core.language.holiday_names import written_language
 from forecaster.demand.panel.holiday_codes import country_hint, subdivision_hint
 from forecaster.errors import SpecError
 
@@ -148,7 +149,7 @@ def _year(country: str, subdivision: str | None, year: int) -> tuple[tuple[date,
         raise SpecError(f"no holidays are known for country {country!r}{hint}; wanted its code in ISO 3166, as in DE")
     # the language is named, or the machine's locale would choose it
     languages = holidays.country_holidays(country).supported_languages
-    language = next((code for code in ("en_US", "en_GB", "en") if code in languages), None)
+    language = written_language(languages)
     try:
         named_days = holidays.country_holidays(country, subdiv=subdivision, years=[year], language=language)
     except NotImplementedError:

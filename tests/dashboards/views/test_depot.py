@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dashboards.ops.app import create_app
-from forecaster.ledger.publication import PublishedChange, PublishedDepot
+from dashboards.ops.reading.store import PublicationStore
+from dashboards.ops.views.digest.content import DigestScope, digest
+from dashboards.ops.views.digest.language import in_language
+from forecaster.config import load
+from forecaster.ledger.publication import PublishedChange, PublishedDepot, PublishedMark
 from tests.dashboards.seed import CUTOFF, NOON, depot, earlier, fill, publication
 from tests.dashboards.visitor import ask_locally, text, visitor
 
@@ -59,6 +64,33 @@ def test_beside_the_number_of_a_named_day_stands_its_name(url: str) -> None:
     page = _front(url, replace(first, days=days), NOON + timedelta(days=1))
     assert "tomorrow, Thu 19 Jun" in page
     assert "Juneteenth National Independence Day (holiday) · " in page
+
+
+def test_public_holidays_are_named_in_the_readers_language_and_events_as_people_named_them(
+    url: str, tmp_path: Path
+) -> None:
+    """By the pipeline's country, as the depot declares none; in Bavaria 19 June is one in 2025."""
+    corpus_christi = PublishedMark(date(2025, 6, 19), "holiday", "Corpus Christi")
+    marks = (corpus_christi, replace(corpus_christi, kind="promo", name="Free delivery weekend"))
+    fill(url, replace(publication(1), depots=(replace(depot(0), attributes={}, marks=marks),)))
+    file = tmp_path / "pipeline.yaml"
+    demand, calendar = "{source: {kind: csv, path: demand.csv}}", "{country: DE, subdivision: BY}"
+    content = f"name: harbor-fleet\nledger: {url}\nstate: .\ndemand: {demand}\ncalendar: {calendar}\n"
+    file.write_text(content, "utf-8")
+    spec = load(file)
+    app = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
+
+    def page(language: str) -> str:
+        return ask_locally(app, "GET", "/depot/BOS-01", headers={"Accept-Language": language}).text
+
+    assert "Fronleichnam (Feiertag), Free delivery weekend (promo)" in page("de")
+    edition = PublicationStore(url, "harbor-fleet", lambda: NOON, "", spec=spec).edition()
+    with in_language("de"):
+        days = digest(edition, DigestScope("BOS-01")).days
+    assert any("Fronleichnam (Feiertag), Free" in remark for day in days for remark in day.remarks)
+    for language in ("en", "es"):  # a German calendar has no Spanish
+        assert "Fronleichnam" not in page(language)
+        assert "Corpus Christi" in page(language)
 
 
 def test_of_61_days_two_weeks_stand_by_themselves_and_the_rest_by_week(url: str) -> None:

@@ -104,7 +104,7 @@ def _of_depot(edition: Edition, scope: DigestScope, base: str) -> Digest:
     if scope.city and city_of(depot) != scope.city:
         raise NoSuchDepot(scope.depot_id)
     front = in_zone(edition.front, depot.timezone)
-    page = depot_page(edition.head, depot, front)
+    page = depot_page(edition.head, depot, front, home=edition.home)
     days = tuple(
         _day(day, line, edition.head.levels)
         for day, line in zip(depot.days, page.lines, strict=True)

@@ -1,0 +1,63 @@
+"""Names of public holidays: as they are written down, and in the reader's language where their calendar has it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import date
+from functools import lru_cache
+from typing import NamedTuple
+
+from forecaster.core.language.catalogue import ENGLISH, language
+
+_WRITTEN = ("en_US", "en_GB", "en")
+
+
+class HolidayRegion(NamedTuple):
+    """Whose public holidays a depot has: codes of ISO 3166, empty where none is declared."""
+
+    country: str = ""
+    subdivision: str = ""
+
+
+NOWHERE = HolidayRegion()
+
+
+def region_of(attributes: Mapping[str, str], home: HolidayRegion) -> HolidayRegion:
+    """A depot's own region; one without a country is in the pipeline's, and one in the pipeline's country without a
+    subdivision in the pipeline's subdivision."""
+    country, subdivision = attributes.get("country") or "", attributes.get("subdivision") or ""
+    if not subdivision and country in ("", home.country):
+        subdivision = home.subdivision
+    return HolidayRegion(country or home.country, subdivision)
+
+
+def written_language(languages: Collection[str]) -> str | None:
+    """The language, of those of a calendar, in which names are written down: English; None for the calendar's own."""
+    return next((code for code in _WRITTEN if code in languages), None)
+
+
+def told_holiday(day: date, name: str, region: HolidayRegion) -> str:
+    """The holiday of that day in the reader's language; the name itself where it is no public holiday of the region, or
+    its calendar lacks the language."""
+    if language() == ENGLISH or not region.country:
+        return name
+    return _names(*region, day.year, language()).get((day, name), name)
+
+
+@lru_cache(maxsize=1024)
+def _names(country: str, subdivision: str, year: int, reader: str) -> Mapping[tuple[date, str], str]:
+    """The names of a year in a language, by date and the name that is written down; empty where there are none."""
+    import holidays  # only for readers of another language than English
+
+    try:
+        languages = holidays.country_holidays(country).supported_languages
+        spoken = next((code for code in languages if code.partition("_")[0] == reader), None)
+        if spoken is None:
+            return {}
+        written, told = (
+            holidays.country_holidays(country, subdiv=subdivision or None, years=[year], language=code)
+            for code in (written_language(languages), spoken)
+        )
+    except NotImplementedError:  # no such country or subdivision
+        return {}
+    return {(day, name): told[day] for day, name in written.items() if day in told}

@@ -1,0 +1,62 @@
+"""Public holidays are told in the reader's language where their calendar has it, and as they are written elsewhere."""
+
+from __future__ import annotations
+
+from datetime import date
+
+import numpy as np
+import pytest
+
+from forecaster.core.language import use_language
+from forecaster.core.language.holiday_names import HolidayRegion, region_of, told_holiday
+from forecaster.demand.panel.calendar import holiday_names
+
+GERMANY, BAVARIA = HolidayRegion("DE"), HolidayRegion("DE", "BY")
+
+
+@pytest.mark.parametrize(
+    ("language", "day", "name", "region", "told"),
+    [
+        ("de", date(2025, 10, 3), "German Unity Day", GERMANY, "Tag der Deutschen Einheit"),
+        ("de", date(2025, 1, 6), "Epiphany", BAVARIA, "Heilige Drei Könige"),
+        ("de", date(2025, 1, 6), "Epiphany", GERMANY, "Epiphany"),  # no holiday there
+        ("de", date(2025, 10, 3), "Free delivery", GERMANY, "Free delivery"),
+        ("en", date(2025, 10, 3), "German Unity Day", GERMANY, "German Unity Day"),
+        ("es", date(2025, 10, 3), "German Unity Day", GERMANY, "German Unity Day"),  # its calendar has no Spanish
+        ("es", date(2025, 12, 25), "Christmas Day", HolidayRegion("ES"), "Natividad del Señor"),
+        ("ar", date(2025, 9, 23), "National Day Holiday", HolidayRegion("SA"), "اليوم الوطني"),
+        ("de", date(2025, 10, 3), "German Unity Day", HolidayRegion("XX"), "German Unity Day"),
+        ("de", date(2025, 10, 3), "German Unity Day", HolidayRegion("DE", "XX"), "German Unity Day"),
+        ("de", date(2025, 10, 3), "German Unity Day", HolidayRegion(), "German Unity Day"),
+    ],
+)
+def test_a_holiday_is_told_in_the_readers_language_where_its_calendar_has_it(
+    language: str, day: date, name: str, region: HolidayRegion, told: str
+) -> None:
+    with use_language(language):
+        assert told_holiday(day, name, region) == told
+
+
+@pytest.mark.parametrize(("country", "language"), [("CH", "de"), ("ES", "es"), ("MX", "es"), ("EG", "ar")])
+def test_every_holiday_that_a_panel_names_is_found_again(country: str, language: str) -> None:
+    days = np.arange("2025-01-01", "2027-01-01", dtype="datetime64[D]")
+    names = holiday_names(days, country, None)
+    with use_language(language):
+        same = [name for day, name in names.items() if told_holiday(day, name, HolidayRegion(country)) == name]
+    assert (len(names) > 5, same) == (True, [])
+
+
+@pytest.mark.parametrize(
+    ("attributes", "region"),
+    [
+        ({}, ("DE", "BY")),
+        ({"country": "DE"}, ("DE", "BY")),
+        ({"country": "DE", "subdivision": "BE"}, ("DE", "BE")),
+        ({"subdivision": "BE", "city": "Berlin"}, ("DE", "BE")),
+        ({"country": "AT", "subdivision": ""}, ("AT", "")),
+    ],
+)
+def test_a_depot_without_a_region_of_its_own_is_in_the_pipelines(
+    attributes: dict[str, str], region: tuple[str, str]
+) -> None:
+    assert region_of(attributes, BAVARIA) == region
