@@ -22,8 +22,8 @@ SERVED = """
 import sys
 from types import SimpleNamespace
 from dashboards.ops.server import serve
-from forecaster.config import Page
-serve(SimpleNamespace(name="harbor-fleet", ledger_url=sys.argv[1], page=Page()), port=0)
+from forecaster.config import Calendar, Page
+serve(SimpleNamespace(name="harbor-fleet", ledger_url=sys.argv[1], page=Page(), calendar=Calendar()), port=0)
 """
 
 pytestmark = [

@@ -12,7 +12,7 @@ from fastapi import FastAPI
 from fastapi.routing import iter_route_contexts
 
 from dashboards.ops.server import serve
-from forecaster.config import Page, Spec, load
+from forecaster.config import Calendar, Page, Spec, load
 from forecaster.core.knowledge import Finding
 from forecaster.errors import SpecError
 from forecaster.ledger import access as ledger_access
@@ -370,7 +370,7 @@ def test_without_sign_in_only_this_machine_is_heard(url: str, changes: dict[str,
 
 
 def test_a_page_without_sign_in_does_not_listen_where_others_can_hear_it(url: str) -> None:
-    spec = SimpleNamespace(name="harbor-fleet", ledger_url=url, page=Page())
+    spec = SimpleNamespace(name="harbor-fleet", ledger_url=url, page=Page(), calendar=Calendar())
     for host in ("0.0.0.0", "192.0.2.1", "::", "depots.example"):
         with pytest.raises(SpecError, match=f"--host: found {host}, which others can reach"):
             serve(spec, host=host, port=0)  # type: ignore[arg-type]

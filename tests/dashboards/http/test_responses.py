@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from dashboards.ops.server import serve
-from forecaster.config import Page
+from forecaster.config import Calendar, Page
 from forecaster.errors import SpecError
 from forecaster.ledger import connect
 from forecaster.ledger.store import Ledger
@@ -180,7 +180,8 @@ def test_the_page_runs_without_jax_prefect_mlflow_or_pandas() -> None:
 
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
-    spec = SimpleNamespace(name="harbor-fleet", ledger_url=f"sqlite:///{tmp_path / 'ledger.db'}", page=Page())
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    spec = SimpleNamespace(name="harbor-fleet", ledger_url=url, page=Page(), calendar=Calendar())
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         pytest.raises(SpecError, match=r"cannot listen on 127\.0\.0\.1"),
