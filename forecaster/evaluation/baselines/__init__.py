@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 
 from forecaster.config.model import BASELINES
+from forecaster.core.language.sentences import of_error
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation.backtest import Predictor
@@ -32,7 +33,7 @@ def fit_or_message(name: str, panel: Panel, levels: tuple[float, ...]) -> Predic
     try:
         return fit(name, panel, levels)
     except MissingExtra as error:
-        return str(error)
+        return of_error(error)
 
 
 def ready(name: str) -> None:

@@ -10,6 +10,8 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.errors import MissingExtra
 
 _TALKATIVE = ("prophet", "prophet.plot", "cmdstanpy")  # loggers
@@ -22,10 +24,9 @@ def import_optional(module: str, baseline: str) -> Any:
         with quietly():
             return import_module(module)
     except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"the baseline {baseline} needs the package {error.name}, not installed here: "
-            "pip install 'forecaster[baselines]'"
-        ) from error
+        template = N_("the baseline {name} needs the package {package}, not installed here: {command}")
+        command = "pip install 'forecaster[baselines]'"
+        raise MissingExtra(sentence(template, name=baseline, package=error.name, command=command)) from error
 
 
 @contextmanager

@@ -18,6 +18,8 @@ import jax
 from filelock import FileLock
 
 from forecaster.config import Spec
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import joined, sentence
 from forecaster.core.time_limits import call_within
 from forecaster.errors import TimeLimitExceeded
 from forecaster.model.network import gru_cpu
@@ -49,14 +51,14 @@ def configure_for(spec: Spec) -> str | None:
         if not faults:
             return None
         [fault] = faults.values()
-        return (
-            f"execution.compile_cache: {spec.compile_cache} cannot be used ({fault}): compiled programs of this night "
-            f"are kept in {cache}"
-        )
+        template = N_("{setting} cannot be used ({fault}): compiled programs of this night are kept in {folder}")
+        setting = f"execution.compile_cache: {spec.compile_cache}"
+        return sentence(template, setting=setting, fault=fault, folder=cache)
     update: Any = jax.config.update  # which has no types
     update("jax_compilation_cache_dir", None)
-    sentences = (f"{cache} cannot be used ({error})" for cache, error in faults.items())
-    return f"compiled programs of this night are not kept: {'; '.join(sentences)}"
+    template = N_("{folder} cannot be used ({fault})")
+    of_folders = joined(sentence(template, folder=cache, fault=error) for cache, error in faults.items())
+    return sentence(N_("compiled programs of this night are not kept: {faults}"), faults=of_folders)
 
 
 def cache_folder(spec: Spec) -> Path:

@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Candidate
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Panel
 from forecaster.errors import NoUsableData, TrainingError
 from forecaster.model.fitting import compiled_steps, devices, distributed, training_loop, windows
@@ -107,10 +109,10 @@ def fit(
                 # Half the crops a step and twice the steps: as many crops in all, a smaller peak of memory.
                 half_batch = recipe.batch // 2 // jax.device_count() * jax.device_count()
                 if half_batch < SMALLEST_BATCH:
-                    raise TrainingError(f"no memory left for a batch of {recipe.batch} crops: {error}") from error
-                monitoring.report(
-                    f"no memory left for a batch of {recipe.batch} crops: starting over with {half_batch}"
-                )
+                    no_memory = N_("no memory left for a batch of {n} crops: {error}")
+                    raise TrainingError(sentence(no_memory, n=recipe.batch, error=error)) from error
+                half = N_("no memory left for a batch of {n} crops: starting over with {half}")
+                monitoring.report(sentence(half, n=recipe.batch, half=half_batch))
                 recipe = replace(recipe, batch=half_batch, steps=2 * recipe.steps)
     shape = sizes.architecture
     return Candidate(

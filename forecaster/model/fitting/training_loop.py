@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 
 from forecaster import __version__
 from forecaster.config import Spec
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import and_more, sentence
 from forecaster.core.panel import Panel
 from forecaster.errors import CheckpointError, TrainingError
 from forecaster.model.fitting import compiled_steps, distributed
@@ -173,11 +175,13 @@ def _divergence_message(
     """Where training diverged: the first step whose loss is no number, and the depots whose crops it took."""
     places = np.argwhere(~np.isfinite(report.loss))
     if not len(places):
-        return f"epoch {number} of {of}: the loss on the validation days is {validation_loss.mean()}"
+        template = N_("epoch {number} of {of}: the loss on the validation days is {loss}")
+        return sentence(template, number=number, of=of, loss=validation_loss.mean())
     member, step = min(places.tolist(), key=lambda place: place[1])
     depot_ids = sorted({panel.depot_ids[i] for i in report.depots[step].tolist()})
-    names = ", ".join(depot_ids[:5]) + (f" and {len(depot_ids) - 5} more" if len(depot_ids) > 5 else "")
-    return f"epoch {number} of {of}: the loss is {report.loss[member, step]} at step {step + 1}, on crops of {names}"
+    template = N_("epoch {number} of {of}: the loss is {loss} at step {step}, on crops of {names}")
+    values = {"loss": report.loss[member, step], "step": step + 1, "names": and_more(depot_ids[:5], len(depot_ids) - 5)}
+    return sentence(template, number=number, of=of, **values)
 
 
 def _resume(checkpoints: Checkpoints, state: State, monitoring: Monitoring) -> tuple[State, list[Epoch]]:
@@ -185,12 +189,12 @@ def _resume(checkpoints: Checkpoints, state: State, monitoring: Monitoring) -> t
     try:
         checkpoint = checkpoints.latest(state)
     except CheckpointError as error:
-        monitoring.report(f"training starts over: {error}")
+        monitoring.report(sentence(N_("training starts over: {error}"), error=error))
         checkpoints.clear()
         return state, []
     if checkpoint is None:
         return state, []
-    monitoring.report(f"training goes on after epoch {checkpoint.number}")
+    monitoring.report(sentence(N_("training goes on after epoch {n}"), n=checkpoint.number))
     return checkpoint.state, [Epoch(**row) for row in checkpoint.history]
 
 

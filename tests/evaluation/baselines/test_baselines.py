@@ -11,6 +11,8 @@ from functools import cache
 import numpy as np
 import pytest
 
+from forecaster.core.language import use_language
+from forecaster.core.language.sentences import retold, stored
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.evaluation import backtest, baselines
@@ -95,6 +97,10 @@ def test_a_missing_package_says_what_installs_it(monkeypatch: pytest.MonkeyPatch
     name = {"statsforecast": "theta"}.get(module, module)
     with pytest.raises(MissingExtra, match=rf"the baseline {name} needs .*pip install 'forecaster\[baselines\]'"):
         baselines.fit(name, tonight(), LEVELS)
+    missing = baselines.fit_or_message(name, tonight(), LEVELS)
+    assert isinstance(missing, str)
+    with use_language("es"):
+        assert retold(stored(missing), "").startswith(f"el modelo de referencia {name} necesita el paquete ")
 
 
 def test_an_unknown_baseline_is_refused_with_those_that_there_are() -> None:

@@ -17,6 +17,8 @@ import numpy as np
 import pytest
 
 from forecaster.core.forecast import Candidate
+from forecaster.core.language import use_language
+from forecaster.core.language.sentences import retold, stored
 from forecaster.errors import NoUsableData, TrainingError
 from forecaster.model.export import serialization, to_onnx
 from forecaster.model.fitting import compiled_steps, train, training_loop
@@ -169,6 +171,11 @@ def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest
     candidate = train.fit(many_depots, spec(epochs=1, members=1, batch_depots=16), on_trouble=troubles.append)
     assert troubles == ["no memory left for a batch of 16 crops: starting over with 8"]
     assert candidate.summary["batch"] == 8
+    with use_language("de"):
+        assert (
+            retold(stored(troubles[0]), "")
+            == "kein Speicher mehr für einen Batch von 16 Ausschnitten: neuer Beginn mit 8"
+        )
     monkeypatch.setattr(train, "SMALLEST_BATCH", 16)
     with pytest.raises(TrainingError, match="no memory left for a batch of 16 crops"):
         train.fit(many_depots, spec(epochs=1, members=1, batch_depots=16))
