@@ -117,7 +117,8 @@ class Forecaster:
 
         Raises SpecError where `future` lacks what the model wants to know, NoUsableData where nothing is known.
         """
-        return self._kind.frame(forecast_columns(self._forecast(history, future)[0], self._kind))
+        forecast, _ = self._forecast(history, future)
+        return self._kind.frame(forecast_columns(forecast, self._kind))
 
     def roster(self, history: Any = None, *, future: Any = None, **staffing: Any) -> Any:
         """The cheapest crews for the days ahead: a row a depot and day, with `drivers`, `chance_short` (that the day

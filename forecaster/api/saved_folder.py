@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from forecaster import __version__
 from forecaster.api.frames import ColumnNames, FrameKind, LongFrame
 from forecaster.api.pipeline_folder import EVENTS, FILE, READINGS, STATIC, Frames, PipelineFolder
+from forecaster.core.state_paths import StatePaths
 from forecaster.errors import SpecError
 from forecaster.serving.keys import PUBLIC
 
@@ -64,11 +65,11 @@ def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[
             if (folder.folder / name).exists():
                 (beside / name).parent.mkdir(exist_ok=True)
                 shutil.copy2(folder.folder / name, beside / name)
-        state = beside / "state"
-        shutil.copytree(bundle, state / "bundles" / bundle.name)
-        (state / "keys").mkdir()
+        state = StatePaths(beside / folder.spec.state)
+        shutil.copytree(bundle, state.bundle(bundle.name))
+        state.keys.mkdir()
         for key in folder.spec.paths.keys.glob(f"*{PUBLIC}"):
-            shutil.copy2(key, state / "keys" / key.name)
+            shutil.copy2(key, state.keys / key.name)
         beside.chmod(0o755)
         os.replace(beside, path)
     finally:
