@@ -60,8 +60,8 @@ def closed_ledgers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     stores: list[PublicationStore] = []
     start = PublicationStore.__init__
 
-    def started(store: PublicationStore, *arguments: Any) -> None:
-        start(store, *arguments)
+    def started(store: PublicationStore, *arguments: Any, **options: Any) -> None:
+        start(store, *arguments, **options)
         stores.append(store)
 
     monkeypatch.setattr(PublicationStore, "__init__", started)
