@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -74,8 +75,12 @@ def on_call(file: Path, instant: str, folder: Path) -> Iterator[OnCall]:
     page, metrics = free_port(), free_port()
     serve = (sys.executable, "-m", "forecaster", "serve", str(file), "--port", str(page))
     command = ("faketime", instant, *serve, "--metrics", f"127.0.0.1:{metrics}")
-    with running(command, folder), watched(folder, [metrics], _impatient) as person:
-        yield person
+    with running(command, folder) as process:
+        try:
+            with watched(folder, [metrics], _impatient) as person:
+                yield person
+        finally:
+            os.killpg(process.pid, signal.SIGTERM)  # faketime does not tell the page that it is to end
 
 
 def _impatient(text: str) -> str:
