@@ -16,11 +16,12 @@ import numpy as np
 from forecaster.api import saved_folder
 from forecaster.api.backtest_result import BacktestResult
 from forecaster.api.fitting import FittedModel, fit
-from forecaster.api.frames import forecast_columns, long_frame
+from forecaster.api.frames import FrameKind, forecast_columns, long_frame
 from forecaster.api.pipeline_folder import (
     PipelineFolder,
     WorkFolder,
     compile_cache,
+    days_ahead,
     frames_of,
     logger,
     merged,
@@ -118,7 +119,8 @@ class Forecaster:
         Raises SpecError where `future` lacks what the model wants to know, NoUsableData where nothing is known.
         """
         forecast, _ = self._forecast(history, future)
-        return self._kind.frame(forecast_columns(forecast, self._kind))
+        kind = self._kind_of(history)
+        return kind.frame(forecast_columns(forecast, kind))
 
     def roster(self, history: Any = None, *, future: Any = None, **staffing: Any) -> Any:
         """The cheapest crews for the days ahead: a row a depot and day, with `drivers`, `chance_short` (that the day
@@ -132,7 +134,8 @@ class Forecaster:
         declared = staffing_of(staffing)
         forecast, panel = self._forecast(history, future)
         roster = cheapest(forecast, declared, vans_of(panel, declared))
-        return self._kind.frame(roster_columns(roster, forecast, self._kind))
+        kind = self._kind_of(history)
+        return kind.frame(roster_columns(roster, forecast, kind))
 
     def backtest(
         self,
@@ -280,6 +283,10 @@ class Forecaster:
         if not hasattr(self, "_panel"):
             raise NoUsableData("this forecaster is not fitted: call fit(df) first")
 
+    def _kind_of(self, history: Any) -> FrameKind:
+        """How the frame was given that a forecast goes on from."""
+        return self._kind if history is None else long_frame(history, "history").kind
+
     def _needs_fit(self, what: str) -> FittedModel:
         self._check_fitted()
         if self._fitted is None:
@@ -307,11 +314,11 @@ class Forecaster:
             return self._panel
         frames = self._frames
         if history is not None:
-            frames = replace(frames, readings=frames_of(history, None, None, self.known_future).readings)
+            frames = replace(frames, readings=frames_of(history, None, None, self.known_future, "history").readings)
         with tempfile.TemporaryDirectory(prefix="forecaster-") as work:
             folder = PipelineFolder.create(Path(work), self.pipeline_content(), frames)
             if future is not None:
-                folder.with_future(long_frame(future, "future", demand=False).table)
+                folder.with_future(days_ahead(future, self.known_future))
             knowledge, _ = folder.knowledge()
             panel = build(knowledge, folder.spec, self._panel.encoding)
         refuse_unknown_days(knowledge, panel, frames.covariates)

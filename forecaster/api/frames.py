@@ -135,6 +135,7 @@ def _is_other_text(kind: pa.DataType) -> bool:
 
 
 def _ours(name: str, names: ColumnNames) -> str:
+    """A column's name as this package has it."""
     return OURS[names.index(name)] if name in names else name
 
 

@@ -64,16 +64,28 @@ class Frames:
         return tuple(name for name in self.readings.table.column_names if name not in (*OURS, OPEN))
 
 
-def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str]) -> Frames:
-    """The frames as tables. Raises SpecError for a column of `df` that is not among `known_future`."""
-    readings = long_frame(df, "df")
-    names = set(readings.table.column_names) - set(OURS) - {OPEN}
-    if unknown := sorted(names - set(known_future)):
-        raise SpecError(
-            f"df: found the column '{unknown[0]}', which nothing names; wanted it in known_future, where it is known "
-            "of the days ahead, in the frame `static`, where it is one value a depot, or left out"
-        )
+def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str], argument: str = "df") -> Frames:
+    """The frames as tables; `argument` is what `df` is called. Raises SpecError for a column of `df` that is not among
+    `known_future`."""
+    readings = long_frame(df, argument)
+    _refuse_unnamed(readings.table, known_future, argument)
     return Frames(readings, _static(static, readings.kind), _events(events, readings.kind))
+
+
+def days_ahead(future: Any, known_future: Sequence[str]) -> pa.Table:
+    """What is known of days ahead; a count that stands there already is no part of it. Raises SpecError as `frames_of`
+    does."""
+    table = long_frame(future, "future", demand=False).table
+    _refuse_unnamed(table, known_future, "future")
+    return table.drop_columns([name for name in table.column_names if name == OURS.demand])
+
+
+def _refuse_unnamed(table: pa.Table, known_future: Sequence[str], argument: str) -> None:
+    if unknown := sorted(set(table.column_names) - {*OURS, OPEN, *known_future}):
+        raise SpecError(
+            f"{argument}: found the column '{unknown[0]}', which nothing names; wanted it in known_future, where it is "
+            "known of the days ahead, in the frame `static`, where it is one value a depot, or left out"
+        )
 
 
 def _static(static: Any, kind: FrameKind) -> pa.Table | None:
@@ -184,7 +196,7 @@ def refuse_unknown_days(knowledge: Knowledge, panel: Panel, covariates: Sequence
     """Raises SpecError where a covariate is not known of a day ahead on which its depot is open: as 0 it would say
     something."""
     ahead, rows = panel.days[panel.history :], {depot: row for row, depot in enumerate(panel.depot_ids)}
-    demand = knowledge.demand[knowledge.demand["date"] >= ahead[0]]
+    demand = knowledge.demand[(knowledge.demand["date"] >= ahead[0]) & knowledge.demand["depot_id"].isin(rows)]
     places = (
         demand["depot_id"].map(rows).to_numpy(np.intp),
         (demand["date"].to_numpy(ahead.dtype) - ahead[0]).astype(int),

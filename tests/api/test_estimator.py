@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.base import clone
 
@@ -84,6 +85,14 @@ def test_other_readings_are_forecast_from_their_own_last_day(fitted: Forecaster)
     days_ahead = readings()[["unique_id", "ds", "promo"]][lambda df: df["ds"] >= "2026-01-25"]
     forecasts = fitted.predict(earlier, future=days_ahead)
     assert forecasts["ds"].min() == pd.Timestamp("2026-01-25")
+    whole = readings()[lambda df: df["ds"] >= "2026-01-25"]  # counts of days ahead among it, and of a depot elsewhere
+    elsewhere = whole[whole["unique_id"] == 1].assign(unique_id=99)
+    again = fitted.predict(pl.from_pandas(earlier), future=pd.concat([whole, elsewhere]))
+    assert isinstance(again, pl.DataFrame)
+    known = again.filter(pl.col("unique_id") < 99)
+    np.testing.assert_allclose(known["Forecaster"], forecasts["Forecaster"], rtol=1e-6)
+    with pytest.raises(SpecError, match="future: found the column 'price', which nothing names"):
+        fitted.predict(earlier, future=days_ahead.assign(price=1))
 
 
 def test_the_backtest_has_our_model_first_and_its_days_were_unseen(fitted: Forecaster) -> None:
