@@ -16,7 +16,7 @@ from dashboards.ops.views.change import NONE_BEFORE_OF_ALL, Why, in_few_words, w
 from dashboards.ops.views.planning.plan_day import override_sentence, planners_number
 from dashboards.ops.views.roster_text import sentence, shares
 from forecaster.core.language import N_, _, ngettext
-from forecaster.core.language.holiday_names import NOWHERE, HolidayRegion, region_of, told_holiday
+from forecaster.core.language.holiday_names import NOWHERE, HolidayRegion, region_of, translated_holiday
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedMark, RecentDay
 from forecaster.ledger.records import Head
 
@@ -192,7 +192,7 @@ def _mark_names(marks: Iterable[PublishedMark], region: HolidayRegion) -> dict[d
     """What each named day is called, oldest first; a kind that its name does not tell follows in brackets."""
     names: dict[date, list[str]] = {}
     for mark in sorted(marks, key=lambda mark: mark.date):
-        name = told_holiday(mark.date, mark.name, region) if mark.kind == "holiday" else mark.name
+        name = translated_holiday(mark.date, mark.name, region) if mark.kind == "holiday" else mark.name
         is_told = any(kind.lower() in name.lower() for kind in (mark.kind, _kind(mark.kind)))
         text = name if is_told else f"{name} ({_kind(mark.kind)})"
         names_of_day = names.setdefault(mark.date, [])

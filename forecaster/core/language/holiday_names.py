@@ -36,7 +36,7 @@ def written_language(languages: Collection[str]) -> str | None:
     return next((code for code in _WRITTEN if code in languages), None)
 
 
-def told_holiday(day: date, name: str, region: HolidayRegion) -> str:
+def translated_holiday(day: date, name: str, region: HolidayRegion) -> str:
     """The holiday of that day in the reader's language; the name itself where it is no public holiday of the region, or
     its calendar lacks the language."""
     if language() == ENGLISH or not region.country:
@@ -54,10 +54,10 @@ def _names(country: str, subdivision: str, year: int, reader: str) -> Mapping[tu
         spoken = next((code for code in languages if code.partition("_")[0] == reader), None)
         if spoken is None:
             return {}
-        written, told = (
+        written, translated = (
             holidays.country_holidays(country, subdiv=subdivision or None, years=[year], language=code)
             for code in (written_language(languages), spoken)
         )
     except NotImplementedError:  # no such country or subdivision
         return {}
-    return {(day, name): told[day] for day, name in written.items() if day in told}
+    return {(day, name): translated[day] for day, name in written.items() if day in translated}

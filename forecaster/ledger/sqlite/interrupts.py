@@ -23,7 +23,6 @@ def raise_on(number: int, error: Callable[[], KeyboardInterrupt]) -> None:
     Raises ValueError in another thread than the main one.
     """
     since: float | None = None
-    before = sys.unraisablehook
 
     def handle(number: int, frame: FrameType | None) -> None:
         nonlocal since
@@ -35,14 +34,24 @@ def raise_on(number: int, error: Callable[[], KeyboardInterrupt]) -> None:
         since = None
         raise error()
 
-    def hear_ignored(ignored: sys.UnraisableHookArgs) -> None:
-        if isinstance(ignored.exc_value, type(error())):
-            _send_again(number)
-        else:
-            before(ignored)
-
     signal.signal(number, handle)
-    sys.unraisablehook = hear_ignored
+    if not isinstance(sys.unraisablehook, _IgnoredErrors):
+        sys.unraisablehook = _IgnoredErrors(sys.unraisablehook)
+    sys.unraisablehook.signals[type(error())] = number
+
+
+class _IgnoredErrors:
+    """The hook for what Python ignores: sends the signal again whose error is among it; one for all signals."""
+
+    def __init__(self, before: Callable[[sys.UnraisableHookArgs], object]) -> None:
+        self.before, self.signals = before, dict[type[BaseException], int]()
+
+    def __call__(self, ignored: sys.UnraisableHookArgs) -> None:
+        number = self.signals.get(type(ignored.exc_value))
+        if number is None:
+            self.before(ignored)
+        else:
+            _send_again(number)
 
 
 def _send_again(number: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from forecaster.core.language import use_language
-from forecaster.core.language.holiday_names import HolidayRegion, region_of, told_holiday
+from forecaster.core.language.holiday_names import HolidayRegion, region_of, translated_holiday
 from forecaster.demand.panel.calendar import holiday_names
 
 GERMANY, BAVARIA = HolidayRegion("DE"), HolidayRegion("DE", "BY")
@@ -34,7 +34,7 @@ def test_a_holiday_is_told_in_the_readers_language_where_its_calendar_has_it(
     language: str, day: date, name: str, region: HolidayRegion, told: str
 ) -> None:
     with use_language(language):
-        assert told_holiday(day, name, region) == told
+        assert translated_holiday(day, name, region) == told
 
 
 @pytest.mark.parametrize(("country", "language"), [("CH", "de"), ("ES", "es"), ("MX", "es"), ("EG", "ar")])
@@ -42,7 +42,7 @@ def test_every_holiday_that_a_panel_names_is_found_again(country: str, language:
     days = np.arange("2025-01-01", "2027-01-01", dtype="datetime64[D]")
     names = holiday_names(days, country, None)
     with use_language(language):
-        same = [name for day, name in names.items() if told_holiday(day, name, HolidayRegion(country)) == name]
+        same = [name for day, name in names.items() if translated_holiday(day, name, HolidayRegion(country)) == name]
     assert (len(names) > 5, same) == (True, [])
 
 

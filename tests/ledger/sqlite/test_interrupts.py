@@ -58,3 +58,9 @@ def test_a_signal_that_python_ignores_since_it_came_in_a_callback_is_sent_again(
     with pytest.raises(Stopped):
         time.sleep(30)
     assert reference() is None
+
+
+def test_set_again_a_signal_is_heard_by_one_hook(raises: None) -> None:
+    hook = sys.unraisablehook
+    interrupts.raise_on(signal.SIGUSR1, Stopped)
+    assert sys.unraisablehook is hook
