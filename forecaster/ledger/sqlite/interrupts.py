@@ -47,7 +47,7 @@ class _IgnoredErrors:
         self.before, self.signals = before, dict[type[BaseException], int]()
 
     def __call__(self, ignored: sys.UnraisableHookArgs) -> None:
-        number = self.signals.get(type(ignored.exc_value))
+        number = self.signals.get(ignored.exc_type)
         if number is None:
             self.before(ignored)
         else:
