@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check messages dashboards docs format lock sbom bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth \
+.PHONY: help env run page test check messages dashboards docs format lock sbom images bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-prior bench-gate prior baseline game-day clean
 
@@ -97,6 +97,35 @@ lock: | $(UV) ## pin what pyproject.toml asks for, with hashes, in requirements.
 	  --generate-hashes --no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" \
 	  $(UPGRADE) pyproject.toml --output-file requirements.lock
 	@awk '$(WITHOUT_EXTRAS)' requirements.lock >requirements.lock.new && mv requirements.lock.new requirements.lock
+	@mkdir -p build && grep -oE '^[a-z0-9.-]+==[^;\\]+(; [^\\]+)?' requirements.lock >build/pins.txt
+	@$(IMAGE_NAMES) flows/containers/serve.in | $(ONLY_NAMES) >flows/containers/serve.txt
+	@$(IMAGE_NAMES) flows/containers/build.in | $(ONLY_NAMES) >flows/containers/build.txt
+	@$(IMAGE_NAMES) $(addprefix --extra ,$(NIGHT)) pyproject.toml | $(ONLY_NAMES) >flows/containers/night.txt
+
+# Which of the lock's packages each image installs.
+NIGHT       := train baselines flows dashboard postgres excel shifts metrics object-store cluster
+IMAGE_NAMES  = $(UV) pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
+  --constraint build/pins.txt --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+ONLY_NAMES  := grep -oE '^[a-z0-9.-]+' | sort -u
+
+# BASE= makes a base of Debian's own packages, where no registry is to be reached (needs mmdebstrap and podman).
+IMAGES     ?= serve night
+BASE       ?= docker.io/library/debian:bookworm-slim
+CA         := /etc/ssl/certs/ca-certificates.crt
+DEBIAN     := python3,python3-venv,ca-certificates,libgomp1,tzdata
+images: $(ENV) ## build the container images IMAGES="serve night" with buildah; BASE= makes a base of Debian's packages
+	@mkdir -p build
+	@if [ -z "$(BASE)" ] && [ ! -e build/base.tar ]; then \
+	  mmdebstrap --variant=minbase --include=$(DEBIAN) --dpkgopt='path-exclude=/usr/share/doc/*' \
+	    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' bookworm build/base.tar.new \
+	  && mv build/base.tar.new build/base.tar && podman import build/base.tar localhost/debian-python:bookworm; fi
+	@for image in $(IMAGES); do \
+	  $(BIN)/python -m docs.dependencies flows/containers/$${image%-gpu}.txt && \
+	  buildah bud --layers --isolation chroot --network host $(if $(wildcard $(CA)),--volume $(CA):$(CA):ro) \
+	    --ignorefile flows/containers/ignored.txt --build-arg BASE=$(or $(BASE),localhost/debian-python:bookworm) \
+	    --label io.forecaster.sources="$$($(BIN)/python -m tests.flows.containers.sources)" \
+	    --target $$image --tag localhost/forecaster:$$image --file flows/containers/Containerfile . || exit 1; \
+	done
 
 sbom: $(ENV) ## write the bill of materials (CycloneDX) into build/forecaster.cdx.json
 	@$(BIN)/python -m docs.dependencies

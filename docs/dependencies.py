@@ -1,7 +1,8 @@
 """What the product is made of: reasons, licences, and a bill of materials that scanners read (CycloneDX, JSON).
 
 `make sbom` writes `build/forecaster.cdx.json` from requirements.lock (names, versions, hashes) and from what the
-installed packages say of themselves (licences, what each needs).
+installed packages say of themselves (licences, what each needs); with the file that names an image's packages, the bill
+of that image.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -126,8 +127,9 @@ def is_permissive(expression: str) -> bool:
     )
 
 
-def bill_of_materials() -> Bom:
-    """The product and every locked package: version, licence, SHA-256 of its files, where it comes from."""
+def bill_of_materials(names: Set[str] | None = None) -> Bom:
+    """The product and every locked package, or those of these names: version, licence, SHA-256 of its files, where it
+    comes from."""
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
     product = Component(
         name=project["name"],
@@ -138,11 +140,12 @@ def bill_of_materials() -> Bom:
     )
     bom = Bom()
     bom.metadata.component = product
-    components = {package.name: _component(package) for package in locked_packages(LOCK.read_text("utf-8"))}
+    locked = [package for package in locked_packages(LOCK.read_text("utf-8")) if names is None or package.name in names]
+    components = {package.name: _component(package) for package in locked}
     for component in components.values():
         bom.components.add(component)
     direct = {dependency.name for dependency in dependencies(PYPROJECT.read_text("utf-8"))}
-    bom.register_dependency(product, [components[name] for name in sorted(direct)])
+    bom.register_dependency(product, [components[name] for name in sorted(direct & components.keys())])
     for name, component in components.items():
         bom.register_dependency(component, [components[need] for need in sorted(_needs(name)) if need in components])
     return bom
@@ -185,16 +188,20 @@ def _needs(name: str) -> set[str]:
     } - {name}
 
 
-def main() -> int:
-    text = JsonV1Dot6(bill_of_materials()).output_as_string(indent=1)
+def main(image: Path | None = None) -> int:
+    """Write the bill of all locked packages, or of those that the file of an image names; 1 where it is not valid."""
+    names = set(image.read_text("utf-8").split()) if image else None
+    bill = BILL.parent / "sbom" / f"{image.stem}.cdx.json" if image else BILL
+    bom = bill_of_materials(names)
+    text = JsonV1Dot6(bom).output_as_string(indent=1)
     if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         print(f"the bill of materials is not valid CycloneDX: {error}", file=sys.stderr)
         return 1
-    BILL.parent.mkdir(exist_ok=True)
-    BILL.write_text(text, "utf-8")
-    print(f"{BILL.relative_to(ROOT)}: {len(list(locked_packages(LOCK.read_text('utf-8'))))} packages")
+    bill.parent.mkdir(parents=True, exist_ok=True)
+    bill.write_text(text, "utf-8")
+    print(f"{bill.relative_to(ROOT)}: {len(bom.components)} packages")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*map(Path, sys.argv[1:2])))

@@ -73,16 +73,14 @@ def test_the_job_of_a_run_is_one_that_kubernetes_understands(name: str) -> None:
     assert manifest["spec"]["backoffLimit"] == 0  # the ledger decides whether a night is run again
 
 
-def test_what_stands_beside_the_pool_is_understood_too() -> None:
-    manifests = list(yaml.safe_load_all((POOLS / "worker.yaml").read_text("utf-8")))
-    for manifest in manifests:
-        strictly(manifest)
-    [claim] = [resource["metadata"]["name"] for resource in manifests if resource["kind"] == "PersistentVolumeClaim"]
-    accounts = {resource["metadata"]["name"] for resource in manifests if resource["kind"] == "ServiceAccount"}
+def test_what_a_job_needs_stands_beside_the_pool() -> None:
+    base = POOLS.parent / "kubernetes" / "base"
+    manifests = [manifest for file in base.glob("*.yaml") for manifest in yaml.safe_load_all(file.read_text("utf-8"))]
+    names = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests if "metadata" in manifest}
     for name in NAMES:
         pod = job(name)["spec"]["template"]["spec"]
-        assert pod["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim
-        assert pod["serviceAccountName"] in accounts
+        assert ("PersistentVolumeClaim", pod["volumes"][0]["persistentVolumeClaim"]["claimName"]) in names
+        assert ("ServiceAccount", pod["serviceAccountName"]) in names
 
 
 def test_a_key_that_kubernetes_does_not_know_is_found() -> None:

@@ -1,0 +1,163 @@
+"""The images really run: page, predictions and whole nights, as nobody, on a root that is only read, within a limit.
+
+They are built by `make images`; images of other sources than these are not looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from tests.e2e.on_call import free_port
+from tests.e2e.test_night import shrink
+from tests.flows.containers.sources import digest
+
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
+
+ROOT = Path(__file__).resolve().parents[3]
+NOBODY = 10001
+HARDENED = ("--user", f"{NOBODY}:{NOBODY}", "--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges")
+KILLED = 137  # 128 + SIGKILL
+PODMAN = ("podman", "--runtime", "runc")
+
+
+def image(name: str) -> str:
+    """The image, if it was built of these sources; a reason to skip otherwise."""
+    if shutil.which("podman") is None or os.geteuid() != 0:
+        pytest.skip("podman is not installed, or this is not root: the images are not run")
+    reference = f"localhost/forecaster:{name}"
+    label = '{{index .Config.Labels "io.forecaster.sources"}}'
+    process = subprocess.run(
+        ["podman", "image", "inspect", "--format", label, reference], capture_output=True, text=True, check=False
+    )
+    if process.returncode != 0 or process.stdout.strip() != digest():
+        pytest.skip(f"{reference} was not built of these sources: run `make images`")
+    return reference
+
+
+def state(folder: Path) -> tuple[str, ...]:
+    """The folder as the pipeline's, and the only other place that can be written."""
+    return ("--tmpfs", "/tmp", "--volume", f"{folder}:/srv/forecaster")
+
+
+def run(name: str, folder: Path, *arguments: str, memory: str = "2g") -> subprocess.CompletedProcess[str]:
+    """`forecaster …` in a container, with the folder as its state."""
+    command = (*PODMAN, "run", "--rm", "--network", "host", *HARDENED, "--memory", memory)
+    return subprocess.run(
+        [*command, *state(folder), image(name), *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=900,
+    )
+
+
+@contextmanager
+def serving(folder: Path, *arguments: str) -> Iterator[tuple[str, str]]:
+    """A server of the image, its address and the name of its container; it ends by itself on SIGTERM."""
+    port = free_port()
+    name = f"forecaster-test-{port}"
+    command = (*PODMAN, "run", "--rm", "--name", name, "--network", "host", *HARDENED, "--memory", "512m")
+    process = subprocess.Popen(
+        [
+            *command,
+            "--tmpfs",
+            "/tmp",
+            "--volume",
+            f"{folder}:/srv/forecaster",
+            image("serve"),
+            *arguments,
+            "--port",
+            f"{port}",
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        yield f"http://127.0.0.1:{port}", name
+    finally:
+        subprocess.run(["podman", "kill", "--signal", "TERM", name], capture_output=True, check=False)
+        assert process.wait(60) == 0, process.stderr.read() if process.stderr else ""
+
+
+def answer(address: str, seconds: float = 60.0) -> bytes:
+    """What it answers, as soon as it does."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with suppress(OSError, urllib.error.URLError), urllib.request.urlopen(address, timeout=5) as response:
+            content: bytes = response.read()
+            return content
+        time.sleep(0.2)
+    raise AssertionError(f"{address} did not answer within {seconds:.0f} s")
+
+
+@pytest.fixture(scope="module")
+def fleet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sample's folder after a whole night in the image for nights."""
+    image("night")
+    folder = tmp_path_factory.mktemp("container") / "fleet"
+    command = [sys.executable, "-m", "forecaster", "init", str(folder), "--end", "2026-10-31"]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    shrink(folder / "pipeline.yaml")
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    process = run("night", folder, "run", "/srv/forecaster/pipeline.yaml", "--plain", "--as-of", "2026-11-01")
+    assert process.returncode == 0, process.stderr
+    assert "published in" in process.stderr
+    return folder
+
+
+def test_the_page_shows_what_a_night_in_a_container_published(fleet: Path) -> None:
+    with serving(fleet, "serve", "/srv/forecaster/pipeline.yaml") as (address, _):
+        assert b"ready" in answer(f"{address}/readyz")
+        assert b"NYC-01" in answer(f"{address}/depot/NYC-01")
+
+
+def test_predictions_are_published_by_the_champion(fleet: Path) -> None:
+    process = run("night", fleet, "predict", "/srv/forecaster/pipeline.yaml", "--as-of", "2026-11-01", "--json")
+    assert process.returncode == 0, process.stderr
+    published = json.loads(process.stdout)
+    assert published["tier"] == "champion"
+
+
+def test_a_night_that_is_killed_at_its_memory_s_limit_is_made_up_for_by_the_next(fleet: Path) -> None:
+    arguments = ("run", "/srv/forecaster/pipeline.yaml", "--plain", "--as-of", "2026-11-02")
+    process = run("night", fleet, *arguments, memory="250m")
+    assert process.returncode == KILLED, process.stderr
+    with serving(fleet, "serve", "/srv/forecaster/pipeline.yaml") as (address, _):
+        assert b"NYC-01" in answer(f"{address}/depot/NYC-01")  # what was published before
+    process = run("night", fleet, *arguments)
+    assert process.returncode in (0, 3), process.stderr
+    assert "published in" in process.stderr
+
+
+def test_the_root_of_the_image_cannot_be_written(fleet: Path) -> None:
+    command = (*PODMAN, "run", "--rm", *HARDENED, "--entrypoint", "python", image("serve"))
+    script = "import os; print(os.getuid()); open('/opt/forecaster/x', 'w')"
+    process = subprocess.run([*command, "-c", script], capture_output=True, text=True, check=False)
+    assert process.stdout.strip() == str(NOBODY)
+    assert "Read-only file system" in process.stderr
+
+
+def test_the_bill_of_materials_is_where_the_label_says(fleet: Path) -> None:
+    reference = image("serve")
+    label = '{{index .Config.Labels "io.forecaster.sbom"}}'
+    inspect = ["podman", "image", "inspect", "--format", label, reference]
+    path = subprocess.run(inspect, capture_output=True, text=True, check=True).stdout.strip()
+    command = (*PODMAN, "run", "--rm", *HARDENED, "--entrypoint", "cat", reference, path)
+    bill = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    names = {component["name"] for component in bill["components"]}
+    assert {"fastapi", "onnxruntime"} <= names
+    assert "jax" not in names

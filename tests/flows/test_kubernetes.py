@@ -1,0 +1,73 @@
+"""The manifests are what Kubernetes understands, once kustomize has put them together."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+FOLDER = Path(__file__).resolve().parents[2] / "flows" / "kubernetes"
+KNOWN = "1.33"
+
+
+def built(overlay: str) -> list[dict[str, Any]]:
+    """The manifests of an overlay, as kustomize makes them."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed: with it the overlays are put together and checked")
+    process = subprocess.run(["kubectl", "kustomize", FOLDER / overlay], capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr
+    return list(yaml.safe_load_all(process.stdout))
+
+
+def pods(manifests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """The specification of each pod, by the name of what makes it."""
+    specs = {}
+    for manifest in manifests:
+        spec = manifest.get("spec", {})
+        template = spec.get("jobTemplate", {}).get("spec", spec).get("template")
+        if template:
+            specs[manifest["metadata"]["name"]] = template["spec"]
+    return specs
+
+
+@pytest.mark.parametrize("overlay", ["single", "team"])
+def test_kubernetes_understands_every_manifest(overlay: str) -> None:
+    manifests = built(overlay)
+    for manifest in manifests:
+        kubernetes_validate.validate(manifest, KNOWN, strict=True)
+    assert {manifest["metadata"].get("namespace", "forecaster") for manifest in manifests} == {"forecaster"}
+
+
+@pytest.mark.parametrize("overlay", ["single", "team"])
+def test_every_pod_is_nobody_s_and_only_reads_its_root(overlay: str) -> None:
+    made = pods(built(overlay))
+    assert {"forecaster-page", "forecaster-inference", "forecaster-predict", "forecaster-worker"} <= made.keys()
+    for name, pod in made.items():
+        assert pod["securityContext"]["runAsNonRoot"], name
+        for container in pod["containers"]:
+            rights = container["securityContext"]
+            assert rights["readOnlyRootFilesystem"], name
+            assert not rights["allowPrivilegeEscalation"], name
+            assert rights["capabilities"]["drop"] == ["ALL"], name
+            assert "memory" in container["resources"]["limits"], name
+            mounted = {mount["name"] for mount in container["volumeMounts"]}
+            assert mounted <= {volume["name"] for volume in pod["volumes"]}, name
+
+
+def test_every_claim_account_and_port_is_declared() -> None:
+    manifests = built("team")
+    by_kind = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}
+    for pod in pods(manifests).values():
+        for volume in pod["volumes"]:
+            if claim := volume.get("persistentVolumeClaim"):
+                assert ("PersistentVolumeClaim", claim["claimName"]) in by_kind
+        if account := pod.get("serviceAccountName"):
+            assert ("ServiceAccount", account) in by_kind
+    for service in (manifest for manifest in manifests if manifest["kind"] == "Service"):
+        [container] = pods(manifests)[service["metadata"]["name"]]["containers"]
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= {p["name"] for p in container["ports"]}
