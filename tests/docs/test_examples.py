@@ -25,13 +25,16 @@ NAMED = {"PAGE_SECRET": "x" * 32, "OIDC_SECRET": "x" * 32, "PGPASSWORD": "x", "S
 OURS = r"(forecaster|flows|dashboards|tests)/[a-z0-9_./-]+"
 OTHERS = {
     "amtool",
+    "cd",
     "curl",
     "export",
     "journalctl",
     "kubectl",
+    "kustomize",
     "loginctl",
     "mlflow",
     "pip",
+    "podman",
     "prefect",
     "promtool",
     "systemctl",
