@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -15,12 +15,12 @@ import numpy as np
 
 from forecaster.api import saved_folder
 from forecaster.api.backtest_result import BacktestResult
+from forecaster.api.candidate_model import CandidateModel, Predict
 from forecaster.api.fitting import FittedModel, fit
-from forecaster.api.frames import FrameKind, forecast_columns, long_frame
+from forecaster.api.frames import FrameKind, forecast_columns
 from forecaster.api.pipeline_folder import (
     PipelineFolder,
     WorkFolder,
-    compile_cache,
     days_ahead,
     frames_of,
     logger,
@@ -36,8 +36,9 @@ from forecaster.errors import NoUsableData, SpecError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from forecaster.serving.predict import Predictor
+
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-Predict = Callable[[Panel], Forecast]
 
 
 class Forecaster:
@@ -105,7 +106,7 @@ class Forecaster:
         self._fitted: FittedModel | None = fitted
         self._bundle: Path | None = None
         self._knowledge, self._panel = fitted.knowledge, fitted.panel
-        self._model = _in_jax(fitted)
+        self._model: Predict = CandidateModel(fitted.candidate, trained_here=True)
         return self
 
     def predict(self, history: Any = None, *, future: Any = None) -> Any:
@@ -118,8 +119,7 @@ class Forecaster:
 
         Raises SpecError where `future` lacks what the model wants to know, NoUsableData where nothing is known.
         """
-        forecast, _ = self._forecast(history, future)
-        kind = self._kind_of(history)
+        forecast, _, kind = self._forecast(history, future)
         return kind.frame(forecast_columns(forecast, kind))
 
     def roster(self, history: Any = None, *, future: Any = None, **staffing: Any) -> Any:
@@ -132,9 +132,8 @@ class Forecaster:
         from forecaster.staffing.rosters import cheapest, vans_of
 
         declared = staffing_of(staffing)
-        forecast, panel = self._forecast(history, future)
+        forecast, panel, kind = self._forecast(history, future)
         roster = cheapest(forecast, declared, vans_of(panel, declared))
-        kind = self._kind_of(history)
         return kind.frame(roster_columns(roster, forecast, kind))
 
     def backtest(
@@ -184,7 +183,7 @@ class Forecaster:
         from forecaster.api.explanation import parts
 
         self._check_fitted()
-        panel = self._panel_of(None, future)
+        panel, _ = self._panel_of(None, future)
         rows = parts(self._model, panel, str(depot), np.datetime64(day, "D"))
         return self._kind.frame({"part": [name for name, _ in rows], "orders": [orders for _, orders in rows]})
 
@@ -195,7 +194,7 @@ class Forecaster:
         """
         from forecaster.api.figures import depot_figure
 
-        forecast, panel = self._forecast(None, future)
+        forecast, panel, _ = self._forecast(None, future)
         return depot_figure(forecast, panel, str(depot), days)
 
     # ------------------------------------------------------------------------------------------- save and load
@@ -217,19 +216,17 @@ class Forecaster:
         Raises BundleError for one that is damaged or foreign, SpecError for a folder that holds none.
         """
         from forecaster.demand.panel.build import build
-        from forecaster.serving import bundle as bundles
-        from forecaster.serving.predict import Predictor
 
         saved = saved_folder.read(Path(path))
         loaded = cls(**saved.parameters)
         work = WorkFolder()
         shutil.copytree(path, work.path, dirs_exist_ok=True)
         folder = PipelineFolder.open(work.path)
-        predictor = Predictor(bundles.load(folder.spec.paths.bundle(saved.bundle), folder.spec.paths.folder))
+        loaded._bundle = folder.spec.paths.bundle(saved.bundle)
+        predictor = _of_bundle(folder, loaded._bundle)
         knowledge, _ = folder.knowledge()
         loaded._work, loaded._folder, loaded._kind, loaded._fitted = work, folder, saved.kind, None
         loaded._frames = saved_folder.frames(folder.folder, saved.kind)
-        loaded._bundle = folder.spec.paths.bundle(saved.bundle)
         loaded._knowledge = knowledge
         loaded._panel = build(knowledge, folder.spec, predictor.bundle.encoding)
         loaded._model = predictor
@@ -262,6 +259,26 @@ class Forecaster:
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "_panel")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """What another process needs: what was fitted is in it, and the files that `save` would write."""
+        state = dict(vars(self))
+        if hasattr(self, "_panel"):
+            del state["_work"], state["_folder"], state["_model"]
+            state["_files"] = saved_folder.contents(self._folder, self._bundle)
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        files = state.pop("_files", None)
+        vars(self).update(state)
+        if files is None:
+            return
+        self._work = WorkFolder()
+        saved_folder.write_contents(self._work.path, files)
+        self._folder = PipelineFolder.open(self._work.path)
+        paths = self._folder.spec.paths
+        self._bundle = paths.bundle(self._bundle.name) if self._bundle else None
+        self._model = CandidateModel(self._fitted.candidate) if self._fitted else _of_bundle(self._folder, self._bundle)
+
     # ------------------------------------------------------------------------------------------- inside
 
     def pipeline_content(self) -> dict[str, Any]:
@@ -274,7 +291,6 @@ class Forecaster:
             "calendar": {name: value for name, value in calendar.items() if value},
             "model": {"quantiles": list(self.quantiles)},
             "training": {"preset": self.preset, "seed": self.seed},
-            "execution": {"compile_cache": str(compile_cache())},
             "state": "state",
         }
         return merged(content, self.options or {})
@@ -283,35 +299,32 @@ class Forecaster:
         if not hasattr(self, "_panel"):
             raise NoUsableData("this forecaster is not fitted: call fit(df) first")
 
-    def _kind_of(self, history: Any) -> FrameKind:
-        """How the frame was given that a forecast goes on from."""
-        return self._kind if history is None else long_frame(history, "history").kind
-
     def _needs_fit(self, what: str) -> FittedModel:
         self._check_fitted()
         if self._fitted is None:
             raise NoUsableData(f"{what}: this forecaster was loaded, which brings the model alone: call fit(df) first")
         return self._fitted
 
-    def _forecast(self, history: Any, future: Any) -> tuple[Forecast, Panel]:
+    def _forecast(self, history: Any, future: Any) -> tuple[Forecast, Panel, FrameKind]:
+        """The forecast, the panel that it goes on from, and how the frame of that was given."""
         from forecaster.publishing import caveats
         from forecaster.publishing.forecast import naive_for_strangers
 
         self._check_fitted()
-        panel = self._panel_of(history, future)
+        panel, kind = self._panel_of(history, future)
         new = caveats.newcomers(panel, self._panel.depot_ids, panel.encoding.statics)
         for note in new.notes():
             logger.warning(note.text)
-        return naive_for_strangers(self._model(panel), panel, new), panel
+        return naive_for_strangers(self._model(panel), panel, new), panel, kind
 
-    def _panel_of(self, history: Any, future: Any) -> Panel:
-        """The panel to forecast from, in the model's own encoding: that of other readings, or of days ahead of which
-        something is known, where these are given."""
+    def _panel_of(self, history: Any, future: Any) -> tuple[Panel, FrameKind]:
+        """The panel to forecast from, in the model's own encoding, and how the frame of its readings was given: that of
+        other readings, or of days ahead of which something is known, where these are given."""
         from forecaster.demand.panel.build import build
 
         if history is None and future is None:
             refuse_unknown_days(self._knowledge, self._panel, self._frames.covariates)
-            return self._panel
+            return self._panel, self._kind
         frames = self._frames
         if history is not None:
             frames = replace(frames, readings=frames_of(history, None, None, self.known_future, "history").readings)
@@ -322,7 +335,7 @@ class Forecaster:
             knowledge, _ = folder.knowledge()
             panel = build(knowledge, folder.spec, self._panel.encoding)
         refuse_unknown_days(knowledge, panel, frames.covariates)
-        return panel
+        return panel, frames.kind
 
     def _exported(self) -> Path:
         """The folder of the signed bundle, made where there is none yet."""
@@ -335,11 +348,12 @@ class Forecaster:
         return self._bundle
 
 
-def _in_jax(fitted: FittedModel) -> Predict:
-    from forecaster.model.export import to_onnx
+def _of_bundle(folder: PipelineFolder, bundle: Path | None) -> Predictor:
+    """A bundle that is ready to forecast. Raises BundleError for one that is damaged or foreign."""
+    from forecaster.serving import bundle as bundles
+    from forecaster.serving.predict import Predictor
 
-    predict: Predict = to_onnx.forecaster(fitted.candidate)
-    return predict
+    return Predictor(bundles.load(bundle or Path(), folder.spec.paths.folder))
 
 
 def _backtest_section(windows: int, horizon: int, baselines: Sequence[str]) -> dict[str, Any]:

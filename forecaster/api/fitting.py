@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from forecaster.api.pipeline_folder import PipelineFolder, logger
 from forecaster.core.forecast import Candidate, Scores
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.panel import Panel
-from forecaster.errors import MissingExtra
+from forecaster.errors import MissingExtra, TrainingError
 
 if TYPE_CHECKING:
     from forecaster.model.fitting.training_loop import Epoch
@@ -37,12 +38,13 @@ def fit(folder: PipelineFolder, *, progress: bool) -> FittedModel:
     from forecaster.demand.history.past_panels import Past
     from forecaster.demand.panel.build import build
 
+    _refuse_after_fork()
     try:
         from forecaster.training import backtest, fit_candidate
     except ModuleNotFoundError as error:
         raise MissingExtra(f"fit needs {error.name}, wanted: pip install 'forecaster[train]'") from error
     knowledge, findings = folder.knowledge()
-    spec, panel = folder.spec, build(knowledge, folder.spec)
+    spec, panel = folder.spec_to_train(), build(knowledge, folder.spec)
     past_panels = Past(knowledge, panel, spec)
     with _progress(progress) as on_epoch:
         candidate = fit_candidate.train_and_calibrate(
@@ -55,6 +57,20 @@ def fit(folder: PipelineFolder, *, progress: bool) -> FittedModel:
         logger.warning(trouble)
     candidate = fit_candidate.calibrated_after_backtest(candidate, rolling, panel)
     return FittedModel(knowledge, findings, panel, candidate, scores)
+
+
+def _refuse_after_fork() -> None:
+    """Raises TrainingError in a process that was forked from one that trained: JAX's threads are not in it, so that it
+    would wait for ever."""
+    first = _TRAINERS.setdefault("first", os.getpid())
+    if first != os.getpid():
+        raise TrainingError(
+            f"fit: found a process that was forked from {first}, which has trained; wanted one of its own: "
+            "multiprocessing.get_context('spawn')"
+        )
+
+
+_TRAINERS: dict[str, int] = {}  # the process that was the first to train, which a fork takes along
 
 
 @contextmanager

@@ -114,11 +114,17 @@ def _with_ids(table: pa.Table) -> pa.Table:
 
 
 class WorkFolder:
-    """A folder that is there as long as anybody holds this value."""
+    """A folder that is there as long as anybody in this process holds this value."""
 
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="forecaster-"))
-        weakref.finalize(self, shutil.rmtree, self.path, ignore_errors=True)
+        weakref.finalize(self, _remove, self.path, os.getpid())
+
+
+def _remove(folder: Path, process: int) -> None:
+    """A process that was forked has the value as well, but the folder is not its to remove."""
+    if os.getpid() == process:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass(frozen=True)
@@ -169,6 +175,14 @@ class PipelineFolder:
             return cls(folder, load(folder / FILE))
         except SpecError as error:
             raise SpecError(_PLACE.sub("", str(error))) from error
+
+    def spec_to_train(self) -> Spec:
+        """The pipeline with this user's folder of compiled programs, where `options` names none. The file names none
+        either: elsewhere, as a pipeline, it would be somebody else's."""
+        if self.spec.execution.compile_cache is not None:
+            return self.spec
+        execution = self.spec.execution.model_copy(update={"compile_cache": str(compile_cache())})
+        return self.spec.model_copy(update={"execution": execution})
 
     def knowledge(self) -> tuple[Knowledge, tuple[Finding, ...]]:
         """What the tables say once they are checked, and what the checks noticed, which is logged too.

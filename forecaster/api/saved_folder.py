@@ -25,7 +25,6 @@ import pyarrow.parquet as pq
 from forecaster import __version__
 from forecaster.api.frames import ColumnNames, FrameKind, LongFrame
 from forecaster.api.pipeline_folder import EVENTS, FILE, READINGS, STATIC, Frames, PipelineFolder
-from forecaster.core.state_paths import StatePaths
 from forecaster.errors import SpecError
 from forecaster.serving.keys import PUBLIC
 
@@ -61,20 +60,28 @@ def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[
     beside = Path(tempfile.mkdtemp(prefix=".forecaster-", dir=path.parent))
     try:
         (beside / ABOUT).write_text(text + "\n", "utf-8")
-        for name in (FILE, READINGS, STATIC, EVENTS):
-            if (folder.folder / name).exists():
-                (beside / name).parent.mkdir(exist_ok=True)
-                shutil.copy2(folder.folder / name, beside / name)
-        state = StatePaths(beside / folder.spec.state)
-        shutil.copytree(bundle, state.bundle(bundle.name))
-        state.keys.mkdir()
-        for key in folder.spec.paths.keys.glob(f"*{PUBLIC}"):
-            shutil.copy2(key, state.keys / key.name)
+        write_contents(beside, contents(folder, bundle))
         beside.chmod(0o755)
         os.replace(beside, path)
     finally:
         shutil.rmtree(beside, ignore_errors=True)
     return path
+
+
+def contents(folder: PipelineFolder, bundle: Path | None) -> dict[str, bytes]:
+    """The files from which a forecaster goes on, by their place in the folder: file, frames, bundle, public keys. The
+    key that signs is not among them."""
+    paths = [folder.folder / name for name in (FILE, READINGS, STATIC, EVENTS)]
+    if bundle is not None:
+        paths += [*sorted(bundle.iterdir()), *sorted(folder.spec.paths.keys.glob(f"*{PUBLIC}"))]
+    return {str(path.relative_to(folder.folder)): path.read_bytes() for path in paths if path.exists()}
+
+
+def write_contents(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write what `contents` gave into another folder."""
+    for name, content in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
 
 
 def read(path: Path) -> SavedForecaster:

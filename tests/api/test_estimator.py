@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import shutil
 import stat
 from pathlib import Path
@@ -142,6 +143,19 @@ def test_a_saved_folder_holds_no_private_key_and_is_a_pipeline(saved: Path) -> N
     assert spec.calendar.country == "DE"
     assert spec.paths.bundle(next((saved / "state/bundles").iterdir()).name).is_dir()
     assert stat.S_IMODE(saved.stat().st_mode) == 0o755
+    assert spec.execution.compile_cache is None, "a folder of whoever saved it is none of whoever goes on"
+
+
+def test_a_copy_has_a_folder_of_its_own(saved: Path, fitted: Forecaster, tmp_path: Path) -> None:
+    loaded = Forecaster.load(saved)
+    again = pickle.loads(pickle.dumps(loaded))
+    expected = loaded.predict(future=ahead())
+    del loaded
+    pd.testing.assert_frame_equal(again.predict(future=ahead()), expected)
+    copied = copy.deepcopy(fitted)
+    assert copied.scores.scores.equals(fitted.scores.scores)
+    assert copied.save(tmp_path / "again").is_dir()
+    assert len({forecaster._work.path for forecaster in (again, copied, fitted)}) == 3
 
 
 def test_a_changed_bundle_is_not_believed(saved: Path, tmp_path: Path) -> None:
