@@ -50,7 +50,7 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages dashboards docs format lock sbom images bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth \
   bench-scale bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-prior bench-gate prior baseline game-day clean
+  bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-prior bench-boosted bench-gate prior baseline game-day clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -133,8 +133,8 @@ sbom: $(ENV) ## write the bill of materials (CycloneDX) into build/forecaster.cd
 bench: $(ENV) ## measure a night; no test asserts these numbers
 	@$(BIN)/python -m tests.benchmarks.night
 
-bench-accuracy: $(ENV) ## measure the model and its rivals on eight real datasets (an hour; what was measured before is kept)
-	@$(BIN)/python -m tests.benchmarks.accuracy
+bench-accuracy: $(ENV) ## measure the model and its rivals on eight real datasets (an hour; what was measured is kept); ARGS="--retrain"
+	@$(BIN)/python -m tests.benchmarks.accuracy $(ARGS)
 
 bench-published: $(ENV) ## print our line among published ones, on tasks rebuilt from data at hand; ARGS="--preset nightly --seeds 3"
 	@$(BIN)/python -m tests.benchmarks.published $(ARGS)
@@ -184,6 +184,9 @@ bench-worthwhile: $(ENV) ## measure what `training.when: worthwhile` skips on tw
 
 bench-prior: $(ENV) ## measure trainings that begin from a prior which has not seen the dataset, beside fresh ones (half an hour)
 	@$(BIN)/python -m tests.benchmarks.prior
+
+bench-boosted: $(ENV) ## measure what LightGBM's quantiles add to ours, blended, on eight real datasets (half an hour)
+	@$(BIN)/python -m tests.benchmarks.boosted $(ARGS)
 
 bench-canary: $(ENV) ## measure how often a canary goes back by mistake, and how soon a worse one does (10 minutes)
 	@$(BIN)/python -m tests.benchmarks.canary

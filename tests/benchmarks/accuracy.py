@@ -1,10 +1,11 @@
 """Measure the accuracy of our model and of its rivals on eight real datasets, all on the same folds.
 
-python -m tests.benchmarks.accuracy [--datasets a,b] [--models x,y] [--back DAYS] [--again]
+python -m tests.benchmarks.accuracy [--datasets a,b] [--models x,y] [--back DAYS] [--preset P] [--retrain] [--again]
 
 Eight weekly cutoffs over the last 56 days, seven days ahead; every model is trained once, on what lies before the first
 cutoff. Two models are LightGBM: that of our baselines, and `mlforecast`, which `usual` says how to install. `--back 56`
-first cuts off the last 56 days: choices are made there, and the last 56 days only report.
+first cuts off the last 56 days: choices are made there, and the last 56 days only report. `--retrain` adds two lines of
+ours, trained anew at each cutoff (`retrained`), which takes sixteen trainings a dataset.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from forecaster.errors import MissingExtra, NoUsableData
 from forecaster.evaluation import backtest, baselines
 from forecaster.evaluation.backtest import Predictor
 from forecaster.evaluation.metrics import measure, seasonal_scale
-from tests.benchmarks import real
+from tests.benchmarks import real, retrained
 from tests.benchmarks.report import FOLDER, Figure, below, tell
 
 DAYS = 56
@@ -38,6 +39,8 @@ FEW = 60  # depots of a model that takes seconds for each
 OURS = "gru"
 USUAL = "mlforecast"
 TORCH = "neuralforecast"
+WEEKLY, NIGHTS = "gru-weekly", "gru-nights"
+RETRAINED = {WEEKLY: retrained.weekly, NIGHTS: retrained.nights}
 MODELS = (OURS, *baselines.NAMES, USUAL, TORCH)
 SLOW = ("prophet",)
 SHOWN = ("mase", "wape", "mape", "wql", "bias", "coverage")
@@ -61,26 +64,29 @@ def main() -> None:
     parser.add_argument("--datasets", default=",".join(real.NAMES))
     parser.add_argument("--models", default=",".join(MODELS))
     parser.add_argument("--back", type=int, default=0, help="days to cut off first")
+    parser.add_argument("--preset", choices=("quick", "nightly", "best"), help="of our trainings, not the files' own")
+    parser.add_argument("--retrain", action="store_true", help="our model trained anew at each cutoff, too")
     parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
     options = parser.parse_args()
+    models = [*options.models.split(","), *((WEEKLY, NIGHTS) if options.retrain else ())]
     results = [
         result
         for dataset in options.datasets.split(",")
-        for result in _on(dataset, options.models.split(","), options.back, options.again)
+        for result in _on(dataset, models, options.back, options.preset, options.again)
     ]
     _table(results)
     tell("accuracy", figures(results))
 
 
-def _on(dataset: str, models: Sequence[str], back: int, again: bool) -> list[Result]:
+def _on(dataset: str, models: Sequence[str], back: int, preset: str | None, again: bool) -> list[Result]:
     """The results of the models on one dataset; those measured before are read from their files."""
-    files = {model: FOLDER / "accuracy" / f"{dataset}-{back}-{model}.json" for model in models}
+    files = {model: _file(dataset, model, back, preset) for model in models}
     results, panel = [], None
     for model, file in files.items():
         if again or not file.exists():
             try:
                 panel = panel or _panel(dataset, back)
-                _keep(_measured(dataset, model, panel), file)
+                _keep(_measured(dataset, model, panel, preset), file)
             except MissingExtra as error:
                 print(f"{dataset}: {model} is skipped: {error}", flush=True)
                 continue
@@ -92,22 +98,32 @@ def _on(dataset: str, models: Sequence[str], back: int, again: bool) -> list[Res
     return results
 
 
+def _file(dataset: str, model: str, back: int, preset: str | None) -> Path:
+    of_preset = f"-{preset}" if preset and model in (OURS, *RETRAINED) else ""
+    return FOLDER / "accuracy" / f"{dataset}-{back}-{model}{of_preset}.json"
+
+
 def _panel(dataset: str, back: int) -> Panel:
     panel = real.panel_of(dataset)
     return panel.at(panel.cutoff - timedelta(days=back))
 
 
-def _measured(dataset: str, model: str, panel: Panel) -> Result:
+def _measured(dataset: str, model: str, panel: Panel, preset: str | None) -> Result:
     if model in SLOW and len(panel.depot_ids) > FEW:
         chosen = np.random.default_rng(0).choice(len(panel.depot_ids), FEW, replace=False)
         panel = only(panel, np.sort(chosen))
     spec = real.spec_of(dataset)
-    spec = spec.model_copy(update={"backtest": spec.backtest.model_copy(update={"days": DAYS})})
+    if preset:
+        spec = spec.model_copy(update={"training": spec.training.model_copy(update={"preset": preset})})
     at = backtest.cutoffs(panel, DAYS)
     before = panel.at(at[0])
     scale = seasonal_scale(before.demand, before.open[:, : before.history])
     begun = time.perf_counter()
-    predict = fitted(model, panel, before, spec)
+    if model in RETRAINED:
+        predict = retrained.trained_anew(panel, at, spec, RETRAINED[model])
+    else:
+        judged = spec.model_copy(update={"backtest": spec.backtest.model_copy(update={"days": DAYS})})
+        predict = fitted(model, panel, before, judged)
     ready = time.perf_counter()
     folds = backtest.folds(predict, panel, at)
     seconds = time.perf_counter() - ready
@@ -194,6 +210,16 @@ def figures(results: Sequence[Result]) -> list[Figure]:
             comparisons.append(
                 _at_most(f"{metric} relative to {name}, worst dataset", max(ratios), "ratio", 1.03, len(ratios))
             )
+    for line in RETRAINED:
+        for metric in ("mase", "wql"):
+            ratios = [
+                of[mine.dataset, line].metrics[metric] / mine.metrics[metric]
+                for mine in ours
+                if (mine.dataset, line) in of
+            ]
+            if ratios:
+                name = f"geometric mean of {metric.upper()} of {line} relative to trained once"
+                comparisons.append(Figure(name, float(np.exp(np.mean(np.log(ratios)))), "ratio", n=len(ratios)))
     if ours:
         bias = 100 * max(abs(result.metrics["bias"]) for result in ours)
         comparisons.append(replace(below("largest absolute bias", bias, "%", 2), n=len(ours)))

@@ -40,18 +40,22 @@ PARAMETERS = {
 }
 
 
-def lightgbm(panel: Panel, levels: tuple[float, ...]) -> Predictor:
-    """Trained on the days before the last four weeks, stopped by these; seasonal naive when there is too little."""
+def lightgbm(panel: Panel, levels: tuple[float, ...], rows: int = ROWS) -> Predictor:
+    """Trained on the days before the last four weeks, stopped by these; seasonal naive when there is too little.
+
+    `rows` are those of all steps together that it learns from at most.
+    """
     gbm = import_optional("lightgbm", "lightgbm")
     table, random = Table(panel), np.random.default_rng(0)
     first, steps = panel.history - HELD_OUT, range(1, panel.horizon + 1)
-    train = [_usable(table, step, 0, first, random) for step in steps]
-    held_out = [_usable(table, step, first, panel.history, random) for step in steps]
-    if min(len(rows.depot) for rows in (*train, *held_out)) < LEAF:
+    most = rows // panel.horizon
+    train = [_usable(table, step, 0, first, most, random) for step in steps]
+    held_out = [_usable(table, step, first, panel.history, most, random) for step in steps]
+    if min(len(part.depot) for part in (*train, *held_out)) < LEAF:
         return lambda before: last_weeks(before, levels, 1)
-    boosters = tuple(_train(gbm, table, *rows) for rows in zip(train, held_out, strict=True))
+    boosters = tuple(_train(gbm, table, *parts) for parts in zip(train, held_out, strict=True))
     error = [
-        table.target(rows) - model.predict(table.matrix(rows)) for rows, model in zip(held_out, boosters, strict=True)
+        table.target(part) - model.predict(table.matrix(part)) for part, model in zip(held_out, boosters, strict=True)
     ]
     return _Boosted(boosters, _spread(error, held_out, len(panel.depot_ids), levels), levels)
 
@@ -75,9 +79,8 @@ class _Boosted:
         return complete(panel, self.levels, np.expm1(point[:, :, None] + self.spread))
 
 
-def _usable(table: Table, step: int, first: int, end: int, random: np.random.Generator) -> Rows:
-    """The rows whose target day lies in first … end - 1, is known, and whose depot was known of late; not too many."""
-    most = ROWS // table.panel.horizon
+def _usable(table: Table, step: int, first: int, end: int, most: int, random: np.random.Generator) -> Rows:
+    """At most `most` rows whose target day lies in first … end - 1, is known, and whose depot was known of late."""
     count, days = len(table.log) * max(end - first, 0), max(end - first, 1)
     # Of a large panel not even all places are listed.
     place = np.arange(count) if count <= 10 * most else np.unique(random.integers(0, count, 10 * most))
