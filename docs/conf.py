@@ -63,6 +63,7 @@ NAVIGATION = {
         "value",
         "library",
         "page-and-api",
+        "inference",
         "operations",
         "monitoring",
         "commands",

@@ -290,6 +290,7 @@ def measures() -> str:
         ("Written by a run into its row, told of the last night", metric_names.OF_RUNS),
         ("Read from the ledger and the state folder", metric_names.OF_LEDGER),
         ("Counted by the page's process", metric_names.OF_PAGE),
+        ("Counted by the inference service", metric_names.OF_INFERENCE),
     ):
         rows = [
             [

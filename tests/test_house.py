@@ -85,5 +85,6 @@ def test_tests_mirror_the_code() -> None:
         f"dashboards/{file.parent.relative_to(ROOT / 'dashboards/ops').as_posix()}".removesuffix("/.")
         for file in python_files("dashboards/ops")
     }
+    pages |= {file.parent.relative_to(ROOT).as_posix() for file in python_files("dashboards/inference")}
     flows = {file.parent.relative_to(ROOT).as_posix() for file in python_files("flows")}
     assert folders - rooms - pages - flows - of_no_room - {"."} == set()

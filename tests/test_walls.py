@@ -47,6 +47,8 @@ PREFECT = "flows alone imports Prefect"
 PAGE = "The page reads the ledger and nothing heavier"
 PAGE_FLOORS = "The floors of the page"
 VALUES = "What passes between the packages is a value"
+INFERENCE_FLOORS = "The floors of the inference service"
+NO_INFERENCE = "The page does without the inference service"
 SOURCE = "From a source to a panel"
 
 
@@ -72,6 +74,9 @@ SOURCE = "From a source to a panel"
         ("forecaster/serving", "import forecaster.model", VALUES),
         ("dashboards/ops/reading/store.py", "import dashboards.ops.views.depot", PAGE_FLOORS),
         ("dashboards/ops/formatting/charts.py", "def late():\n    import dashboards.ops.routes.pages", PAGE_FLOORS),
+        ("dashboards/inference/served_models.py", "import dashboards.inference.app", INFERENCE_FLOORS),
+        ("dashboards/inference/nights.py", "import forecaster.demand.sample.simulate", PAGE),
+        ("dashboards/ops/routes/api.py", "import dashboards.inference.tensors", NO_INFERENCE),
         ("forecaster/demand/history", "import forecaster.demand.validation.contract", SOURCE),
         ("forecaster/demand/parsing.py", "import forecaster.demand.ingest", SOURCE),
     ],
@@ -90,7 +95,10 @@ def test_every_wall_is_tried_by_a_planted_import() -> None:
     assert [wall["name"] for wall in walls if not any(wall["name"].startswith(name) for name in tried)] == []
 
 
-@pytest.mark.parametrize(("container", "wall"), [("forecaster", FLOORS), ("dashboards/ops", PAGE_FLOORS)])
+@pytest.mark.parametrize(
+    ("container", "wall"),
+    [("forecaster", FLOORS), ("dashboards/ops", PAGE_FLOORS), ("dashboards/inference", INFERENCE_FLOORS)],
+)
 def test_a_new_folder_must_choose_a_floor(house: Path, container: str, wall: str) -> None:
     (house / container / "attic").mkdir()
     (house / container / "attic" / "__init__.py").write_text('"""A room without a floor."""\n', "utf-8")

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def link(
     file: File,
-    view: Annotated[str, typer.Option(help="The one view that it opens, named as in the API.")] = "network",
+    view: Annotated[
+        str, typer.Option(help="The one view that it opens, named as in the API; infer: a token for machines.")
+    ] = "network",
     city: Annotated[str | None, typer.Option(help="The one city that it shows; all by default.")] = None,
     depot: Annotated[str | None, typer.Option(help="With --view feed: the one depot that it is of.")] = None,
     days: Annotated[int, typer.Option(min=1, help="For how long; 400 at most.")] = 90,

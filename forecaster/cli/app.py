@@ -81,6 +81,7 @@ COMMANDS: Mapping[str, Callable[..., None]] = {
     "predict": models.predict,
     "replay": models.replay,
     "serve": project.serve,
+    "infer": project.infer,
     "plan": nightly.plan,
     "apply": nightly.apply,
     "deploy": nightly.deploy,

@@ -55,7 +55,7 @@ def load_spec(file: Path) -> Spec:
 
 def entry_point(name: str) -> Any:
     """What another part of the project offers under the entry-point group `forecaster.lines`."""
-    extra = {"nightly": "train,flows", "page": "dashboard", "digest": "dashboard"}.get(name, "flows")
+    extra = {"nightly": "train,flows", "page": "dashboard", "digest": "dashboard", "infer": "serve"}.get(name, "flows")
     entry = next(iter(entry_points(group="forecaster.lines", name=name)), None)
     try:
         if entry is None:

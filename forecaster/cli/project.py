@@ -130,6 +130,33 @@ def serve(
     entry_point("page")(*map(load_spec, [file, *(others or [])]), host=host, port=port, metrics=metrics)
 
 
+def infer(
+    file: File,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="HOST:PORT", help="Also answer Prometheus, on a listener of its own."),
+    ] = None,
+    batch_rows: Annotated[int, typer.Option(min=1, max=64, help="Depots that are computed together at most.")] = 64,
+    batch_wait: Annotated[
+        int, typer.Option(min=0, max=1000, metavar="MS", help="Milliseconds that a depot waits for others at most.")
+    ] = 5,
+    queue_rows: Annotated[int, typer.Option(min=1, help="Depots that may wait; more are answered with 503.")] = 1024,
+) -> None:
+    """Serve the champion to other programs, over HTTP.
+
+    Raw inputs in, quantiles out, by the Open Inference Protocol; forecasts by depot at /v1/forecast. A new champion
+    takes over without a pause.
+    """
+    from forecaster.core.parallel import available_cores
+    from forecaster.serving.batching import BatchLimits
+
+    spec, start = load_spec(file), entry_point("infer")
+    limits = BatchLimits(batch_rows, batch_wait / 1000, queue_rows, available_cores())
+    start(spec, host=host, port=port, metrics=metrics, limits=limits)
+
+
 def schema() -> None:
     """Print the JSON Schema of the pipeline file, for editors."""
     import json

@@ -90,8 +90,10 @@ class Limits(Section):
     """Whatever changes something."""
     strangers: str = "60/minute"
     """Whoever has not signed in."""
+    inference: str = "60000/minute"
+    """Requests of the inference service (`forecaster infer`)."""
 
-    @field_validator("reads", "writes", "strangers")
+    @field_validator("reads", "writes", "strangers", "inference")
     @classmethod
     def _rate(cls, value: str) -> str:
         if not _RATE.fullmatch(value):

@@ -223,4 +223,51 @@ OF_PAGE = {
     "build": Measure("forecaster_build_info", "1", "which versions answer", ("version", "python")),
 }
 
-MEASURES = {**OF_RUNS, **OF_LEDGER, **OF_PAGE}
+# Counted by the process of `forecaster infer`.
+OF_INFERENCE = {
+    "inference_requests": Measure(
+        "forecaster_inference_requests_total",
+        "requests",
+        "answered by the inference service; cold: that waited for a model to be loaded",
+        ("route", "code", "start"),
+        "counter",
+    ),
+    "inference_seconds": Measure(
+        "forecaster_inference_request_duration_seconds", "s", "to the answer", ("route", "start"), "histogram"
+    ),
+    "inference_queue_seconds": Measure(
+        "forecaster_inference_queue_duration_seconds", "s", "that a request waited to be computed", (), "histogram"
+    ),
+    "inference_compute_seconds": Measure(
+        "forecaster_inference_compute_duration_seconds", "s", "of a batch in the graph", (), "histogram"
+    ),
+    "inference_batch_rows": Measure("forecaster_inference_batch_rows", "rows", "of a batch", (), "histogram"),
+    "inference_batches": Measure(
+        "forecaster_inference_batches_total",
+        "batches",
+        "by why they went: full, nothing else computed, the oldest had waited long enough, or the server was ending",
+        ("why",),
+        "counter",
+    ),
+    "inference_queue_rows": Measure("forecaster_inference_queue_rows", "rows", "that wait to be computed"),
+    "inference_refused": Measure(
+        "forecaster_inference_refused_total",
+        "requests",
+        "turned away before they were computed",
+        ("reason",),
+        "counter",
+    ),
+    "inference_model": Measure(
+        "forecaster_inference_model_timestamp_seconds", "s", "since when the champion is served", ("version",)
+    ),
+    "inference_load_seconds": Measure(
+        "forecaster_inference_load_duration_seconds",
+        "s",
+        "until a bundle was verified and warm, or refused",
+        ("outcome",),
+        "histogram",
+    ),
+    "inference_ready": Measure("forecaster_inference_ready", "0 or 1", "whether requests are to be sent here"),
+}
+
+MEASURES = {**OF_RUNS, **OF_LEDGER, **OF_PAGE, **OF_INFERENCE}

@@ -7,25 +7,23 @@ that hold stay on both sides, but for the one that is supposed.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import replace
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from forecaster.core.arrays import Bools, Floats, Ints
+from forecaster.core.arrays import Bools
 from forecaster.core.forecast import Forecast
 from forecaster.core.language import N_, _
-from forecaster.core.panel import Panel
 from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication
 from forecaster.planning import apply, refresh, saved_inputs
 from forecaster.planning.override_groups import LARGEST_PERCENT, share_of_orders
 from forecaster.planning.overrides import ProposedOverride
+from forecaster.planning.question_model import Places, QuantileModel, ready, supposed_window
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.planning.scenario import (
     BUILT_IN,
@@ -42,11 +40,17 @@ from forecaster.planning.scenario import (
 from forecaster.staffing import rosters
 from forecaster.staffing.newsvendor import Roster
 
-if TYPE_CHECKING:
-    from forecaster.serving.predict import Predictor
 
+@dataclass(frozen=True)
+class SupposedForecast:
+    """What is published as a forecast of all depots, and what would be; `rows` and `steps` are the positions of the
+    question's depots and days, the first of either first, `closed` how many of its days stay closed."""
 
-Places = NDArray[np.intp]
+    before: Forecast
+    after: Forecast
+    rows: list[int]
+    steps: list[int]
+    closed: int
 
 
 class Questions:
@@ -56,9 +60,9 @@ class Questions:
         self,
         publication: Publication,
         inputs: SavedInputs,
-        predictor: Predictor | None,
+        predictor: QuantileModel | None,
         missing: BundleError | None,
-        canary: Predictor | BundleError | None = None,
+        canary: QuantileModel | BundleError | None = None,
     ) -> None:
         """`canary` is the model whose numbers the cohort of the inputs sees, or why it cannot be asked."""
         self._publication, self._inputs, self._predictor, self._missing = publication, inputs, predictor, missing
@@ -75,22 +79,33 @@ class Questions:
         }
 
     @classmethod
-    def of(cls, state: Path, publication: Publication) -> Questions:
+    def of(
+        cls,
+        state: Path,
+        publication: Publication,
+        load: Callable[[Path, str], QuantileModel | BundleError] | None = None,
+    ) -> Questions:
         """Reads saved inputs and bundle, which is verified first; a bundle that cannot be used is told when it is
-        needed.
+        needed. `load` gives the model of a bundle of this name in a state folder, or says why it cannot.
 
         Raises DeskError where the night's inputs are not at hand.
         """
+        load = load or ready
         inputs = saved_inputs.read(StatePaths(state).saved_inputs, publication.desk)
         if inputs.bundle is None:
             naive = "no model forecasts at present, the seasonal naive does"
             for_readers = N_("no model forecasts at present: what came on the same weekdays before is repeated")
             return cls(publication, inputs, None, BundleError(naive, for_readers=for_readers))
-        predictor = _ready(state, inputs.bundle)
-        canary = _ready(state, inputs.canary.bundle) if inputs.canary else None
+        predictor = load(state, inputs.bundle)
+        canary = load(state, inputs.canary.bundle) if inputs.canary else None
         if isinstance(predictor, BundleError):
             return cls(publication, inputs, None, predictor, canary)
         return cls(publication, inputs, predictor, None, canary)
+
+    @property
+    def depot_ids(self) -> tuple[str, ...]:
+        """The depots of the saved inputs, in their order."""
+        return self._inputs.panel.depot_ids
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -114,6 +129,28 @@ class Questions:
 
         Raises OverrideError for what cannot be supposed, BundleError where no model can answer it.
         """
+        would_be = self.suppose(supposed)
+        before, after, rows, steps = would_be.before, would_be.after, would_be.rows, would_be.steps
+        row, step = rows[0], steps[0]
+        days = zip(before.target_dates, before.median[row].tolist(), after.median[row].tolist(), strict=True)
+        unchanged_override = self._at.get((row, step)) if supposed.kind not in (ORDERS, PERCENT) else None
+        depot_ids = self._inputs.panel.depot_ids
+        summed = np.array([visible is None or depot_id in visible for depot_id in depot_ids])
+        staffed = [(self._staff_before(before, step), self.staff_day(after, step)) for step in steps]
+        pairs = list(zip(steps, staffed, strict=True))
+        return WhatIfAnswer(
+            supposed,
+            _side(before, staffed[0][0], row, step, summed),
+            _side(after, staffed[0][1], row, step, summed),
+            tuple(days),
+            unchanged_override.id if unchanged_override else None,
+            tuple(_supposed_day(before, after, pair, rows, step, summed) for step, pair in pairs),
+            tuple(moved for step, pair in pairs for moved in _moved_vans(before, pair, step, summed)),
+            would_be.closed,
+        )
+
+    def suppose(self, supposed: Supposition) -> SupposedForecast:
+        """The forecast of all depots before and after; only the question's differ. Raises as `ask` does."""
         rows, steps = self._locate(supposed)
         cells = [(row, step) for row in rows for step in steps]
         model, numbers = self._model, {cell: override.orders for cell, override in self._at.items()}
@@ -128,24 +165,18 @@ class Questions:
         # Overrides that hold stay on both sides, but for those of days that are closed by the question.
         if supposed.kind == CLOSED:
             supposing = {cell: orders for cell, orders in supposing.items() if cell not in set(cells)}
-        after = apply.with_orders(model, supposing)
-        row, step = cells[0]
-        days = zip(before.target_dates, before.median[row].tolist(), after.median[row].tolist(), strict=True)
-        unchanged_override = self._at.get((row, step)) if supposed.kind not in (ORDERS, PERCENT) else None
+        return SupposedForecast(before, apply.with_orders(model, supposing), rows, steps, closed)
+
+    def forecast(self, rows: Sequence[int]) -> Forecast:
+        """What is published, as a forecast of all depots in the order of the saved inputs, with the depots at these
+        positions computed anew from what the night saved. Those that the model has no forecast of stay as published.
+
+        Raises BundleError where no model can be asked.
+        """
+        numbers = {cell: override.orders for cell, override in self._at.items()}
         depot_ids = self._inputs.panel.depot_ids
-        summed = np.array([visible is None or depot_id in visible for depot_id in depot_ids])
-        staffed = [(self._staff_before(before, step), self._staff_day(after, step)) for step in steps]
-        pairs = list(zip(steps, staffed, strict=True))
-        return WhatIfAnswer(
-            supposed,
-            _side(before, staffed[0][0], row, step, summed),
-            _side(after, staffed[0][1], row, step, summed),
-            tuple(days),
-            unchanged_override.id if unchanged_override else None,
-            tuple(_supposed_day(before, after, pair, rows, step, summed) for step, pair in pairs),
-            tuple(moved for step, pair in pairs for moved in _moved_vans(before, pair, step, summed)),
-            closed,
-        )
+        known = [row for row in rows if depot_ids[row] not in self._inputs.of(depot_ids[row]).strangers]
+        return apply.with_orders(self._compute(known, None, None), numbers)
 
     def _locate(self, supposed: Supposition) -> tuple[list[int], list[int]]:
         """Positions of its depots and days, the first of either first."""
@@ -218,8 +249,12 @@ class Questions:
             )
         if not np.isfinite(supposed.value):
             raise OverrideError(_("value: found {value}, wanted a number", value=supposed.value))
+        return self._compute(rows, supposed, np.array(steps))
+
+    def _compute(self, rows: Sequence[int], supposed: Supposition | None, steps: Places | None) -> Forecast:
+        """What the models say of the depots at `rows`, each of those whose numbers it sees."""
         quantiles, open_ = self._model.quantiles.copy(), self._model.open.copy()
-        canary = self._inputs.canary
+        panel, canary = self._inputs.panel, self._inputs.canary
         cohort = canary.cohort if canary else frozenset[str]()
         for places in (
             [r for r in rows if panel.depot_ids[r] not in cohort],
@@ -227,24 +262,33 @@ class Questions:
         ):
             if not places:
                 continue
-            predictor, inputs = self._predictor, self._inputs.of(panel.depot_ids[places[0]])
-            if inputs.bundle != self._inputs.bundle:
-                if self._canary is None or isinstance(self._canary, BundleError):
-                    raise self._canary or BundleError("the canary that these depots see is not at hand")
-                predictor = self._canary
-            answer = _supposed_window(supposed, predictor, inputs.panel, np.array(places), np.array(steps))
+            inputs = self._inputs.of(panel.depot_ids[places[0]])
+            predictor = self._model_of(inputs)
+            answer = supposed_window(supposed, predictor, inputs.panel, np.array(places), steps)
             predicted = predictor.quantiles(answer, [panel.depot_ids[row] for row in places], panel.cutoff)
             quantiles[places] = inputs.panel.widen_by_doubt(predicted, self._model.levels, np.array(places))
-            open_[places] = answer["open"][:, predictor.bundle.lookback :] > 0
+            if supposed is not None:
+                open_[places] = answer["open"][:, predictor.bundle.lookback :] > 0
         return replace(self._model, quantiles=quantiles, open=open_)
+
+    def _model_of(self, inputs: SavedInputs) -> QuantileModel:
+        """The model of the night's own inputs, or of its canary's. Raises BundleError where it is not at hand."""
+        if inputs.bundle != self._inputs.bundle:
+            if self._canary is None or isinstance(self._canary, BundleError):
+                raise self._canary or BundleError("the canary that these depots see is not at hand")
+            return self._canary
+        if self._predictor is None:
+            for_readers = self._missing.for_readers if self._missing else None
+            raise BundleError(f"the model cannot be asked: {self._missing}", for_readers=for_readers)
+        return self._predictor
 
     def _staff_before(self, forecast: Forecast, step: int) -> Roster | None:
         """The roster of one day as it is published, which is made once."""
         if step not in self._before:
-            self._before[step] = self._staff_day(forecast, step)
+            self._before[step] = self.staff_day(forecast, step)
         return self._before[step]
 
-    def _staff_day(self, forecast: Forecast, step: int) -> Roster | None:
+    def staff_day(self, forecast: Forecast, step: int) -> Roster | None:
         """The roster of one day."""
         day = slice(step, step + 1)
         day_forecast = replace(
@@ -257,33 +301,6 @@ class Questions:
         of_day = None if crews is None else crews.on(day)
         inputs = self._inputs
         return rosters.roster_for(day_forecast, inputs.panel, inputs.staffing, of_day, inputs.shares)
-
-
-def _ready(state: Path, bundle: str) -> Predictor | BundleError:
-    """A bundle that can be asked, which is verified first, or why it cannot."""
-    # With onnxruntime, which a page that nobody asks can do without.
-    from forecaster.serving import bundle as bundles
-    from forecaster.serving.predict import Predictor
-
-    try:
-        return Predictor(bundles.load(StatePaths(state).bundle(bundle), state), threads=1)  # of one depot
-    except BundleError as error:
-        return error
-
-
-def _supposed_window(
-    supposed: Supposition, predictor: Predictor, panel: Panel, places: Places, steps: Places
-) -> dict[str, Floats | Ints]:
-    """The model's raw input of some depots, as it would be."""
-    lookback, opened, names = predictor.bundle.lookback, supposed.kind == OPEN, panel.encoding.covariates
-    window, ahead = panel.window(lookback, places), lookback + steps
-    if supposed.kind in (CLOSED, OPEN):
-        window["open"][:, ahead] = float(opened)
-    changed = "open" if supposed.kind in (CLOSED, OPEN) else supposed.kind
-    if changed in names:
-        value = float(opened) if supposed.kind in (CLOSED, OPEN) else supposed.value
-        window["covariates"][:, ahead, names.index(changed)] = value
-    return window
 
 
 def _side(forecast: Forecast, roster: Roster | None, row: int, step: int, summed: Bools) -> Side:

@@ -50,18 +50,42 @@ class InputSpec:
         }
 
 
+@dataclass(frozen=True)
+class _Places:
+    """What a message calls the rows and days of the arrays: depots and dates where they are known, else numbers."""
+
+    depot_ids: Sequence[str] | None
+    cutoff: date | None
+    first: date | None  # the day of the first column
+
+    def row(self, number: int) -> str:
+        return f"row {number}" if self.depot_ids is None else f"depot {self.depot_ids[number]!r}"
+
+    def day(self, column: int) -> str:
+        return f"day {column}, counted from 0" if self.first is None else str(self.first + timedelta(days=column))
+
+
 def check(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depot_ids: Sequence[str], cutoff: date) -> None:
     """Raises InputError for the first array that is missing, of another shape or kind, or holds what cannot be.
 
     `inputs` are those of `Panel.window`: demand may be NaN, and everything else is known.
     """
     first = cutoff - timedelta(days=spec.lookback - 1)
-    _check_shapes(inputs, spec, len(depot_ids), first)
-    _check_values(inputs, spec, depot_ids, first)
-    _check_codes(inputs["statics"], spec, depot_ids, cutoff)
+    _check(inputs, spec, len(depot_ids), _Places(depot_ids, cutoff, first))
 
 
-def _check_shapes(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depots: int, first: date) -> None:
+def check_rows(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, rows: int) -> None:
+    """The same of rows of which nobody says whose they are, nor as of when: messages count both. Raises InputError."""
+    _check(inputs, spec, rows, _Places(None, None, None))
+
+
+def _check(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, rows: int, places: _Places) -> None:
+    _check_shapes(inputs, spec, rows, places.first)
+    _check_values(inputs, spec, places)
+    _check_codes(inputs["statics"], spec, places)
+
+
+def _check_shapes(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depots: int, first: date | None) -> None:
     for name, shape in spec.shapes(depots).items():
         if name not in inputs:
             raise InputError(f"input '{name}' is missing; wanted {name} {shape}")
@@ -69,16 +93,13 @@ def _check_shapes(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depots: i
         if array.dtype != kind:
             raise InputError(f"input '{name}' has the type {array.dtype}, wanted {kind}")
         if array.shape != shape:
-            lacking = _first_missing_day(name, array, spec, first)
+            lacking = "" if first is None else _first_missing_day(name, array, spec, first)
             raise InputError(f"input '{name}' has the shape {array.shape}, wanted {shape}{lacking}")
 
 
-def _check_values(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depot_ids: Sequence[str], first: date) -> None:
-    """`first` is the day of the first column of each array."""
-
+def _check_values(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, places: _Places) -> None:
     def on(name: str, place: NDArray[np.intp]) -> str:
-        day = first + timedelta(days=int(place[1]))
-        return f"input '{name}' of depot {depot_ids[int(place[0])]!r} on {day}"
+        return f"input '{name}' of {places.row(int(place[0]))} on {places.day(int(place[1]))}"
 
     demand = inputs["demand"]
     if (odd := np.isinf(demand) | (demand < 0)).any():
@@ -97,14 +118,15 @@ def _check_values(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depot_ids
             )
 
 
-def _check_codes(statics: NDArray[Any], spec: InputSpec, depot_ids: Sequence[str], cutoff: date) -> None:
+def _check_codes(statics: NDArray[Any], spec: InputSpec, places: _Places) -> None:
     """A runtime would take a code out of range for another row of the embedding's table."""
     for column, (name, most) in enumerate(spec.statics):
         codes = statics[:, column]
         if ((codes < 0) | (codes > most)).any():
             row = int(np.argmax((codes < 0) | (codes > most)))
+            when = "" if places.cutoff is None else f", for {places.cutoff}"
             raise InputError(
-                f"input 'statics' of depot {depot_ids[row]!r}, for {cutoff}: '{name}' has the code {codes[row]}, "
+                f"input 'statics' of {places.row(row)}{when}: '{name}' has the code {codes[row]}, "
                 f"wanted 0 (not seen in training) to {most}"
             )
 

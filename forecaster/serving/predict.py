@@ -37,7 +37,7 @@ class Predictor:
             self._session = session(bundle.model)
         except Exception as error:  # onnxruntime raises a class of its own for every fault
             raise BundleError(f"bundle {bundle.digest[:16]}: onnxruntime refuses the model: {error}") from error
-        self._input_spec = InputSpec.of(bundle)
+        self.input_spec = InputSpec.of(bundle)
 
     def __call__(self, panel: Panel) -> Forecast:
         """Quantiles of demand for every depot of the panel on the days after its cutoff.
@@ -70,7 +70,11 @@ class Predictor:
 
     def quantiles(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
         """Quantiles (depots, horizon, levels) from raw inputs as `Panel.window` gives them. Raises InputError."""
-        input_checks.check(window, self._input_spec, depot_ids, cutoff)
+        input_checks.check(window, self.input_spec, depot_ids, cutoff)
+        return self.of_checked(window)
+
+    def of_checked(self, window: Mapping[str, Any]) -> Floats:
+        """The same of inputs that have been looked at."""
         # Rounding may cross neighbours in the last bit, and calibration those that lie close together.
         quantiles: Floats = np.maximum.accumulate(self.run(window), axis=-1).astype(np.float32)
         return quantiles

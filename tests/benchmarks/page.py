@@ -35,7 +35,7 @@ SERVER = """
 import sys, socket, uvicorn
 from datetime import datetime
 from dashboards.ops.app import create_app
-from dashboards.ops.server import config, quick
+from dashboards.ops.http.listening import config, quick
 quick()
 app = create_app(sys.argv[1], clock=lambda: datetime.fromisoformat(sys.argv[2]))
 listener = socket.create_server(("127.0.0.1", 0))

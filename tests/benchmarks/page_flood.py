@@ -35,7 +35,7 @@ MEGABYTE = bytes(1 << 20)
 SERVER = """
 import sys, socket, uvicorn
 from pathlib import Path
-from dashboards.ops.server import config, quick
+from dashboards.ops.http.listening import config, quick
 from forecaster.config import load
 from tests.dashboards.guests import declared, house
 quick()

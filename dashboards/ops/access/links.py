@@ -22,6 +22,7 @@ from forecaster.ledger.store import Ledger
 
 COOKIE = "link"
 FEED = "feed"  # the view of a link that feed readers and calendars open, and no screen
+INFER = "infer"  # of one that lets a machine ask the inference service
 
 
 class DeadLink(LookupError):
@@ -88,8 +89,10 @@ def new(
 
 
 def address(key: str, base: str, link: ledger_access.Link) -> str:
-    """What a screen opens; of a feed the calendar, beside which `rss_address` lies."""
+    """What a screen opens; of a feed the calendar, beside which `rss_address` lies; for a machine the token alone."""
     token = _signer(key).dumps(link.link_id)
+    if link.view == INFER:
+        return str(token)
     return f"{base}/feed/{token}/ics" if link.view == FEED else f"{base}/link/{token}"
 
 
@@ -111,7 +114,7 @@ def make_link(
     key = signing_key(access)
     if days > ledger_access.MOST_DAYS:
         raise SpecError(f"--days: found {days}, wanted {ledger_access.MOST_DAYS} at most")
-    if view not in (views := (*linkable(), FEED)):
+    if view not in (views := (*linkable(), FEED, INFER)):
         raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(views)}")
     with Ledger.open(spec.ledger_url) as ledger:
         if problem := city_problem(ledger, spec.name, city):

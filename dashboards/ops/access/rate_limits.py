@@ -21,11 +21,20 @@ class RateLimiter:
 
     def __init__(self, declared: Limits) -> None:
         self._reads, self._writes, self._strangers = map(parse, (declared.reads, declared.writes, declared.strangers))
+        self._inference = parse(declared.inference)
         self._counter = SlidingWindowCounterRateLimiter(MemoryStorage())
 
     def wait(self, person: Person | None, address: str, method: str) -> int | None:
         """Seconds to wait, when one more is too many; None: go on."""
-        rate, key = self._rate_and_key(person, address, method)
+        return self._hit(*self._rate_and_key(person, address, method))
+
+    def wait_to_infer(self, person: Person | None, address: str) -> int | None:
+        """The same of a request of the inference service."""
+        if person is None:
+            return self._hit(self._strangers, ("stranger", _block(address)))
+        return self._hit(self._inference, ("inference", person.via, person.name))
+
+    def _hit(self, rate: RateLimitItem, key: tuple[str, ...]) -> int | None:
         if self._counter.hit(rate, *key):
             return None
         reset = self._counter.get_window_stats(rate, *key).reset_time

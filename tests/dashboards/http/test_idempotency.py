@@ -207,7 +207,7 @@ import socket, sys
 from pathlib import Path
 import uvicorn
 from dashboards.ops.app import create_app
-from dashboards.ops.server import config
+from dashboards.ops.http.listening import config
 from tests.dashboards.http.test_idempotency import spec_of
 url = sys.stdin.readline().strip()
 listener = socket.create_server(("127.0.0.1", 0))

@@ -15,7 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from dashboards.ops.http import bodies, protocol
-from dashboards.ops.server import config
+from dashboards.ops.http.listening import config
 from forecaster.config import load
 from tests.dashboards.guests import SECRET, declared, house
 from tests.dashboards.seed import fill, publication

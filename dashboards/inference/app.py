@@ -1,0 +1,226 @@
+"""ASGI application of the inference service: the Open Inference Protocol (V2) over HTTP, and forecasts by depot."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from pydantic_core import to_json
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from dashboards.inference import refusals, tensors
+from dashboards.inference.entrance import Bodies, Entrance
+from dashboards.inference.metrics import InferenceMetrics
+from dashboards.inference.nights import ForecastIn, Nights
+from dashboards.inference.refusals import Refused
+from dashboards.inference.served_models import DATATYPES, ModelStore, ServedModel
+from dashboards.ops.access.context import AccessContext
+from dashboards.ops.access.person import person
+from dashboards.ops.http.responses import SecurityHeaders
+from forecaster import __version__
+
+DEADLINE_HEADER = "X-Deadline-Ms"
+DEADLINES = {"infer": 1.0, "forecast": 10.0}  # seconds, where a request names none
+LONGEST_DEADLINE = 60.0
+LARGE = 1 << 20  # bytes of a body that a thread reads, so that others go on meanwhile
+EXTENSIONS = ["binary_tensor_data"]
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass(frozen=True)
+class InferenceService:
+    """What answers: the models, the nights, who may ask, and who counts."""
+
+    name: str  # of the pipeline, which is the model's
+    models: ModelStore
+    nights: Nights
+    context: AccessContext
+    metrics: InferenceMetrics
+    bodies: Bodies = field(default_factory=Bodies)
+
+
+@dataclass
+class Answered:
+    """A response, and whether it had to wait for a model to be loaded."""
+
+    response: Response
+    cold: bool = False
+
+
+Endpoint = Callable[[Request], Awaitable[Answered]]
+
+
+def create_app(service: InferenceService) -> Starlette:
+    """The application; its models are loaded when it starts, before the first request is read."""
+    service.metrics.watches(service.models.queued_rows, lambda: service.models.ready)
+    routes = InferenceRoutes(service)
+
+    def get(path: str, endpoint: Callable[[Request], Response]) -> Route:
+        async def answering(request: Request) -> Response:
+            try:
+                return endpoint(request)
+            except Exception as error:
+                return refusals.answer(refusals.of(error, service.context.troubles))
+
+        return Route(path, answering, methods=["GET"])
+
+    def post(path: str, endpoint: Endpoint, route: str) -> Route:
+        return Route(path, partial(_counted, service, endpoint, route), methods=["POST"])
+
+    model, version = "/v2/models/{name}", "/v2/models/{name}/versions/{version}"
+    return Starlette(
+        routes=[
+            get("/v2", routes.server),
+            get("/v2/", routes.server),
+            get("/v2/health/live", routes.live),
+            get("/v2/health/ready", routes.ready),
+            *(get(path, routes.metadata) for path in (model, version)),
+            *(get(f"{path}/ready", routes.model_ready) for path in (model, version)),
+            *(post(f"{path}/infer", routes.infer, "infer") for path in (model, version)),
+            post("/v1/forecast", routes.forecast, "forecast"),
+            get("/metrics", routes.metrics),
+        ],
+        middleware=[Middleware(SecurityHeaders), Middleware(Entrance, context=service.context)],
+        exception_handlers={404: _not_there, 405: _not_there},
+        lifespan=partial(_lifespan, service),
+    )
+
+
+@asynccontextmanager
+async def _lifespan(service: InferenceService, _: Starlette) -> AsyncIterator[None]:
+    async with service.models.serving():
+        yield
+    service.context.store.close()
+
+
+def _not_there(request: Request, error: Exception) -> Response:
+    status = getattr(error, "status_code", 404)
+    sentence = "there is nothing at this address" if status == 404 else "this address takes another method"
+    return refusals.answer(Refused(status, sentence, headers=getattr(error, "headers", None)))
+
+
+async def _counted(service: InferenceService, endpoint: Endpoint, route: str, request: Request) -> Response:
+    """The answer of an endpoint or what is said of its error, either of them counted."""
+    begun, reason = time.perf_counter(), None
+    try:
+        answered = await endpoint(request)
+    except Exception as error:
+        refused = refusals.of(error, service.context.troubles)
+        answered, reason = Answered(refusals.answer(refused)), refused.reason
+    seconds = time.perf_counter() - begun
+    service.metrics.answered(route, answered.response.status_code, seconds, cold=answered.cold, reason=reason)
+    return answered.response
+
+
+class InferenceRoutes:
+    """The endpoints of one pipeline."""
+
+    def __init__(self, service: InferenceService) -> None:
+        self._service, self._models = service, service.models
+
+    # --- the Open Inference Protocol ----------------------------------------------------------------------------------
+
+    def server(self, _: Request) -> Response:
+        """Which server this is, and which extensions of the protocol it speaks."""
+        return _json({"name": "forecaster", "version": __version__, "extensions": EXTENSIONS})
+
+    def live(self, _: Request) -> Response:
+        """The process is up."""
+        return _json({"live": True})
+
+    def ready(self, _: Request) -> Response:
+        """Whether requests are to be sent here."""
+        ready = self._models.ready
+        return _json({"ready": ready}, 200 if ready else 503)
+
+    def metadata(self, request: Request) -> Response:
+        """The tensors of a model."""
+        model = self._model(request)
+        levels = ",".join(f"{level:g}" for level in model.bundle.levels)
+        outputs = [{"name": tensors.OUTPUT, "datatype": "FP32", "shape": [-1, *model.output_shape()]}]
+        content = {
+            "name": self._service.name,
+            "versions": self._models.versions(),
+            "platform": "onnx_onnxruntime",
+            "inputs": tensors.columns(DATATYPES, model.shapes()),
+            "outputs": outputs,
+            "parameters": {"version": model.version, "levels": levels, "lookback": model.bundle.lookback},
+        }
+        return _json(content)
+
+    def model_ready(self, request: Request) -> Response:
+        """Whether a model can be asked."""
+        model = self._model(request)
+        ready = self._models.ready
+        return _json({"name": self._service.name, "version": model.version, "ready": ready}, 200 if ready else 503)
+
+    async def infer(self, request: Request) -> Answered:
+        """Quantiles of raw inputs, (rows, days, levels)."""
+        deadline = _deadline(request, "infer")
+        model = self._model(request)
+        header_length = request.headers.get(tensors.HEADER_LENGTH)
+        async with self._service.bodies.read(request) as body:
+            read = partial(_read_tensors, model, body, header_length)
+            asked, arrays = await run_in_threadpool(read) if len(body) > LARGE else read()
+            quantiles = await model.quantiles(arrays, asked.rows, deadline=deadline)
+        content, headers = tensors.write(quantiles, asked, self._service.name, model.version)
+        return Answered(Response(content, headers=headers))
+
+    def _model(self, request: Request) -> ServedModel:
+        """The model of the address. Raises Refused where there is none."""
+        if request.path_params["name"] != self._service.name:
+            raise Refused(404, f"there is no model of this name, wanted {self._service.name}")
+        version = request.path_params.get("version")
+        model = self._models.champion if version is None else self._models.in_memory(version)
+        if model is None and version is not None:
+            raise Refused(404, "this version is not served; the model's metadata name those that are")
+        if model is None:
+            raise Refused(503, "no model is served yet", reason="model", headers={"Retry-After": "5"})
+        return model
+
+    # --- forecasts by depot, and metrics ------------------------------------------------------------------------------
+
+    async def forecast(self, request: Request) -> Answered:
+        """Quantiles, crews and tiers of depots by their ids, as published or as they would be."""
+        deadline = _deadline(request, "forecast")
+        async with self._service.bodies.read(request) as body:
+            wanted = ForecastIn.model_validate_json(body or b"{}")
+        answer, cold = await self._service.nights.answer(wanted, person(request).cities, deadline=deadline)
+        content = await run_in_threadpool(to_json, answer)
+        return Answered(Response(content, headers={"Content-Type": tensors.JSON}), cold)
+
+    def metrics(self, _: Request) -> Response:
+        """The exposition format of Prometheus."""
+        return Response(self._service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _read_tensors(
+    model: ServedModel, body: bytes, header_length: str | None
+) -> tuple[tensors.InferRequest, Mapping[str, Any]]:
+    asked = tensors.read(body, header_length, DATATYPES)
+    return asked, model.checked(asked.arrays, asked.rows)
+
+
+def _deadline(request: Request, route: str) -> float:
+    """By when the answer must have been begun, as `time.monotonic` counts. Raises Refused."""
+    text = request.headers.get(DEADLINE_HEADER)
+    if text is None:
+        return time.monotonic() + DEADLINES[route]
+    if not (text.isascii() and text.isdecimal()) or not 0 < int(text[:12]) <= 1000 * LONGEST_DEADLINE:
+        raise Refused(
+            400, f"{DEADLINE_HEADER}: found {text[:40]!r}, wanted milliseconds from 1 to {1000 * LONGEST_DEADLINE:.0f}"
+        )
+    return time.monotonic() + int(text) / 1000
+
+
+def _json(content: object, status: int = 200) -> Response:
+    return Response(to_json(content), status, headers={"Content-Type": tensors.JSON})

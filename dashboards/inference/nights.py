@@ -1,0 +1,193 @@
+"""Forecasts by depot: what the night saved of the published depots, put to the model through the queue, with the crews.
+
+The numbers are those of the page: the model's (a canary's, for the depots that see it), with the overrides that hold.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import date
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+
+from dashboards.inference.served_models import ModelStore, QueuedModel
+from dashboards.ops.reading.editions import NoSuchDepot
+from dashboards.ops.reading.store import PublicationStore
+from forecaster.errors import BundleError, OverrideError
+from forecaster.ledger.publication import Publication, PublishedDepot
+from forecaster.planning.scenario import WITHOUT_VALUE, Supposition
+
+if TYPE_CHECKING:
+    from forecaster.core.forecast import Forecast
+    from forecaster.planning.what_if import Questions
+    from forecaster.staffing.newsvendor import Roster
+
+Day = date
+MOST_DEPOTS = 20_000  # of a request
+DECIMALS = 3  # of orders
+DEADLINE: ContextVar[float] = ContextVar("deadline")  # of what is asked now, as `time.monotonic` counts
+
+
+class WhatIfIn(BaseModel):
+    """One thing that may be otherwise at the depots that are asked for, on a day or up to a last one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    date: Day
+    kind: Annotated[str, Field(max_length=200)]  # orders, percent, closed, open, or a covariate such as promo
+    value: float | None = None
+    last: Day | None = None
+
+
+class ForecastIn(BaseModel):
+    """Which depots; left out: all that whoever asks may see."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    depots: Annotated[tuple[Annotated[str, Field(max_length=500)], ...] | None, Field(max_length=MOST_DEPOTS)] = None
+    what_if: WhatIfIn | None = None
+
+
+@dataclass(frozen=True)
+class PublishedNight:
+    """A publication with its questions, and its crews as arrays: -1 where there are none."""
+
+    publication_id: int
+    publication: Publication
+    questions: Questions
+    rows: Mapping[str, int]  # of the depots in the saved inputs
+    depots: Mapping[str, PublishedDepot]
+
+    def answer(self, wanted: ForecastIn, visible: Sequence[str]) -> dict[str, Any]:
+        """What is answered of these depots. Raises OverrideError, BundleError, and what the queue raises."""
+        depot_ids = list(dict.fromkeys(visible if wanted.depots is None else wanted.depots))
+        rows = [self.rows[depot_id] for depot_id in depot_ids]
+        rosters: dict[int, Roster | None] = {}
+        closed = None
+        if wanted.what_if is None:
+            forecast = self.questions.forecast(rows)
+        else:
+            would_be = self.questions.suppose(_supposition(wanted.what_if, depot_ids))
+            forecast, closed = would_be.after, would_be.closed
+            rosters = {step: self.questions.staff_day(forecast, step) for step in would_be.steps}
+        return self._head(wanted, closed) | {"depots": self._depots(depot_ids, rows, forecast, rosters)}
+
+    def _head(self, wanted: ForecastIn, closed: int | None) -> dict[str, Any]:
+        publication = self.publication
+        head: dict[str, Any] = {
+            "publication": self.publication_id,
+            "published_at": publication.published_at,
+            "cutoff": publication.cutoff,
+            "dates": [day.target_date for day in publication.depots[0].days],
+            "levels": publication.levels,
+        }
+        if wanted.what_if is not None:
+            head["what_if"] = {**wanted.what_if.model_dump(exclude_none=True), "closed_days": closed}
+        return head
+
+    def _depots(
+        self, depot_ids: Sequence[str], rows: Sequence[int], forecast: Forecast, rosters: Mapping[int, Roster | None]
+    ) -> list[dict[str, Any]]:
+        quantiles = np.round(forecast.quantiles[rows].astype(float), DECIMALS).tolist()
+        opened = forecast.open[rows].tolist()
+        publication = self.publication
+        answers = []
+        for depot_id, row, its_quantiles, its_open in zip(depot_ids, rows, quantiles, opened, strict=True):
+            depot = self.depots[depot_id]
+            drivers, vans = _crew(depot)
+            for step, roster in rosters.items():
+                if roster is not None:
+                    drivers[step] = int(roster.drivers[row, 0])
+                    vans[step] = None if roster.vans is None else int(roster.vans[row, 0])
+            answers.append(
+                {
+                    "depot_id": depot_id,
+                    "tier": depot.tier or publication.tier,
+                    "model": depot.bundle_digest or publication.bundle_digest,
+                    "open": its_open,
+                    "quantiles": its_quantiles,
+                    "drivers": drivers,
+                    "vans": vans,
+                    "overridden": [day.override is not None for day in depot.days],
+                }
+            )
+        return answers
+
+
+class Nights:
+    """The publication that is shown, with what the night saved: read once for each, when it is first asked for."""
+
+    def __init__(self, store: PublicationStore, models: ModelStore, state: Path, pipeline: str) -> None:
+        self._store, self._models, self._state, self._pipeline = store, models, state, pipeline
+        self._lock = threading.Lock()
+        self._of: object = None
+        self._night: PublishedNight | None = None
+
+    async def answer(
+        self, wanted: ForecastIn, cities: frozenset[str] | None, *, deadline: float
+    ) -> tuple[dict[str, Any], bool]:
+        """The answer for whoever sees these cities (None: all), and whether it had to wait for something to be loaded.
+
+        Raises NoSuchDepot, OverrideError, DeskError, BundleError, LedgerError, and what the queue raises.
+        """
+        loop = asyncio.get_running_loop()
+        return await asyncio.to_thread(self._answer, wanted, cities, deadline, loop)
+
+    def _answer(
+        self, wanted: ForecastIn, cities: frozenset[str] | None, deadline: float, loop: asyncio.AbstractEventLoop
+    ) -> tuple[dict[str, Any], bool]:
+        DEADLINE.set(deadline)  # of the copy of the context that this thread has
+        edition = self._store.edition(cities)
+        key = (edition.head.publication_id, edition.head.revised_at)
+        with self._lock:
+            cold = self._of != key or self._night is None
+            if cold:
+                self._night = self._load(edition.head.publication_id, edition.ledger.whole(edition.head), loop)
+                self._of = key
+            night = self._night
+        assert night is not None
+        visible = [
+            depot_id
+            for depot_id, depot in night.depots.items()
+            if depot_id in night.rows and (cities is None or depot.attributes.get("city") in cities)
+        ]
+        if wanted.depots is not None and (hidden := set(wanted.depots).difference(visible)):
+            raise NoSuchDepot(min(hidden))
+        return night.answer(wanted, visible), cold
+
+    def _load(self, publication_id: int, publication: Publication, loop: asyncio.AbstractEventLoop) -> PublishedNight:
+        from forecaster.planning.what_if import Questions  # which the first answer of tensors does without
+
+        questions = Questions.of(self._state, publication, partial(self._model, loop))
+        rows = {depot_id: row for row, depot_id in enumerate(questions.depot_ids)}
+        depots = {depot.depot_id: depot for depot in publication.depots}
+        return PublishedNight(publication_id, publication, questions, rows, depots)
+
+    def _model(self, loop: asyncio.AbstractEventLoop, _: Path, name: str) -> QueuedModel | BundleError:
+        try:
+            model = asyncio.run_coroutine_threadsafe(self._models.model(name), loop).result()
+        except BundleError as error:
+            return error
+        return QueuedModel(model, loop, lambda: DEADLINE.get(time.monotonic()))
+
+
+def _supposition(what_if: WhatIfIn, depot_ids: Sequence[str]) -> Supposition:
+    if not depot_ids:
+        raise OverrideError("depots: found none, wanted one or more")
+    if what_if.value is None and what_if.kind not in WITHOUT_VALUE:
+        raise OverrideError(f"what_if.value: found nothing, wanted a number for {what_if.kind[:80]}")
+    value = 1.0 if what_if.value is None else what_if.value
+    return Supposition(depot_ids[0], what_if.date, what_if.kind, value, tuple(depot_ids[1:]), what_if.last)
+
+
+def _crew(depot: PublishedDepot) -> tuple[list[int | None], list[int | None]]:
+    """Drivers and vans of each day, as published; None where nothing is declared of them."""
+    vans = [None if day.roster is None else day.roster.vans for day in depot.days]
+    return [day.drivers for day in depot.days], vans

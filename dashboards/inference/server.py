@@ -1,0 +1,115 @@
+"""Server of the inference service: listens on one address, and at SIGTERM lets what was asked come to its end."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from dashboards.inference.app import InferenceService, create_app
+from dashboards.inference.metrics import InferenceMetrics
+from dashboards.inference.nights import Nights
+from dashboards.inference.served_models import ModelStore
+from dashboards.ops.access.context import AccessContext, signing_key
+from dashboards.ops.access.networks import is_local
+from dashboards.ops.http.listening import config, quick
+from dashboards.ops.reading.store import PublicationStore
+from forecaster.core.parallel import available_cores
+from forecaster.errors import NoLedger, SpecError
+from forecaster.serving.batching import BatchLimits
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
+
+DRAIN_SECONDS = 10.0  # from SIGTERM to the end, at most
+NOTICE_SECONDS = 3.0  # of them: whoever balances the load sees that this one is not ready, and asks others
+
+
+class DrainingServer(uvicorn.Server):
+    """At SIGTERM it says that it is not ready, answers on for a moment, then takes nothing new and ends when all is
+    answered. A second signal, and Ctrl-C, end it at once."""
+
+    def __init__(self, config: uvicorn.Config, models: ModelStore) -> None:
+        super().__init__(config)
+        self._models = models
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if sig != signal.SIGTERM or self._models.draining:
+            super().handle_exit(sig, frame)
+            return
+        self._models.draining = True
+        # A signal comes between two bytecodes of the loop, which has to be woken.
+        asyncio.get_running_loop().call_soon_threadsafe(self._drain, frame)
+
+    def _drain(self, frame: FrameType | None) -> None:
+        asyncio.get_running_loop().call_later(NOTICE_SECONDS, super().handle_exit, signal.SIGTERM, frame)
+
+
+def serve(
+    spec: Spec,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8080,
+    metrics: str | None = None,
+    limits: BatchLimits | None = None,
+) -> None:
+    """Serve the champion of a pipeline until interrupted; port 0 takes a free one. `metrics` is HOST:PORT of a
+    listener for Prometheus alone; /metrics answers those who may ask anything.
+
+    Raises SpecError when an address cannot be had, or others could come in and nothing says how they sign in.
+    """
+    if spec.page.access.sign_in == "none" and not is_local(host):
+        raise SpecError(
+            f"--host: found {host}, which others can reach, and page.access.sign_in says how nobody signs in; wanted "
+            "127.0.0.1, or sign_in: header or oidc in the pipeline file"
+        )
+    service = create_service(spec, limits or BatchLimits(workers=available_cores()))
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listener = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise SpecError(f"cannot listen on {host} port {port}: {error.strerror}; wanted a free port of ours") from error
+    with listener:
+        if metrics is not None:
+            from forecaster.monitoring import listener as metrics_listener
+
+            address = metrics_listener.listen(service.metrics.collectors, metrics, "--metrics")
+            print(f"metrics: {address}", flush=True)
+        url_host = f"[{host}]" if ":" in host else host
+        print(f"{spec.name}: http://{url_host}:{listener.getsockname()[1]}/v2/models/{spec.name}", flush=True)
+        quick()
+        options = config(create_app(service))
+        options.timeout_graceful_shutdown = int(DRAIN_SECONDS - NOTICE_SECONDS)
+        DrainingServer(options, service.models).run(sockets=[listener])
+
+
+def create_service(spec: Spec, limits: BatchLimits) -> InferenceService:
+    """What answers for a pipeline. Raises SpecError when a declared secret is not there."""
+
+    def now() -> datetime:
+        return datetime.now(UTC)
+
+    metrics = InferenceMetrics(spec.name)
+    store = PublicationStore(spec.ledger_url, spec.name, now, "", spec=spec)
+    access = spec.page.access
+    context = AccessContext(access, spec.ledger_url, spec.name, store, now, {}, key=signing_key(access))
+
+    def champion() -> str | None:
+        try:
+            promotion = store.reader().champion(spec.name)
+        except NoLedger:
+            return None  # the first night makes it
+        return None if promotion is None else promotion.bundle_digest
+
+    def folder_of(name: str) -> Path:
+        return spec.paths.bundle(name)
+
+    models = ModelStore(champion, folder_of, spec.paths.folder, limits, metrics, context.troubles)
+    nights = Nights(store, models, spec.paths.folder, spec.name)
+    return InferenceService(spec.name, models, nights, context, metrics)

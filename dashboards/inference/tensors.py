@@ -1,0 +1,194 @@
+"""Tensors on the wire: the Open Inference Protocol's JSON and its binary tensor extension, read and written.
+
+    github.com/kserve/open-inference-protocol, specification/protocol/inference_rest.md
+    github.com/triton-inference-server/server, docs/protocol/extension_binary_data.md
+
+A body is a JSON object; where `Inference-Header-Content-Length` says that it ends earlier than the body, what follows
+are the raw little-endian values of the inputs that name a `binary_data_size`, one after the other. Reading numbers of
+JSON takes longer than the graph does, so machines are to send the raw ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic_core import from_json, to_json
+
+HEADER_LENGTH = "Inference-Header-Content-Length"
+JSON, BINARY = "application/json", "application/octet-stream"
+OUTPUT = "quantiles"
+DATATYPES: Mapping[str, np.dtype[Any]] = {"FP32": np.dtype("<f4"), "INT32": np.dtype("<i4")}
+MOST_INPUTS = 16
+Value = TypeVar("Value")
+_LONGEST = 80  # characters of what a message repeats
+
+
+class Malformed(Exception):
+    """A request that cannot be read; the sentence says what was found and what was wanted."""
+
+
+@dataclass(frozen=True)
+class InferRequest:
+    """An inference request: its arrays by name, and whether each answer is to be raw."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    rows: int
+    request_id: str | None
+    outputs: tuple[bool, ...]  # of each output that is asked for (always the same one), whether it is to be raw
+
+
+def read(body: bytes, header_length: str | None, datatypes: Mapping[str, str]) -> InferRequest:
+    """The request of a body; `datatypes` names the inputs that the model knows. Raises Malformed.
+
+    Whether the arrays fit the model is for others to say (`input_checks`); here each has the size that it claims.
+    """
+    size = _header_size(body, header_length)
+    try:
+        content = from_json(body[:size] if size < len(body) else body, allow_inf_nan=True)
+    except ValueError as error:
+        raise Malformed(f"the body is no JSON: {str(error)[:_LONGEST]}") from None
+    if not isinstance(content, dict):
+        raise Malformed("found no JSON object, wanted one with inputs")
+    inputs = content.get("inputs")
+    if not isinstance(inputs, list) or not 0 < len(inputs) <= MOST_INPUTS:
+        raise Malformed(f"inputs: wanted a list of 1 to {MOST_INPUTS} tensors")
+    arrays: dict[str, NDArray[Any]] = {}
+    place = size
+    for tensor in inputs:
+        name, shape, dtype = _head_of(tensor, datatypes)
+        if name in arrays:
+            raise Malformed(f"input '{name}' comes twice")
+        if (raw_size := _parameter(tensor, "binary_data_size", int)) is not None:
+            arrays[name] = _raw(body, place, raw_size, name, shape, dtype)
+            place += raw_size
+        else:
+            arrays[name] = _numbers(tensor.get("data"), name, shape, dtype)
+    if place != len(body):
+        raise Malformed(f"found {len(body) - size} bytes after the JSON, wanted {place - size}, as the inputs say")
+    return InferRequest(arrays, _rows(arrays), _request_id(content), _outputs(content))
+
+
+def write(quantiles: NDArray[Any], request: InferRequest, model: str, version: str) -> tuple[bytes, dict[str, str]]:
+    """Body and headers of an answer with these quantiles (rows, days, levels)."""
+    head: dict[str, Any] = {"model_name": model, "model_version": version}
+    if request.request_id is not None:
+        head["id"] = request.request_id
+    values = np.ascontiguousarray(quantiles, "<f4")
+    outputs: list[dict[str, Any]] = []
+    for raw in request.outputs:
+        tensor: dict[str, Any] = {"name": OUTPUT, "datatype": "FP32", "shape": list(values.shape)}
+        outputs.append(
+            tensor | ({"parameters": {"binary_data_size": values.nbytes}} if raw else {"data": values.ravel().tolist()})
+        )
+    content = to_json(head | {"outputs": outputs})
+    if not any(request.outputs):
+        return content, {"Content-Type": JSON}
+    parts = [values.tobytes() for raw in request.outputs if raw]
+    return b"".join([content, *parts]), {"Content-Type": BINARY, HEADER_LENGTH: str(len(content))}
+
+
+def _header_size(body: bytes, header_length: str | None) -> int:
+    if header_length is None:
+        return len(body)
+    if not header_length.isascii() or not header_length.isdecimal() or int(header_length[:20]) > len(body):
+        raise Malformed(
+            f"{HEADER_LENGTH}: found {header_length[:_LONGEST]!r}, wanted a number of bytes, {len(body)} at most"
+        )
+    return int(header_length)
+
+
+def _head_of(tensor: object, datatypes: Mapping[str, str]) -> tuple[str, tuple[int, ...], np.dtype[Any]]:
+    """Name, shape and type of an input."""
+    if not isinstance(tensor, dict):
+        raise Malformed("inputs: found something else, wanted objects with name, shape, datatype and data")
+    name, shape, datatype = tensor.get("name"), tensor.get("shape"), tensor.get("datatype")
+    if not isinstance(name, str) or name not in datatypes:
+        raise Malformed(f"found the input {str(name)[:_LONGEST]!r}, wanted {', '.join(datatypes)}")
+    if datatype != datatypes[name]:
+        raise Malformed(f"input '{name}' has the datatype {str(datatype)[:_LONGEST]!r}, wanted {datatypes[name]}")
+    if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 1 << 31 for size in shape):
+        raise Malformed(f"input '{name}': found no shape, wanted a list of whole numbers")
+    return name, tuple(shape), DATATYPES[datatypes[name]]
+
+
+def _raw(body: bytes, place: int, size: int, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    wanted = math.prod(shape) * dtype.itemsize
+    if size != wanted:
+        raise Malformed(f"input '{name}' says {size} bytes, wanted {wanted} for the shape {list(shape)}")
+    if size > len(body) - place:
+        raise Malformed(f"input '{name}' says {size} bytes, found {max(len(body) - place, 0)}")
+    # An address that is no multiple of four would be read wrongly by some machines.
+    return np.require(np.frombuffer(body, dtype, math.prod(shape), place), requirements="A").reshape(shape)
+
+
+def _numbers(data: object, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The numbers of a JSON array, flat or nested; null is what is not known."""
+    if not isinstance(data, list):
+        raise Malformed(f"input '{name}' has no data, wanted a list of numbers, or binary_data_size in its parameters")
+    try:
+        values = np.asarray(data)
+        if values.dtype == object and dtype.kind == "f":
+            values = np.asarray([np.nan if value is None else value for value in values.ravel().tolist()])
+    except ValueError:  # lists of several lengths
+        values = np.empty(0, object)
+    if values.size != math.prod(shape):
+        raise Malformed(f"input '{name}': the data do not fill the shape {list(shape)}")
+    if values.size and values.dtype.kind not in ("iuf" if dtype.kind == "f" else "iu"):
+        raise Malformed(f"input '{name}': found something else than {'whole ' if dtype.kind == 'i' else ''}numbers")
+    if dtype.kind == "i" and values.size and (values.min() < -(1 << 31) or values.max() >= 1 << 31):
+        raise Malformed(f"input '{name}': found a number of more than 32 bits")
+    with np.errstate(over="ignore"):  # what is too large becomes infinite, which the checks name
+        return values.astype(dtype).reshape(shape)
+
+
+def _rows(arrays: Mapping[str, NDArray[Any]]) -> int:
+    sizes = {len(array) if array.ndim else 0 for array in arrays.values()}
+    if len(sizes) != 1 or 0 in sizes:
+        found = ", ".join(f"{name} {list(array.shape)}" for name, array in arrays.items())
+        raise Malformed(f"found {found}, wanted the same number of rows in each, 1 or more")
+    return sizes.pop()
+
+
+def _request_id(content: Mapping[str, Any]) -> str | None:
+    request_id = content.get("id")
+    if request_id is not None and not isinstance(request_id, str):
+        raise Malformed("id: found something else, wanted a string")
+    return request_id
+
+
+def _outputs(content: Mapping[str, Any]) -> tuple[bool, ...]:
+    default = _parameter(content, "binary_data_output", bool) or False
+    outputs = content.get("outputs")
+    if outputs is None or outputs == []:
+        return (default,)
+    if not isinstance(outputs, list) or len(outputs) > 1 or not isinstance(outputs[0], dict):
+        raise Malformed(f"outputs: wanted '{OUTPUT}' alone")
+    if outputs[0].get("name") != OUTPUT:
+        raise Malformed(f"found the output {str(outputs[0].get('name'))[:_LONGEST]!r}, wanted '{OUTPUT}'")
+    raw = _parameter(outputs[0], "binary_data", bool)
+    return (default if raw is None else raw,)
+
+
+def _parameter(holder: Mapping[str, Any], name: str, kind: type[Value]) -> Value | None:
+    """A parameter of a request or tensor."""
+    parameters = holder.get("parameters")
+    if parameters is None:
+        return None
+    if not isinstance(parameters, dict):
+        raise Malformed("parameters: found something else, wanted an object")
+    value = parameters.get(name)
+    if value is not None and type(value) is not kind:
+        raise Malformed(
+            f"{name}: found {str(value)[:_LONGEST]!r}, wanted {'true or false' if kind is bool else 'a number'}"
+        )
+    return value
+
+
+def columns(datatypes: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> Sequence[Mapping[str, Any]]:
+    """What a model's metadata say of its tensors; -1 is any number of rows."""
+    return [{"name": name, "datatype": datatypes[name], "shape": [-1, *shape[1:]]} for name, shape in shapes.items()]

@@ -1,0 +1,221 @@
+"""The Open Inference Protocol over HTTP: the same numbers in JSON and raw, and a sentence for what is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from forecaster.config import load
+from forecaster.serving import bundle
+from forecaster.serving.batching import BatchLimits
+from forecaster.serving.predict import Predictor
+from tests.dashboards.inference.conftest import (
+    INFER,
+    as_binary,
+    as_json,
+    promote,
+    read_binary,
+    run,
+    serving,
+    window,
+    write_bundle,
+)
+
+
+def test_json_and_raw_tensors_get_the_numbers_of_the_bundle(published: Path) -> None:
+    spec = load(published)
+    arrays = window(spec, 0, 1, 2)
+    folder = next(spec.paths.bundles.iterdir())
+    expected = Predictor(bundle.load(folder, spec.paths.folder)).of_checked(arrays)
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            client = served.client
+            assert (await client.get("/v2")).json()["extensions"] == ["binary_tensor_data"]
+            assert (await client.get("/v2/health/ready")).json() == {"ready": True}
+            about = (await client.get("/v2/models/small")).json()
+            assert about["versions"] == [folder.name]
+            assert {tensor["name"] for tensor in about["inputs"]} == set(arrays)
+            assert about["outputs"] == [{"name": "quantiles", "datatype": "FP32", "shape": [-1, 3, 3]}]
+            answer = await client.post(INFER, json=as_json(arrays, id="seven"))
+            assert answer.status_code == 200, answer.text
+            content = answer.json()
+            assert (content["id"], content["model_version"]) == ("seven", folder.name)
+            [output] = content["outputs"]
+            assert output["shape"] == list(expected.shape)
+            np.testing.assert_array_equal(np.array(output["data"], np.float32), expected.ravel())
+            raw, headers = as_binary(arrays, outputs=[{"name": "quantiles"}])
+            by_version = f"/v2/models/small/versions/{folder.name}/infer"
+            np.testing.assert_array_equal(
+                read_binary(await client.post(by_version, content=raw, headers=headers)), expected
+            )
+
+    run(body)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no input": ({"inputs": []}, "inputs: wanted a list of 1 to 16 tensors"),
+    "other output": ({"outputs": [{"name": "mean"}]}, "found the output 'mean', wanted 'quantiles'"),
+    "odd parameters": ({"parameters": {"binary_data_output": "yes"}}, "wanted true or false"),
+    "odd id": ({"id": 7}, "id: found something else, wanted a string"),
+}
+
+
+def test_what_cannot_be_meant_is_refused_with_what_was_found_before_it_joins_a_batch(published: Path) -> None:
+    spec = load(published)
+    good = as_json(window(spec, 0))
+
+    def with_input(place: str, **changes: Any) -> dict[str, Any]:
+        inputs = [{**tensor, **(changes if tensor["name"] == place else {})} for tensor in good["inputs"]]
+        return {"inputs": inputs}
+
+    nan = [None, *next(tensor for tensor in good["inputs"] if tensor["name"] == "covariates")["data"][1:]]
+    wrong = [
+        *(({**good, **changes}, sentence) for changes, sentence in WRONG.values()),
+        (with_input("open", data=["1"] * 24), "input 'open': found something else than numbers"),
+        (with_input("open", data=[[1, 2], [3]]), "do not fill the shape [1, 24]"),
+        (with_input("open", shape=[1, 23], data=[1] * 23), "has the shape (1, 23), wanted (1, 24)"),
+        (with_input("open", shape=[2, 12]), "wanted the same number of rows in each"),
+        (with_input("open", data=[7] * 24), "input 'open' of row 0 on day 0, counted from 0 is 7.0, wanted 0 or 1"),
+        (with_input("open", datatype="FP64"), "has the datatype 'FP64', wanted FP32"),
+        (with_input("open", name="opened"), "found the input 'opened', wanted demand, open"),
+        (with_input("open", name="demand", shape=[1, 24]), "comes twice"),
+        (with_input("statics", data=[99]), "has the code 99, wanted 0 (not seen in training) to"),
+        (with_input("statics", data=[0.5]), "found something else than whole numbers"),
+        (with_input("statics", data=[1 << 40]), "a number of more than 32 bits"),
+        (with_input("covariates", data=nan), "is nan, wanted a number"),
+        (with_input("demand", shape=["1"]), "found no shape"),
+        (with_input("demand", parameters={"binary_data_size": 8}), "says 8 bytes, wanted 84"),
+        ({"inputs": good["inputs"][1:]}, "input 'demand' is missing"),
+    ]
+    raw, headers = as_binary(window(spec, 0))
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            client = served.client
+            for content, sentence in wrong:
+                answer = await client.post(INFER, json=content)
+                assert (answer.status_code, sentence in answer.json()["error"]) == (400, True), (sentence, answer.text)
+            for content, more in (
+                (raw[:-1], headers),
+                (raw + b"!", headers),
+                (raw, {"Inference-Header-Content-Length": "9" * 30}),
+                (b"{", {}),
+                (b"[" * 10_000, {}),
+                (b"[]", {}),
+            ):
+                answer = await client.post(INFER, content=content, headers=more)
+                assert answer.status_code == 400, (content[:20], answer.text)
+            answer = await client.post(INFER, json=good, headers={"X-Deadline-Ms": "soon"})
+            assert "X-Deadline-Ms: found 'soon', wanted milliseconds" in answer.json()["error"]
+            for path, status in ((INFER, 405), ("/v2/models/other", 404), ("/v2/models/small/versions/0", 404)):
+                assert (await client.get(path)).status_code == status
+            assert 'forecaster_inference_batch_rows_count{pipeline="small"} 0.0' in (await client.get("/metrics")).text
+
+    run(body)
+
+
+def test_requests_that_come_together_are_computed_together_and_one_bad_one_hurts_no_other(published: Path) -> None:
+    spec = load(published)
+    several = [as_binary(window(spec, row)) for row in range(4)]
+    bad = window(spec, 0)
+    bad["open"][0, 0] = 3
+
+    async def body() -> None:
+        async with serving(spec, BatchLimits(64, 0.05, 64, 1)) as served:
+            alone = [read_binary(await served.client.post(INFER, content=c, headers=h)) for c, h in several]
+            asked = [served.client.post(INFER, content=c, headers=h) for c, h in [*several * 3, as_binary(bad)]]
+            *answers, refused = await asyncio.gather(*asked)
+            for number, answer in enumerate(answers):
+                np.testing.assert_allclose(read_binary(answer), alone[number % 4], rtol=1e-6)
+            assert refused.status_code == 400
+            text = (await served.client.get("/metrics")).text
+            values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+            assert float(values['forecaster_inference_batch_rows_sum{pipeline="small"}']) == 16
+            assert float(values['forecaster_inference_batch_rows_count{pipeline="small"}']) < 16
+            assert values['forecaster_inference_refused_total{pipeline="small",reason="shape"}'] == "1.0"
+            counted = 'forecaster_inference_requests_total{code="200",pipeline="small",route="infer",start="warm"}'
+            assert values[counted] == "16.0"
+            assert values['forecaster_inference_ready{pipeline="small"}'] == "1.0"
+
+    run(body)
+
+
+def test_a_new_champion_takes_over_beside_the_old_one_and_a_damaged_one_never_does(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("dashboards.inference.served_models.LOOK_SECONDS", 0.05)
+    spec = load(file)
+    content, headers = as_binary(window(spec, 0))
+    [first] = spec.paths.bundles.iterdir()
+
+    async def body() -> None:
+        async with serving(spec) as served:
+
+            async def infer(path: str = INFER) -> Any:
+                answer = await served.client.post(path, content=content, headers=headers)
+                assert answer.status_code == 200, answer.text
+                return read_binary(answer)
+
+            before = await infer()
+            damaged = write_bundle(spec, 3.0)
+            (damaged / "model.onnx").write_bytes((damaged / "model.onnx").read_bytes()[:-1] + b"!")
+            promote(spec, damaged)
+            for _ in range(10):
+                await asyncio.sleep(0.05)
+                np.testing.assert_array_equal(await infer(), before)
+            assert "model.onnx has sha256" in caplog.text
+            promote(spec, write_bundle(spec, 2.0))
+            for _ in range(200):
+                await asyncio.sleep(0.02)
+                if not np.array_equal(after := await infer(), before):
+                    break
+            np.testing.assert_allclose(after, 2 * before, rtol=1e-6)
+            np.testing.assert_array_equal(await infer(f"/v2/models/small/versions/{first.name}/infer"), before)
+            text = (await served.client.get("/metrics")).text
+            assert 'start="cold"} 0' not in text.split("requests_total", 1)[1].split("# HELP")[0]
+            assert 'forecaster_inference_load_duration_seconds_count{outcome="refused",pipeline="small"} 1.0' in text
+            assert text.count("forecaster_inference_model_timestamp_seconds{") == 1
+
+    run(body)
+
+
+def test_without_a_champion_it_is_live_and_not_ready(file: Path) -> None:
+    spec = load(file)
+    spec.paths.ledger.unlink()
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            assert (await served.client.get("/v2/health/live")).json() == {"live": True}
+            assert (await served.client.get("/v2/health/ready")).status_code == 503
+            answer = await served.client.post(INFER, json={})
+            assert (answer.status_code, answer.json()) == (503, {"error": "no model is served yet"})
+            answer = await served.client.post("/v1/forecast", json={})
+            assert answer.status_code == 503
+            assert str(file.parent) not in answer.text
+
+    run(body)
+
+
+def test_a_queue_that_is_full_and_a_deadline_are_answered_with_503_and_when_to_ask_again(published: Path) -> None:
+    spec = load(published)
+    content, headers = as_binary(window(spec, 0, 1))
+
+    async def body() -> None:
+        async with serving(spec, BatchLimits(1, 0, 2, 1)) as served:
+            asked = [served.client.post(INFER, content=content, headers=headers) for _ in range(12)]
+            answers = await asyncio.gather(*asked)
+            refused = [answer for answer in answers if answer.status_code == 503]
+            assert refused
+            assert {answer.status_code for answer in answers} == {200, 503}
+            assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
+            assert "rows wait already" in refused[0].json()["error"]
+            served.service.models.draining = True
+            assert (await served.client.get("/v2/health/ready")).json() == {"ready": False}
+            assert (await served.client.post(INFER, content=content, headers=headers)).status_code == 200
+
+    run(body)

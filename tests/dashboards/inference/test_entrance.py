@@ -1,0 +1,134 @@
+"""Who may ask: this machine alone, or whom a declared proxy or a token names; and nobody too much."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dashboards.inference.entrance import Bodies
+from dashboards.ops.access import links
+from forecaster.config import Access, Spec, load
+from forecaster.ledger import access as ledger_access
+from forecaster.ledger.store import Ledger
+from tests.dashboards.guests import PROXY, SECRET, declared
+from tests.dashboards.inference.conftest import INFER, as_binary, run, serving, window
+
+FORECAST = "/v1/forecast"
+ABOUT = "/v2/models/small"
+
+
+def guarded(file: Path, **changes: Any) -> Spec:
+    spec = load(file)
+    access: Access = declared(cities={"*": [], "ulla": ["Ulm"], "vic": ["*"]}, **changes)
+    return spec.model_copy(update={"page": spec.page.model_copy(update={"access": access})})
+
+
+@pytest.mark.parametrize(
+    ("address", "headers", "status"),
+    [
+        ("127.0.0.1", {}, 200),
+        ("10.1.2.3", {}, 403),
+        ("127.0.0.1", {"Host": "depots.example"}, 403),
+        ("127.0.0.1", {"X-Forwarded-For": "10.1.2.3"}, 403),
+        ("127.0.0.1", {"Origin": "https://elsewhere.example"}, 403),
+    ],
+)
+def test_without_sign_in_this_machine_alone_may_ask(
+    published: Path, address: str, headers: dict[str, str], status: int
+) -> None:
+    async def body() -> None:
+        async with serving(load(published), address=address) as served:
+            assert (await served.client.get(ABOUT, headers=headers)).status_code == status
+            assert (await served.client.get("/v2/health/ready", headers=headers)).status_code == 200
+
+    run(body)
+
+
+def test_a_proxy_or_a_token_says_who_asks_and_each_gets_the_depots_of_their_cities(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGE_SECRET", SECRET)
+    monkeypatch.setattr("dashboards.inference.entrance.TOKEN_SECONDS", 0.0)
+    spec, now = guarded(file), datetime.now(UTC)
+    make = {"days": 30, "by": "ops", "now": now}
+    machine, [token] = links.make_link(spec, "infer", "Bonn", **make)  # type: ignore[arg-type]
+    _, [screen] = links.make_link(spec, "network", None, **make)  # type: ignore[arg-type]
+    content, headers = as_binary(window(spec, 0))
+
+    async def body() -> None:
+        async with serving(spec, address=PROXY) as served:
+
+            async def depots(**sent: str) -> Any:
+                answer = await served.client.post(FORECAST, json={}, headers=sent)
+                known = answer.json()
+                assert str(file.parent) not in answer.text
+                return (
+                    [depot["depot_id"] for depot in known["depots"]]
+                    if answer.status_code == 200
+                    else answer.status_code
+                )
+
+            assert await depots() == 401
+            assert await depots(**{"X-Forwarded-User": "vic"}) == list("ABCD")
+            assert await depots(**{"X-Forwarded-User": "ulla"}) == ["A", "C"]
+            assert await depots(**{"X-Forwarded-User": "bob"}) == 403
+            assert await depots(Authorization=f"Bearer {token}") == ["B", "D"]
+            assert await depots(Authorization=f"Bearer {screen.rsplit('/', 1)[-1]}") == 401
+            assert await depots(Authorization="Bearer made-up") == 401
+            mine = {"Authorization": f"Bearer {token}"}
+            answer = await served.client.post(FORECAST, json={"depots": ["A"]}, headers=mine)
+            assert (answer.status_code, answer.json()["error"]) == (
+                404,
+                "there is no depot 'A' in the current forecasts",
+            )
+            assert (await served.client.post(INFER, content=content, headers=headers | mine)).status_code == 200
+            with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+                ledger_access.revoke(connection, spec.name, machine.link_id, by="ops", at=now)
+            assert await depots(**mine) == 401
+            text = (await served.client.get("/v2/health/live")).text
+            assert text == '{"live":true}'
+
+    run(body)
+
+
+def test_whoever_asks_too_much_is_told_when_to_come_back(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PAGE_SECRET", SECRET)
+    spec = guarded(published, limits={"inference": "2/hour", "strangers": "1/hour"})
+
+    async def body() -> None:
+        async with serving(spec, address=PROXY) as served:
+            vic = {"X-Forwarded-User": "vic"}
+            statuses = [(await served.client.get(ABOUT, headers=sent)).status_code for sent in (vic, vic, vic, {}, {})]
+            assert statuses == [200, 200, 429, 401, 429]
+            answer = await served.client.get(ABOUT, headers=vic)
+            assert int(answer.headers["Retry-After"]) > 1
+
+    run(body)
+
+
+def test_bodies_that_are_too_large_one_by_one_or_together_are_refused(published: Path) -> None:
+    spec = load(published)
+
+    async def body() -> None:
+        async with serving(spec, bodies=Bodies(100, 150)) as served:
+
+            async def in_parts() -> Any:
+                for _ in range(30):
+                    yield b" " * 10
+                    await asyncio.sleep(0)
+
+            for content in (b" " * 101, in_parts()):
+                answer = await served.client.post(INFER, content=content)
+                assert (answer.status_code, "more than 100 bytes" in answer.json()["error"]) == (413, True)
+                assert answer.headers["Connection"] == "close"
+            bodies = served.service.bodies
+            assert bodies._held == 0  # type: ignore[attr-defined]
+            bodies._held = 120  # type: ignore[attr-defined]
+            answer = await served.client.post(INFER, content=b" " * 40)
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+
+    run(body)

@@ -1,0 +1,104 @@
+"""Forecasts by depot say what the page says, and what it would say if one thing were otherwise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from forecaster.config import load
+from forecaster.ledger.store import Ledger
+from forecaster.planning import service
+from forecaster.planning.overrides import ProposedOverride
+from forecaster.planning.scenario import Supposition
+from forecaster.planning.what_if import Questions
+from tests.dashboards.inference.conftest import promote, run, serving, write_bundle
+
+WEDNESDAY = "2024-04-10"
+FORECAST = "/v1/forecast"
+
+
+def test_depots_get_the_published_numbers_with_crew_tier_and_model(file: Path) -> None:
+    spec = load(file)
+    service.save(spec, ProposedOverride("B", load_days(spec)[1], 90, "weather", "Ana", "storm"))
+    promote(spec, write_bundle(spec, 2.0))  # of the next night: what is shown was made by the one before
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        publication = ledger.whole(head)
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            answer = await served.client.post(FORECAST, json={"depots": ["B", "A", "B"]})
+            assert answer.status_code == 200, answer.text
+            content = answer.json()
+            assert content["levels"] == list(publication.levels)
+            assert content["cutoff"] == str(publication.cutoff)
+            assert [depot["depot_id"] for depot in content["depots"]] == ["B", "A"]
+            assert content["depots"][0]["overridden"] == [False, True, False]
+            published = {depot.depot_id: depot for depot in publication.depots}
+            whole = (await served.client.post(FORECAST, content=b"")).json()
+            assert len(whole["depots"]) == 4
+            for depot in (*content["depots"], *whole["depots"]):
+                days = published[depot["depot_id"]].days
+                np.testing.assert_allclose(depot["quantiles"], [day.quantiles for day in days], atol=0.0006)
+                assert depot["drivers"] == [day.drivers for day in days]
+                assert depot["vans"] == [day.roster.vans if day.roster else None for day in days]
+                assert (depot["tier"], depot["model"]) == (publication.tier, publication.bundle_digest)
+            text = (await served.client.get("/metrics")).text
+            for start, count in (("cold", 1), ("warm", 1)):
+                labels = f'code="200",pipeline="small",route="forecast",start="{start}"'
+                assert f"forecaster_inference_requests_total{{{labels}}} {count}.0" in text
+
+    run(body)
+
+
+def load_days(spec: Any) -> list[Any]:
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        return [day.target_date for day in ledger.whole(head).depots[0].days]
+
+
+def test_what_is_supposed_is_answered_as_on_the_page(published: Path) -> None:
+    spec = load(published)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        publication = ledger.whole(head)
+    days = load_days(spec)
+    expected = Questions.of(spec.paths.folder, publication).ask(
+        Supposition("C", days[0], "promo", 1.0, ("D",), days[1])
+    )
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            asked = {
+                "depots": ["C", "D"],
+                "what_if": {"date": str(days[0]), "last": str(days[1]), "kind": "promo", "value": 1},
+            }
+            content = (await served.client.post(FORECAST, json=asked)).json()
+            middle = content["levels"].index(0.5)
+            medians = [day[middle] for day in content["depots"][0]["quantiles"]]
+            np.testing.assert_allclose(medians, [after for _, _, after in expected.week], atol=0.0006)
+            crews = np.array([depot["drivers"] for depot in content["depots"]]).sum(axis=0)
+            assert crews[:2].tolist() == [day.drivers_after for day in expected.days]
+            assert content["what_if"]["closed_days"] == 0
+            wrong: list[tuple[Any, int, str]] = [
+                ({"depots": ["X"]}, 404, "there is no depot 'X' in the current forecasts"),
+                ({"depot": ["A"]}, 400, "depot: found ['A'], wanted Extra inputs"),
+                ({"depots": [7]}, 400, "depots.0: found 7, wanted a valid string"),
+                ({"what_if": {"date": str(days[0]), "kind": "promo"}}, 400, "wanted a number for promo"),
+                ({"what_if": {"date": "1999-01-01", "kind": "closed"}}, 400, "wanted a published day"),
+                (
+                    {"what_if": {"date": str(days[0]), "kind": "rain", "value": 1}},
+                    400,
+                    "kind: found 'rain', wanted one of promo",
+                ),
+            ]
+            for question, status, sentence in wrong:
+                answer = await served.client.post(FORECAST, json=question)
+                assert (answer.status_code, sentence in answer.json()["error"]) == (status, True), answer.text
+
+    run(body)
