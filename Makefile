@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check messages dashboards docs format lock sbom images bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth \
+.PHONY: help env run page test check messages dashboards docs format lock sbom images bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
   bench-scale bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-prior bench-boosted bench-gate prior baseline game-day clean
 
@@ -159,6 +159,9 @@ bench-training: $(ENV) ## measure whole trainings: the sample's with five member
 
 bench-growth: $(ENV) ## measure memory and time of training against the number of depots, up to 100,000
 	@$(BIN)/python -m tests.benchmarks.growth
+
+bench-gpu: $(ENV) ## measure the training on a GPU: steps beside cuDNN, bandwidth, compiling, bfloat16, fleets up to 100,000
+	@$(BIN)/python -m tests.benchmarks.gpu $(ARGS)
 
 bench-scale: $(ENV) ## measure 55 million rows into the lake and back, 1,000 nights, and `check` (15 minutes, 6 GB)
 	@$(BIN)/python -m tests.benchmarks.scale

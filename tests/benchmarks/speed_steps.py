@@ -37,6 +37,14 @@ class Size:
         return f"{self.depots} x {self.days}"
 
     @property
+    def bytes(self) -> float:
+        """Bytes of one step that no arrangement of the work saves: the layers' inputs and gates, there and back, and
+        their gradients, in float32."""
+        rows, widths = self.depots * self.days, [FEATURES] + [HIDDEN] * (LAYERS - 1)
+        forward = sum(width + 3 * HIDDEN + HIDDEN for width in widths)  # input, gates, states
+        return 4.0 * rows * (forward + 2 * forward)
+
+    @property
     def operations(self) -> float:
         """Floating-point operations of the products of one step; no gradient goes to the inputs of the first layer."""
         rows, gates = self.depots * self.days, 3 * HIDDEN
@@ -159,14 +167,15 @@ def as_trained(size: Size) -> Step:
     return steps
 
 
-def in_torch(size: Size) -> Step:
-    """`nn.GRU`, eager, on as many threads as torch chooses. Raises ImportError where there is no torch."""
+def in_torch(size: Size, device: str = "cpu") -> Step:
+    """`nn.GRU`, eager, on as many threads as torch chooses, or by cuDNN. Raises ImportError where there is no torch."""
     import torch
 
-    network = torch.nn.GRU(FEATURES, HIDDEN, LAYERS)
-    head, huber = torch.nn.Linear(HIDDEN, 1), torch.nn.HuberLoss()
+    network = torch.nn.GRU(FEATURES, HIDDEN, LAYERS).to(device)
+    head, huber = torch.nn.Linear(HIDDEN, 1).to(device), torch.nn.HuberLoss()
     optimizer = torch.optim.AdamW([*network.parameters(), *head.parameters()], lr=1e-3)
-    x, y = torch.randn(size.days, size.depots, FEATURES), torch.randn(size.days, size.depots)
+    x = torch.randn(size.days, size.depots, FEATURES, device=device)
+    y = torch.randn(size.days, size.depots, device=device)
 
     def steps() -> None:
         for _ in range(STEPS):
