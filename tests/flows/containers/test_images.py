@@ -92,7 +92,7 @@ def serving(folder: Path, *arguments: str) -> Iterator[tuple[str, str]]:
         assert process.wait(60) == 0, process.stderr.read() if process.stderr else ""
 
 
-def answer(address: str, seconds: float = 60.0) -> bytes:
+def answer(address: str | urllib.request.Request, seconds: float = 60.0) -> bytes:
     """What it answers, as soon as it does."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
@@ -100,7 +100,7 @@ def answer(address: str, seconds: float = 60.0) -> bytes:
             content: bytes = response.read()
             return content
         time.sleep(0.2)
-    raise AssertionError(f"{address} did not answer within {seconds:.0f} s")
+    raise AssertionError(f"{address!r} did not answer within {seconds:.0f} s")
 
 
 @pytest.fixture(scope="module")
@@ -123,6 +123,17 @@ def test_the_page_shows_what_a_night_in_a_container_published(fleet: Path) -> No
     with serving(fleet, "serve", "/srv/forecaster/pipeline.yaml") as (address, _):
         assert b"ready" in answer(f"{address}/readyz")
         assert b"NYC-01" in answer(f"{address}/depot/NYC-01")
+
+
+def test_inference_says_what_the_page_shows(fleet: Path) -> None:
+    with serving(fleet, "infer", "/srv/forecaster/pipeline.yaml") as (address, _):
+        answer(f"{address}/v2/health/ready")
+        request = urllib.request.Request(
+            f"{address}/v1/forecast", b'{"depots": ["NYC-01"]}', {"Content-Type": "application/json"}
+        )
+        forecast = json.loads(answer(request))
+    assert forecast["depots"][0]["depot_id"] == "NYC-01"
+    assert len(forecast["depots"][0]["quantiles"]) == 7
 
 
 def test_predictions_are_published_by_the_champion(fleet: Path) -> None:
