@@ -50,7 +50,8 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages dashboards docs format lock sbom images bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
   bench-scale bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-prior bench-boosted bench-gate prior baseline game-day clean
+  bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-prior bench-boosted bench-library bench-gate prior baseline \
+  game-day clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -130,6 +131,9 @@ images: $(ENV) ## build the container images IMAGES="serve night" with buildah; 
 sbom: $(ENV) ## write the bill of materials (CycloneDX) into build/forecaster.cdx.json
 	@$(BIN)/python -m docs.dependencies
 
+wheel: $(ENV) ## build the wheel into dist: forecaster, flows and dashboards, for `pip install`
+	@$(BIN)/python -m hatchling build --target wheel --directory dist
+
 bench: $(ENV) ## measure a night; no test asserts these numbers
 	@$(BIN)/python -m tests.benchmarks.night
 
@@ -190,6 +194,9 @@ bench-prior: $(ENV) ## measure trainings that begin from a prior which has not s
 
 bench-boosted: $(ENV) ## measure what LightGBM's quantiles add to ours, blended, on eight real datasets (half an hour)
 	@$(BIN)/python -m tests.benchmarks.boosted $(ARGS)
+
+bench-library: $(ENV) ## measure import to first forecast, and MASE, beside other libraries (each in an environment of its own)
+	@$(BIN)/python -m tests.benchmarks.library $(ARGS)
 
 bench-canary: $(ENV) ## measure how often a canary goes back by mistake, and how soon a worse one does (10 minutes)
 	@$(BIN)/python -m tests.benchmarks.canary

@@ -6,14 +6,20 @@ The source folder is the whole repository, of which `include_patterns` names the
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from myst_parser.parsers.sphinx_ import MystParser
 from pygments.lexers.special import TextLexer
 
 if TYPE_CHECKING:
+    from docutils.nodes import document
     from sphinx.application import Sphinx
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from docs import notebooks
 
 project = "forecaster"
 version = release = installed("forecaster")
@@ -23,6 +29,7 @@ root_doc = "docs/index"
 include_patterns = [
     "README.md",
     "docs/*.md",
+    "docs/notebooks/*.ipynb",
     "data/README.md",
     "data/harbor_fleet/README.md",
     "dashboards/runbooks/*.md",
@@ -62,6 +69,11 @@ NAVIGATION = {
         "planning",
         "value",
         "library",
+        "library-reference",
+        "notebooks/first-forecast",
+        "notebooks/covariates-and-events",
+        "notebooks/backtest-and-choose",
+        "notebooks/roster-and-cost",
         "page-and-api",
         "inference",
         "operations",
@@ -91,6 +103,15 @@ def add_navigation(app: Sphinx, page: str, content: list[str]) -> None:
         content[0] += "".join(navigation(caption, pages) for caption, pages in NAVIGATION.items())
 
 
+class NotebookParser(MystParser):
+    """Reads a notebook as the page that it makes when it is executed; a cell that fails ends the build."""
+
+    supported = ("ipynb",)
+
+    def parse(self, inputstring: str, document: document) -> None:
+        super().parse(notebooks.markdown(inputstring), document)
+
+
 def add_entrance(app: Sphinx, error: Exception | None) -> None:
     """Whoever opens the folder of the site lands on its first page."""
     if error is None:
@@ -101,5 +122,7 @@ def add_entrance(app: Sphinx, error: Exception | None) -> None:
 
 def setup(app: Sphinx) -> None:
     app.add_lexer("csv", TextLexer)
+    app.add_source_suffix(".ipynb", "ipynb")
+    app.add_source_parser(NotebookParser)
     app.connect("source-read", add_navigation)
     app.connect("build-finished", add_entrance)

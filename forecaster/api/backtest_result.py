@@ -24,7 +24,7 @@ class BacktestResult:
     @property
     def scores(self) -> Any:
         """A row a model: MAPE, WAPE, MASE, WQL, bias and the coverage of the 80 % interval as shares, our model first;
-        docs/metrics.md says how each is counted. Unknown is NaN."""
+        docs/glossary.md says how each is counted. Unknown is NaN."""
         names = list(self._scores)
         columns: dict[str, Any] = {"model": names}
         for metric in METRICS:

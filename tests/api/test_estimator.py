@@ -14,6 +14,9 @@ import pandas as pd
 import polars as pl
 import pytest
 from sklearn.base import clone
+from utilsforecast import losses
+from utilsforecast.evaluation import evaluate
+from utilsforecast.plotting import plot_series
 
 import forecaster
 from forecaster import Forecaster
@@ -106,6 +109,19 @@ def test_the_backtest_has_our_model_first_and_its_days_were_unseen(fitted: Forec
     wape = (ours["y"] - ours["Forecaster"]).abs().sum() / ours["y"].sum()
     assert scores["wape"][0] == pytest.approx(wape, rel=1e-5)
     assert "Forecaster" in repr(fitted.scores)
+
+
+def test_utilsforecast_evaluates_and_plots_what_comes_out(fitted: Forecaster) -> None:
+    rows = fitted.scores.forecasts
+    ours = rows[rows["model"] == "Forecaster"].drop(columns="model").dropna()
+    theirs = evaluate(ours, metrics=[losses.mae, losses.coverage], models=["Forecaster"], level=[80])
+    mae = theirs[theirs["metric"] == "mae"]["Forecaster"].mean()
+    assert mae == pytest.approx((ours["y"] - ours["Forecaster"]).abs().mean())
+    [covered] = [name for name in theirs["metric"].unique() if name.startswith("coverage")]
+    inside = ours["y"].between(ours["Forecaster-lo-80"], ours["Forecaster-hi-80"]).mean()
+    assert theirs[theirs["metric"] == covered]["Forecaster"].mean() == pytest.approx(inside)
+    figure = plot_series(readings(), fitted.predict(future=ahead()), models=["Forecaster"], level=[80], ids=[2])
+    assert [line.get_label() for line in figure.axes[0].lines] == ["y", "Forecaster"]
 
 
 def test_a_roster_costs_what_one_of_its_own_forecast_costs(fitted: Forecaster) -> None:

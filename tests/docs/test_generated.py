@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import typer
 
+import forecaster
 from docs import generate
 from forecaster.cli import app as cli
 from forecaster.config import Spec, json_schema
@@ -62,6 +63,16 @@ def test_every_command_is_listed_with_its_options() -> None:
     assert re.findall(r"^## (.*)$", page, re.M) == names
     assert {"run", "quarantine list"} <= set(names)
     assert all(f"Usage: forecaster {name} " in page for name in names)
+
+
+def test_every_public_name_of_the_library_has_a_heading_and_a_meaning() -> None:
+    page = block("library-reference", "reference")
+    assert re.findall(r"^## (.*)$", page, re.M) == forecaster.__all__
+    assert {"Forecaster.predict", "Pipeline.scores", "BacktestResult.forecasts"} <= set(
+        re.findall(r"^### (.*)$", page, re.M)
+    )
+    for entry in re.split(r"^##+ .*$", page.strip(), flags=re.M)[1:]:
+        assert re.sub(r"```.*?```", "", entry, flags=re.S).strip().endswith(".")
 
 
 def test_every_contract_is_drawn() -> None:

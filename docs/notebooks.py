@@ -1,0 +1,97 @@
+"""Execute the cells of notebooks from top to bottom, in a process beside this one, and write what they showed.
+
+Notebooks are committed without outputs, so that none can lie: `make docs` executes them for the site, and a test from
+the wheel. A cell is plain Python, whose last expression is shown as a notebook shows it: `_repr_html_`, a figure, or
+its `repr`. What Jupyter adds to Python (magics, `!commands`, `display`) is not used and not known here.
+"""
+
+from __future__ import annotations
+
+import ast
+import base64
+import io
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path(__file__).resolve().parent / "notebooks"
+
+
+def cells(notebook: str) -> Iterator[tuple[str, str]]:
+    """Kind (`markdown` or `code`) and text of each cell."""
+    for cell in json.loads(notebook)["cells"]:
+        yield cell["cell_type"], "".join(cell["source"])
+
+
+def outputs(notebooks: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[list[str]]:
+    """What each code cell of each notebook showed, as Markdown. One process executes them all, which imports and
+    compiles once; none sees the names of another. Raises RuntimeError with the traceback of a cell that fails."""
+    with tempfile.TemporaryDirectory() as folder:  # what a notebook writes goes with it
+        command = [sys.executable, str(Path(__file__).resolve())]
+        process = subprocess.run(
+            command,
+            input=json.dumps(notebooks),
+            capture_output=True,
+            text=True,
+            cwd=folder,
+            env=dict(environment),
+            check=False,
+        )
+    if process.returncode != 0:
+        raise RuntimeError(process.stderr)
+    shown: list[list[str]] = json.loads(process.stdout)
+    return shown
+
+
+def markdown(notebook: str) -> str:
+    """The notebook as a page: its text, its code, and what came out when it was executed just now."""
+    results = iter(outputs([notebook])[0])
+    parts = []
+    for kind, text in cells(notebook):
+        parts.append(text if kind == "markdown" else f"```python\n{text}\n```\n\n{next(results)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def show(value: Any) -> str:
+    """A value as a notebook shows it."""
+    if hasattr(value, "savefig"):
+        png = io.BytesIO()
+        value.savefig(png, format="png", dpi=100)
+        picture = base64.b64encode(png.getvalue()).decode()
+        return f'```{{raw}} html\n<img src="data:image/png;base64,{picture}" alt="the figure that the cell made">\n```'
+    if hasattr(value, "_repr_html_"):
+        return f"````{{raw}} html\n{value._repr_html_()}\n````"
+    return f"```text\n{value!r}\n```"
+
+
+def execute(code: str, names: dict[str, Any]) -> str:
+    """Execute a cell among the names that earlier cells have bound; what it printed and showed."""
+    tree = ast.parse(code)
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    value, printed = None, io.StringIO()
+    with redirect_stdout(printed):
+        exec(compile(tree, "cell", "exec"), names)
+        if isinstance(last, ast.Expr):
+            value = eval(compile(ast.Expression(last.value), "cell", "eval"), names)
+    text = f"```text\n{printed.getvalue().rstrip()}\n```" if printed.getvalue() else ""
+    return "\n\n".join(part for part in (text, "" if value is None else show(value)) if part)
+
+
+def main() -> int:
+    shown = []
+    for notebook in json.load(sys.stdin):
+        names: dict[str, Any] = {"__name__": "__main__"}
+        shown.append([execute(text, names) for kind, text in cells(notebook) if kind == "code"])
+    print(json.dumps(shown))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder, which is none of theirs
+    sys.exit(main())
