@@ -50,7 +50,7 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages dashboards docs format lock sbom images bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
   bench-scale bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-worthwhile bench-drift bench-canary bench-prior bench-boosted bench-library bench-gate prior baseline \
+  bench-faults bench-scrape bench-inference bench-worthwhile bench-drift bench-canary bench-prior bench-boosted bench-library bench-gate prior baseline \
   game-day clean
 
 help: ## list the targets
@@ -172,6 +172,9 @@ bench-scale: $(ENV) ## measure 55 million rows into the lake and back, 1,000 nig
 
 bench-serving: $(ENV) ## measure the inference step: size, cold start, calls against JAX and NumPy
 	@$(BIN)/python -m tests.benchmarks.serving
+
+bench-inference: $(ENV) ## measure the inference service, against MLServer where MLSERVER_PYTHON names a Python that has it
+	@$(BIN)/python -m tests.benchmarks.inference
 
 bench-orchestration: $(ENV) ## measure what Prefect costs a night
 	@$(BIN)/python -m tests.benchmarks.orchestration

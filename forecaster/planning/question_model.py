@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from forecaster.serving.bundle import Bundle
 
 Places = NDArray[np.intp]
+CHUNK = 512  # depots whose raw inputs are made at once
 
 
 class QuantileModel(Protocol):
@@ -30,6 +31,12 @@ class QuantileModel(Protocol):
 
     def quantiles(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
         """Quantiles (depots, horizon, levels) from raw inputs as `Panel.window` gives them."""
+
+
+def in_chunks(rows: Sequence[int]) -> Iterator[Sequence[int]]:
+    """So many at a time, which bounds the memory of their inputs."""
+    for start in range(0, len(rows), CHUNK):
+        yield rows[start : start + CHUNK]
 
 
 def ready(state: Path, bundle: str) -> QuantileModel | BundleError:

@@ -23,7 +23,7 @@ from forecaster.ledger.publication import Publication
 from forecaster.planning import apply, refresh, saved_inputs
 from forecaster.planning.override_groups import LARGEST_PERCENT, share_of_orders
 from forecaster.planning.overrides import ProposedOverride
-from forecaster.planning.question_model import Places, QuantileModel, ready, supposed_window
+from forecaster.planning.question_model import Places, QuantileModel, in_chunks, ready, supposed_window
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.planning.scenario import (
     BUILT_IN,
@@ -69,6 +69,8 @@ class Questions:
         self._canary = canary
         self._model = refresh.model_forecast(publication, inputs.panel)
         self._openable = refresh.openable_days(publication)
+        self._computed = np.zeros(len(inputs.panel.depot_ids), bool)  # whose quantiles these are
+        self._quantiles = np.zeros_like(self._model.quantiles)
         self._before: dict[int, Roster | None] = {}  # of each day that was asked about, as it is published
         days = {depot.depot_id: depot.days for depot in publication.depots}
         self._at = {
@@ -169,14 +171,28 @@ class Questions:
 
     def forecast(self, rows: Sequence[int]) -> Forecast:
         """What is published, as a forecast of all depots in the order of the saved inputs, with the depots at these
-        positions computed anew from what the night saved. Those that the model has no forecast of stay as published.
+        positions computed from what the night saved, each once. Those that the model has no forecast of stay as
+        published.
 
         Raises BundleError where no model can be asked.
         """
         numbers = {cell: override.orders for cell, override in self._at.items()}
-        depot_ids = self._inputs.panel.depot_ids
-        known = [row for row in rows if depot_ids[row] not in self._inputs.of(depot_ids[row]).strangers]
-        return apply.with_orders(self._compute(known, None, None), numbers)
+        strangers = self._strangers()
+        known = [row for row in rows if row not in strangers]
+        for missing in in_chunks([row for row in known if not self._computed[row]]):
+            self._quantiles[missing] = self._compute(missing, None, None).quantiles[missing]
+            self._computed[missing] = True
+        quantiles = self._model.quantiles.copy()
+        quantiles[known] = self._quantiles[known]
+        return apply.with_orders(replace(self._model, quantiles=quantiles), numbers)
+
+    def _strangers(self) -> frozenset[int]:
+        """The positions of depots of which the model whose numbers they see has no forecast."""
+        inputs, canary = self._inputs, self._inputs.canary
+        unknown = set(inputs.strangers)
+        if canary is not None:
+            unknown = (unknown - canary.cohort) | (canary.strangers & canary.cohort)
+        return frozenset(row for row, depot in enumerate(self.depot_ids) if depot in unknown)
 
     def _locate(self, supposed: Supposition) -> tuple[list[int], list[int]]:
         """Positions of its depots and days, the first of either first."""

@@ -11,8 +11,6 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-import pyarrow as pa
-
 from forecaster.errors import BundleError
 
 SUFFIX = ".tar.zst"
@@ -22,6 +20,8 @@ MAX_MEMBERS = 16  # members
 
 def pack(folder: Path) -> Path:
     """Write a bundle's folder as one file beside it, whole or not at all."""
+    import pyarrow as pa  # which those who read folders do without
+
     target = folder.with_name(folder.name + SUFFIX)
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
@@ -50,6 +50,8 @@ def unpack(file: Path) -> tuple[str, dict[str, bytes]]:
     Raises BundleError for what is no such file, is larger than any bundle, or has a member that is no plain file of
     one folder.
     """
+    import pyarrow as pa  # likewise
+
     content: dict[str, bytes] = {}
     folders = set()
     try:

@@ -1,0 +1,93 @@
+"""A pipeline whose night is out, of as many depots as wanted, with the inputs of the sample and an untrained model."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tests.benchmarks.report import ROOT
+
+NAME = "fleet"
+
+
+def published_fleet(folder: Path, depots: int) -> tuple[Path, dict[str, Any]]:
+    """A pipeline of so many depots whose night is out, and the raw inputs of one of them."""
+    from datetime import UTC, datetime
+
+    from forecaster.config import load
+    from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot
+    from forecaster.ledger.store import Ledger
+    from forecaster.model.export import to_onnx as export
+    from forecaster.planning import saved_inputs
+    from forecaster.serving import bundle, keys
+    from forecaster.serving.predict import Predictor
+    from tests.benchmarks.serving import _untrained
+
+    folder.mkdir(parents=True)
+    file = folder / "pipeline.yaml"
+    file.write_text(f"name: {NAME}\ndemand: {{source: {{kind: csv, path: none.csv}}}}\nstate: var\n", "utf-8")
+    spec, panel, now = load(file), _panel(folder, depots), datetime.now(UTC)
+    candidate = _untrained(panel)
+    graph, weights = export.to_graph(candidate), export.weights(candidate)
+    signer = keys.signer(spec.paths.folder)
+    path = bundle.write(spec.paths.bundles, graph, weights, export.about(candidate), signer)
+    predictor = Predictor(bundle.load(path, spec.paths.folder))
+    forecast, trimmed = predictor(panel), saved_inputs.trim_panel(panel, predictor.bundle.lookback)
+    inputs = saved_inputs.SavedInputs(trimmed, path.name, frozenset(), None)
+    rows = [
+        PublishedDepot(
+            depot,
+            tuple(
+                PublishedDay(day, step + 1, opened, tuple(values))
+                for step, (day, opened, values) in enumerate(zip(forecast.target_dates, is_open, numbers, strict=True))
+            ),
+        )
+        for depot, is_open, numbers in zip(
+            forecast.depot_ids, forecast.open.tolist(), forecast.quantiles.tolist(), strict=True
+        )
+    ]
+    publication = Publication(
+        pipeline=NAME, run_id="first", published_at=now, as_of=now, cutoff=panel.cutoff, horizon=panel.horizon,
+        tier="fresh", model=NAME, timezone="UTC", levels=forecast.levels, depots=tuple(rows), bundle_digest=path.name,
+        desk=saved_inputs.write(spec.paths.saved_inputs, inputs),
+    )  # fmt: skip
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.start_run("first", pipeline=NAME, as_of=now, spec_digest=spec.digest)
+        ledger.promote(NAME, run_id="first", bundle_digest=path.name, by="bench", reason="measured")
+        ledger.publish(publication)
+    one = panel.window(predictor.bundle.lookback, slice(0, 1))
+    # What is not known has no place in JSON that every server reads.
+    return file, {name: np.nan_to_num(x) for name, x in one.items() if 0 not in x.shape}
+
+
+def _panel(folder: Path, depots: int) -> Any:
+    """The sample's depots with their covariates, again and again until there are so many."""
+    from dataclasses import replace
+    from datetime import UTC, datetime
+
+    from forecaster.config import load
+    from forecaster.demand.history.point_in_time import read_as_of
+    from forecaster.demand.ingest import ingest
+    from forecaster.demand.panel import build as panels
+
+    shutil.copytree(ROOT / "data" / "harbor_fleet", folder / "sample")
+    file = folder / "sample" / "pipeline.yaml"
+    file.write_text(re.sub(r"(?m)^state: .*$", f"state: {folder / 'sample-state'}", file.read_text("utf-8")), "utf-8")
+    spec, now = load(file), datetime(2026, 11, 1, 12, tzinfo=UTC)
+    ingest(spec, now=now)
+    panel = panels.build(read_as_of(spec, as_of=now), spec)
+    rows = np.arange(depots) % len(panel.depot_ids)
+    return replace(
+        panel,
+        depot_ids=tuple(f"D{number}" for number in range(depots)),
+        demand=panel.demand[rows],
+        open=panel.open[rows],
+        covariates=panel.covariates[rows],
+        calendar_group=panel.calendar_group[rows],
+        statics=panel.statics[rows],
+        attributes={name: tuple(words[row] for row in rows) for name, words in panel.attributes.items()},
+    )

@@ -1,0 +1,322 @@
+"""Measure the inference service: throughput and latency against batching left out and against MLServer, start, memory.
+
+make bench-inference
+
+The model is of the size of the sample's (two layers of 32, two members), not trained, and signed; each request has the
+raw inputs of one depot, with the binary tensor extension. Clients are connections of one process beside the server,
+which send the next request when the last is answered; the rate of the second part is half of what they reached. All of
+it is on the same cores, so a server gets what the clients leave. MLServer takes no raw tensors over HTTP (1.7.1 answers
+500), so it is asked in JSON; ours is asked both ways. MLServer is measured where MLSERVER_PYTHON names a
+Python that has it (an environment of its own: it wants an older FastAPI), with a runtime of a dozen lines around
+onnxruntime, in the server's process, without its log of requests, its adaptive batching set as ours is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import Request, urlopen
+
+import numpy as np
+
+from tests.benchmarks.fleet_to_serve import NAME, published_fleet
+from tests.benchmarks.report import ROOT, Figure, below, tell
+
+CLIENTS, SECONDS = 32, 6.0
+LARGE = 10_000  # depots of one request
+TIMES = 3.0  # MLServer's throughput
+MLSERVER, JSON = "MLSERVER_PYTHON", "application/json"
+RUNTIME = """
+import numpy as np, onnxruntime
+from mlserver import MLModel
+from mlserver.codecs import NumpyCodec
+from mlserver.types import InferenceResponse
+
+class Graph(MLModel):
+    async def load(self):
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        self.session = onnxruntime.InferenceSession(self.settings.parameters.uri, options)
+        self.names = {node.name for node in self.session.get_inputs()}
+        return True
+
+    async def predict(self, payload):
+        arrays = {x.name: NumpyCodec.decode_input(x) for x in payload.inputs if x.name in self.names}
+        answer = self.session.run(None, arrays)[0]
+        return InferenceResponse(model_name=self.name, outputs=[NumpyCodec.encode_output("quantiles", answer)])
+"""
+
+
+@dataclass(frozen=True)
+class Load:
+    """What clients saw: answers a second, and milliseconds of each."""
+
+    rate: float
+    took: list[float]
+    refused: int
+
+    def p(self, percent: float) -> float:
+        return float(np.percentile(self.took, percent))
+
+
+def main() -> None:
+    folder = Path(tempfile.mkdtemp(prefix="bench-inference-"))
+    try:
+        figures = []
+        for figure in _figures(folder):
+            print(f"{figure.figure}: {figure.value:.4g} {figure.unit}", flush=True)
+            figures.append(figure)
+        tell("inference", figures)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _figures(folder: Path) -> Iterator[Figure]:
+    file, body = published_fleet(folder / "small", 64)
+    request = _http(body)
+    with _ours(file):
+        pass  # compiles what is imported
+    with _ours(file) as (port, process, begun):
+        yield below("from the start of the process to the first answer", _first(port, request) - begun, "s", 1.5)
+        batched = asyncio.run(_closed(port, request))
+        in_json = asyncio.run(_closed(port, _json_http(body)))
+        half = asyncio.run(_open(port, request, batched.rate / 2))
+        yield below("memory of the process after all of it", _memory(process), "MB", 250)
+    with _ours(file, "--batch-rows", "1") as (port, _, _):
+        _first(port, request)
+        alone = asyncio.run(_closed(port, request))
+    yield Figure(f"{CLIENTS} clients, a depot each: throughput", batched.rate, "1/s")
+    yield Figure(f"{CLIENTS} clients, a depot each: p95", batched.p(95), "ms", n=len(batched.took))
+    yield Figure(f"{CLIENTS} clients, a depot each, in JSON: throughput", in_json.rate, "1/s")
+    yield Figure(f"{CLIENTS} clients, a depot each, in JSON: p95", in_json.p(95), "ms", n=len(in_json.took))
+    yield Figure("without batches: throughput", alone.rate, "1/s")
+    yield Figure("without batches: p95", alone.p(95), "ms", n=len(alone.took))
+    yield Figure("throughput with batches over without", batched.rate / alone.rate, "times")
+    yield below(f"at half of that rate ({batched.rate / 2:.0f}/s): p95", half.p(95), "ms", 50)
+    yield Figure("at half of that rate: p50", half.p(50), "ms", n=len(half.took))
+    yield Figure("at half of that rate: turned away", half.refused, "requests")
+    yield from _against_mlserver(folder, file, body, batched, in_json)
+    yield from _large(folder / "large")
+
+
+def _against_mlserver(folder: Path, file: Path, body: Mapping[str, Any], ours: Load, in_json: Load) -> Iterator[Figure]:
+    python = os.environ.get(MLSERVER)
+    if python is None:
+        print(f"MLServer is left out: {MLSERVER} names no Python that has it")
+        return
+    [bundle] = (file.parent / "var" / "bundles").iterdir()
+    with _ours(file) as (port, _, _):
+        _first(port, _json_http(body))
+        expected = _numbers(port, body)
+    with _mlserver(folder / "mlserver", Path(python), bundle / "model.onnx") as (port, process):
+        _first(port, _json_http(body))
+        np.testing.assert_allclose(_numbers(port, body), expected, rtol=1e-4, atol=1e-3)
+        theirs = asyncio.run(_closed(port, _json_http(body)))
+        yield Figure("MLServer: throughput", theirs.rate, "1/s")
+        yield Figure("MLServer: p95", theirs.p(95), "ms", n=len(theirs.took))
+        yield Figure("MLServer: memory", _memory(process), "MB")
+    ratio = ours.rate / theirs.rate
+    yield Figure("our throughput over MLServer's", ratio, "times", f">= {TIMES:g}", bool(ratio >= TIMES))
+    yield Figure("the same, ours in JSON too", in_json.rate / theirs.rate, "times")
+
+
+def _large(folder: Path) -> Iterator[Figure]:
+    """All depots of a large fleet in one request by depot: computed, and then remembered."""
+    file, _ = published_fleet(folder, LARGE)
+    with _ours(file) as (port, process, _):
+        figures = []
+        for depots in (b'{"depots": ["D0"]}', *[b"{}"] * 6):
+            asked = Request(f"http://127.0.0.1:{port}/v1/forecast", depots, {"X-Deadline-Ms": "60000"})
+            begun = time.perf_counter()
+            with urlopen(asked) as answer:
+                content = answer.read()
+            figures.append(time.perf_counter() - begun)
+        assert len(json.loads(content)["depots"]) == LARGE
+        of_all = f"{LARGE:,} depots in one request"
+        yield Figure(f"of a fleet of {LARGE:,} depots, the first depot, for which the night is read", figures[0], "s")
+        yield below(f"{of_all}, which computes them", figures[1], "s", 1.0)
+        yield below(f"{of_all}, which are remembered, median", float(np.median(figures[2:])), "s", 1.0)
+        yield Figure(f"{LARGE:,} depots: bytes of the answer", len(content) / 1e6, "MB")
+        yield Figure(f"{LARGE:,} depots: memory of the process", _memory(process), "MB")
+
+
+# --- servers ----------------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def _ours(file: Path, *options: str) -> Iterator[tuple[int, subprocess.Popen[str], float]]:
+    """The service of a pipeline: its port, its process, and when it was begun."""
+    begun = time.perf_counter()
+    command = [sys.executable, "-m", "forecaster", "infer", str(file), "--port", "0", *options]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = re.search(r"http://127\.0\.0\.1:(\d+)/", process.stdout.readline())
+            assert address is not None, "the service did not come up"
+            yield int(address[1]), process, begun
+        finally:
+            process.kill()
+
+
+@contextmanager
+def _mlserver(folder: Path, python: Path, model: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    from tests.e2e.on_call import free_port
+
+    folder.mkdir(parents=True)
+    (folder / "graph.py").write_text(RUNTIME, "utf-8")
+    ports = {name: free_port() for name in ("http_port", "grpc_port", "metrics_port")}
+    (folder / "settings.json").write_text(
+        json.dumps({"parallel_workers": 0, "debug": False, "host": "127.0.0.1", **ports}), "utf-8"
+    )
+    settings = {"name": NAME, "implementation": "graph.Graph", "parameters": {"uri": str(model)}}
+    settings |= {"max_batch_size": 64, "max_batch_time": 0.005}
+    (folder / "model-settings.json").write_text(json.dumps(settings), "utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(folder)}
+    command = [str(python.with_name("mlserver")), "start", str(folder)]
+    with (
+        (folder / "log").open("wb") as log,
+        subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log) as process,
+    ):
+        try:
+            yield ports["http_port"], process
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def _memory(process: subprocess.Popen[Any]) -> float:
+    status = Path(f"/proc/{process.pid}/status").read_text("utf-8")
+    return int(re.findall(r"VmRSS:\s+(\d+)", status)[0]) * 1024 / 1e6
+
+
+# --- clients ----------------------------------------------------------------------------------------------------------
+
+
+def _tensor(name: str, x: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "shape": x.shape, "datatype": {"f": "FP32", "i": "INT32"}[x.dtype.kind], **more}
+
+
+def _http(body: Mapping[str, Any]) -> bytes:
+    """A whole request with raw tensors."""
+    inputs = [_tensor(name, x, parameters={"binary_data_size": x.nbytes}) for name, x in body.items()]
+    head = json.dumps({"inputs": inputs, "parameters": {"binary_data_output": True}}).encode()
+    content = b"".join([head, *(np.ascontiguousarray(x).tobytes() for x in body.values())])
+    return _request(content, "application/octet-stream", f"Inference-Header-Content-Length: {len(head)}")
+
+
+def _in_json(body: Mapping[str, Any]) -> bytes:
+    return json.dumps({"inputs": [_tensor(name, x, data=x.ravel().tolist()) for name, x in body.items()]}).encode()
+
+
+def _json_http(body: Mapping[str, Any]) -> bytes:
+    """The same in JSON."""
+    return _request(_in_json(body), JSON)
+
+
+def _request(content: bytes, kind: str, *more: str) -> bytes:
+    lines = [
+        f"POST /v2/models/{NAME}/infer HTTP/1.1",
+        "Host: 127.0.0.1",
+        f"Content-Type: {kind}",
+        "X-Deadline-Ms: 30000",
+    ]
+    return "\r\n".join([*lines, *more, f"Content-Length: {len(content)}", "", ""]).encode() + content
+
+
+async def _ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, request: bytes) -> tuple[int, bytes]:
+    writer.write(request)
+    head = await reader.readuntil(b"\r\n\r\n")
+    size = int(re.search(rb"(?im)^content-length: (\d+)", head)[1])  # type: ignore[index]
+    return int(head[9:12]), await reader.readexactly(size)
+
+
+def _first(port: int, request: bytes) -> float:
+    """When the first answer came, which is asked for until it does."""
+
+    async def once() -> int:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        status, _ = await _ask(reader, writer, request)
+        writer.close()
+        return status
+
+    until = time.perf_counter() + 60
+    while time.perf_counter() < until:
+        try:
+            if asyncio.run(once()) == 200:
+                return time.perf_counter()
+        except (OSError, asyncio.IncompleteReadError):
+            pass
+        time.sleep(0.01)
+    raise SystemExit("no answer within a minute")
+
+
+async def _closed(port: int, request: bytes) -> Load:
+    """`CLIENTS` connections that ask again as soon as they are answered; the first second is not counted."""
+    took: list[float] = []
+    refused = 0
+    begin = time.perf_counter() + 1
+    end = begin + SECONDS
+
+    async def client() -> None:
+        nonlocal refused
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        while (begun := time.perf_counter()) < end:
+            status, _ = await _ask(reader, writer, request)
+            if begun >= begin:
+                took.append(1e3 * (time.perf_counter() - begun))
+                refused += status != 200
+        writer.close()
+
+    await asyncio.gather(*(client() for _ in range(CLIENTS)))
+    if refused:
+        raise SystemExit(f"{refused} of {len(took)} answers were none")
+    return Load(len(took) / SECONDS, took, refused)
+
+
+async def _open(port: int, request: bytes, rate: float) -> Load:
+    """So many requests a second whether or not the last ones are answered; each is timed from when it was due."""
+    took: list[float] = []
+    refused = 0
+    free: asyncio.Queue[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = asyncio.Queue()
+    for _ in range(4 * CLIENTS):
+        free.put_nowait(await asyncio.open_connection("127.0.0.1", port))
+    begin = time.perf_counter()
+
+    async def one(due: float) -> None:
+        nonlocal refused
+        connection = await free.get()
+        status, _ = await _ask(*connection, request)
+        took.append(1e3 * (time.perf_counter() - due))
+        refused += status != 200
+        free.put_nowait(connection)
+
+    async with asyncio.TaskGroup() as asked:
+        for number in range(int(rate * SECONDS)):
+            due = begin + number / rate
+            await asyncio.sleep(max(due - time.perf_counter(), 0))
+            asked.create_task(one(due))
+    return Load(rate, took, refused)
+
+
+def _numbers(port: int, body: Mapping[str, Any]) -> Any:
+    """What a server says of a depot, asked in JSON."""
+    asked = Request(f"http://127.0.0.1:{port}/v2/models/{NAME}/infer", _in_json(body), {"Content-Type": JSON})
+    with urlopen(asked) as answer:
+        return np.array(json.load(answer)["outputs"][0]["data"], np.float32).ravel()
+
+
+if __name__ == "__main__":
+    main()
