@@ -1,7 +1,8 @@
 """The pipelines (lines) that a run may take, each from top to bottom.
 
 The two ends of the night do not depend on its middle. When no model can be made tonight, or the gate says no, the
-reigning champion forecasts; with none, the seasonal-naive fallback does. What a step does stands in `flows.protocol`.
+reigning champion forecasts; with none, the prior or the seasonal-naive fallback does. What a step does stands in
+`flows.protocol`.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ def nightly(night: Night, steps: Steps) -> None:
     if night.spec.canary is not None:
         with night.goes_on("the canary could not be judged"):
             steps.judge(night, panel)
+    with night.lacks("the prior did not forecast before tonight's model"):
+        steps.preview(night, panel, knowledge)
     outcome: Judged | None = None
     if night.spec.training.when == "worthwhile":
         night.trains = steps.weigh(night, panel, knowledge)

@@ -48,6 +48,7 @@ from forecaster.errors import (
 )
 from forecaster.lake import limits
 from forecaster.ledger import run_start
+from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 from forecaster.ledger.records import Kind, Outcome
 from forecaster.ledger.store import GATE, Ledger
 from forecaster.operations import heartbeat, plan, retention
@@ -82,6 +83,7 @@ class Night:
         self.findings: list[Finding] = []
         self.verdict: Verdict | None = None
         self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
+        self.preview: int | None = None  # the publication that stands until there is a model
         self.canary: CanaryOutcome | None = None  # what became of the one that ran
         self.progress = Progress(
             ledger.expected_timings(spec.name), run_id=self.run_id, stages=WITHOUT_TRAINING.get(kind)
@@ -359,7 +361,7 @@ class Night:
         nothing.
         """
         head = self._ledger.current(self.spec.name)
-        if head is None or head.run_id != self.run_id:
+        if head is None or head.run_id != self.run_id or head.publication_id == self.preview:
             raise error
         names = ("publication_id", "tier", "model", "bundle_digest", "note")
         return {
@@ -379,7 +381,7 @@ class Night:
             self._troubles.add(report["trouble"])
         if report["remark"]:
             self._troubles.remark(report["remark"])
-        self.exit_code = DEGRADED if report["tier"] == "fallback" or self._troubles else PUBLISHED
+        self.exit_code = DEGRADED if report["tier"] in WITHOUT_OWN_MODEL or self._troubles else PUBLISHED
         self._ledger.note(self.run_id, tier=report["tier"], bundle_digest=report["bundle_digest"])
         if report["tier"] == "fallback" and report["note"]:
             self._troubles.add(remark if troubled else report["note"])

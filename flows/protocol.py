@@ -29,6 +29,9 @@ class Steps(Protocol):
     def judge(self, night: Night, panel: Panel, /) -> None:
         """Canary → champion, or back, in `forecaster.publishing.canary`."""
 
+    def preview(self, night: Night, panel: Panel, knowledge: Knowledge, /) -> None:
+        """Prior → publication until there is a model, in `forecaster.training.preview`."""
+
     def weigh(self, night: Night, panel: Panel, knowledge: Knowledge, /) -> bool:
         """Panel → whether tonight's training is worth it, in `forecaster.training.worthwhile`."""
 

@@ -94,6 +94,42 @@ def judge(night: Night, panel: Panel) -> None:
         night.remark(night.canary.sentence)
 
 
+def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
+    """What the prior forecasts stands while a first model is trained, where it is better than the seasonal naive."""
+    if night.champion() is not None or not night.spec.model.is_of_prior:
+        return
+    from forecaster.lake import Lake
+    from forecaster.publishing import forecast, publish
+    from forecaster.training import preview as previews
+    from forecaster.training import score_rows
+
+    with night.stage("preview"):
+        try:
+            made = previews.make(panel, knowledge, night.spec, panel_at=_past_panels(night, panel, knowledge))
+        except ForecasterError as error:  # the night is as good without
+            night.remark(sentence(N_("the prior does not forecast: {why}"), why=of_error(error)))
+            return
+        night.progress.say(f"           {made.sentence(night.spec.gate.metric)}")
+        with night.lacks("the lake does not have the prior's scores"):
+            score_rows.append_scores(
+                {previews.PRIOR: made.scores[previews.PRIOR]},
+                Lake.of(night.spec),
+                run_id=night.run_id,
+                now=datetime.now(UTC),
+            )
+        if made.exported is None:
+            return
+        published = publish.publish(
+            night.spec,
+            forecast.of_prior(made.exported.folder),
+            as_of=night.as_of,
+            run_id=night.run_id,
+            knowledge=knowledge,
+        )
+        night.preview = published.publication_id
+    night.progress.say(f"           {published.sentence().splitlines()[0]}, until tonight's model is there")
+
+
 def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
     """Whether tonight's training is worth it; where that cannot be weighed, it is done."""
     from forecaster.ledger.store import Ledger

@@ -76,6 +76,7 @@ def backtest(
 ingest = reaches_out(steps.ingest)
 panel = computes(steps.panel)
 judge = computes(steps.judge)
+preview = computes(steps.preview)
 weigh = computes(steps.weigh)
 train = computes(steps.train)
 gate = computes(steps.gate)

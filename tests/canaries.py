@@ -148,7 +148,12 @@ def run_night(known: Known, day: int, then: Callable[[Night, Panel], None] = lam
         run.settle(published.report())
 
     taken: Any = SimpleNamespace(
-        ingest=steps.ingest, panel=panel, judge=steps.judge, predict=publish, register=lambda _: None
+        ingest=steps.ingest,
+        panel=panel,
+        judge=steps.judge,
+        preview=steps.preview,
+        predict=publish,
+        register=lambda _: None,
     )
     return night.run(lambda: lines.nightly(night, taken))
 

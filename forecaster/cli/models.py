@@ -151,6 +151,7 @@ def predict(
     Without a bundle that can be used, the seasonal naive goes out, and the command exits with 3.
     """
     gc.set_threshold(SELDOM)
+    from forecaster.ledger.publication import WITHOUT_OWN_MODEL
     from forecaster.publishing.predict import predict
 
     if out is not None and json:
@@ -163,9 +164,9 @@ def predict(
         sys.stdout.buffer.write(serialize(published, out.value))
         sys.stdout.flush()
     typer.echo(published.to_json() if json else escaped(published.sentence()), err=out is not None)
-    if published.tier == "fallback":
+    if published.tier in WITHOUT_OWN_MODEL:
         print_line(f"forecaster: degraded: {published.note}", err=True)
-    raise typer.Exit(DEGRADED if published.tier == "fallback" or published.trouble else PUBLISHED)
+    raise typer.Exit(DEGRADED if published.tier in WITHOUT_OWN_MODEL or published.trouble else PUBLISHED)
 
 
 def replay(

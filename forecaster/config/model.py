@@ -23,6 +23,11 @@ class Model(Section):
     quantiles: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     """Quantile levels in rising order; 0.1, 0.5 and 0.9 are always among them."""
 
+    @property
+    def is_of_prior(self) -> bool:
+        """Whether the network is as wide and deep as the prior's."""
+        return (self.layers, self.hidden) == (PRIOR_LAYERS, PRIOR_HIDDEN)
+
     @field_validator("quantiles")
     @classmethod
     def _levels(cls, levels: tuple[float, ...]) -> tuple[float, ...]:

@@ -104,7 +104,7 @@ class Spec(Section):
     @classmethod
     def _network_of_the_prior(cls, training: Training, info: ValidationInfo) -> Training:
         model = info.data.get("model")
-        if training.start == "prior" and model and (model.layers, model.hidden) != (PRIOR_LAYERS, PRIOR_HIDDEN):
+        if training.start == "prior" and model and not model.is_of_prior:
             raise ValueError(
                 f"start: found prior, which begins with {PRIOR_LAYERS} layers of {PRIOR_HIDDEN}, and section model "
                 f"with {model.layers} of {model.hidden}; wanted layers and hidden left out there, or start: fresh"

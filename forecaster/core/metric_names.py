@@ -18,6 +18,7 @@ STAGES = {
     "ingest": Stage("sources into the lake", 2),
     "panel": Stage("dense arrays as of tonight", 1),
     "judge": Stage("what came in since, of champion and canary", 0),
+    "preview": Stage("the prior's forecast, where there is no model yet", 0),
     "weigh": Stage("is a training worth it tonight? Of `training.when: worthwhile`", 0),
     "train": Stage("compile, where that is new, fit the GRU and calibrate it", 35),
     "backtest": Stage("replay the last days", 6),

@@ -17,8 +17,9 @@ from forecaster.core import timezones
 from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.ledger.week_plan import WeekPlan
 
-Tier = Literal["fresh", "champion", "fallback"]
+Tier = Literal["fresh", "champion", "prior", "fallback"]
 TIERS: tuple[Tier, ...] = get_args(Tier)
+WITHOUT_OWN_MODEL: frozenset[Tier] = frozenset({"prior", "fallback"})  # of what no model of the fleet's own forecast
 PAGE_LEVELS = (0.1, 0.5, 0.9)  # the page shows the median and the 80 % band
 
 

@@ -18,11 +18,11 @@ from forecaster.config import Spec
 from forecaster.core.metric_names import OF_RUNS
 from forecaster.ledger import accuracy, run_totals, tables, value
 from forecaster.ledger.columns.instants import Instant
+from forecaster.ledger.publication import TIERS
 from forecaster.ledger.store import TIMED_RUNS, Ledger
 from forecaster.ledger.trials import canaries
 from forecaster.operations import due_nights
 
-TIERS = ("fresh", "champion", "fallback")
 WINDOWS = (1, 4)  # weeks that are looked back at
 NEVER_YET = ("degraded", "failed", run_totals.KILLED)  # outcomes of nights that alerts look for
 SCORED = ("wape", "bias", "coverage", "mase", "wql")

@@ -271,6 +271,8 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
         text += KILLED if killed else ""
         good = run.outcome in ("running", "published") and not killed
         yield Sign("ok" if good else "warn", "last run", text + (f"; {run.message}" if run.message else ""))
+    from forecaster.ledger.publication import WITHOUT_OWN_MODEL
+
     head = ledger.current(spec.name)
     if head is None:
         yield Sign("warn", "published", "nothing yet: `forecaster run FILE` publishes, also without a model")
@@ -278,8 +280,10 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
         text = f"{_when(head.published_at, spec)}, tier {head.tier}, {head.model}, cutoff {head.cutoff}"
         if now - head.published_at > STALE:
             yield Sign("warn", "published", f"{text}; that is old: does the schedule run?")
-        elif head.tier == "fallback":
-            yield Sign("warn", "published", f"{text}; no model forecasts: see why the last run admitted none")
+        elif head.tier in WITHOUT_OWN_MODEL:
+            yield Sign(
+                "warn", "published", f"{text}; no model of its own forecasts: see why the last run admitted none"
+            )
         else:
             yield Sign("ok", "published", text)
     yield _champion(spec, ledger)

@@ -1,4 +1,5 @@
-"""Model selection and inference: the champion's bundle, or the seasonal-naive fallback where none can be used.
+"""Model selection and inference: the champion's bundle, else the prior's, or the seasonal-naive fallback where none
+can be used.
 
 No JAX, no MLflow. There is always a forecast: what goes out without a model says so.
 """
@@ -22,6 +23,7 @@ from forecaster.core.panel import Panel
 from forecaster.demand.panel import build as panels
 from forecaster.errors import BundleError
 from forecaster.ledger.publication import Tier
+from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
 from forecaster.ledger.trials.canaries import CanaryTrial
@@ -31,7 +33,7 @@ from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
 
-NAIVE = "seasonal naive"
+NAIVE, PRIOR = "seasonal naive", "prior"  # names for people
 
 
 @dataclass(frozen=True)
@@ -90,9 +92,12 @@ class Beside:
 
 
 def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> ModelChoice:
-    """The reigning champion, or the fallback when there is none; `promoted_by` is tonight's run."""
+    """The reigning champion, the prior or the fallback when there is none; `promoted_by` is tonight's run."""
     reigning = ledger.champion(spec.name)
     if reigning is None:
+        is_night = promoted_by is not None and ledger.run(promoted_by).kind == "night"
+        if standby := standby_bundle(ledger.current(spec.name), promoted_by if is_night else None):
+            return of_prior(spec.paths.bundle(standby))
         absence = champion_fit.under_another_name(spec, ledger)
         return ModelChoice(None, NAIVE, "fallback", absence or ModelChoice.absence)
     label = (
@@ -100,6 +105,22 @@ def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> Mod
     )
     tier: Tier = "fresh" if promoted_by is not None and reigning.run_id == promoted_by else "champion"
     return ModelChoice(spec.paths.bundle(reigning.bundle_digest), label, tier, trial=_canary_beside(spec, ledger))
+
+
+def of_prior(bundle: Path) -> ModelChoice:
+    """The prior, as the bundle that a preview made of it."""
+    return ModelChoice(bundle, PRIOR, "prior")
+
+
+def standby_bundle(head: Head | None, night: str | None) -> str | None:
+    """The bundle that forecasts where no model reigns; None: the seasonal naive does.
+
+    The prior stands by where it was found better than the seasonal naive (`training.preview`) and forecast what is
+    shown: in this very run where that is a `night`, which judges it anew, else in whichever.
+    """
+    if head is None or head.tier != "prior" or night not in (None, head.run_id):
+        return None
+    return head.bundle_digest
 
 
 def _canary_beside(spec: Spec, ledger: Ledger) -> CanaryTrial | None:

@@ -13,6 +13,7 @@ from forecaster.core.language.sentences import joined, of_error
 from forecaster.core.processes import resource_usage
 from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError, LedgerError
 from forecaster.ledger import run_start
+from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import ModelChoice, choose
 from forecaster.publishing.publish import PublishedForecast, publish
@@ -56,7 +57,7 @@ def predict(
         except BaseException as error:
             ledger.finish_run(new_run_id, "failed", 1, of_error(error))
             raise
-        degraded = published.tier == "fallback" or published.trouble is not None
+        degraded = published.tier in WITHOUT_OWN_MODEL or published.trouble is not None
         ledger.note(new_run_id, bundle_digest=published.bundle_digest, measures=resource_usage.usage("predict"))
         ledger.finish_run(
             new_run_id,

@@ -148,7 +148,7 @@ def publish(
         notes += caveats.notes([too_large] if too_large else [])
         overridden = apply.apply_overrides(result.forecast, overrides)
         changes = _explain_changes(spec, knowledge, result, overridden, as_of, troubles)
-        before = _published_today(spec, as_of)
+        before = _published_today(spec, as_of, run_id)
         published_depots = content.published_depots(
             overridden, result, spec, knowledge, overrides, changes, before, now, shares
         )
@@ -212,13 +212,14 @@ def _without_canary(spec: Spec, faulty: Faulty, run_id: str, now: datetime, trou
     return went_back
 
 
-def _published_today(spec: Spec, as_of: datetime) -> tuple[PublishedDepot, ...]:
-    """The depots of the publication that is shown, if it was made as of the same local day."""
+def _published_today(spec: Spec, as_of: datetime, run_id: str) -> tuple[PublishedDepot, ...]:
+    """The depots of the publication that is shown, if it was made as of the same local day, and not by this run: nobody
+    has planned with the preview that stood while it trained."""
     if spec.staffing is None or (spec.staffing.change_cost == 0 and spec.staffing.change_hour is None):
         return ()
     with Ledger.open(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
-        if head is None or as_of_day(head) != as_of.astimezone(spec.zone).date():
+        if head is None or head.run_id == run_id or as_of_day(head) != as_of.astimezone(spec.zone).date():
             return ()
         return ledger.whole(head).depots
 

@@ -27,14 +27,21 @@ class ExportedBundle:
 
 
 def to_bundle(
-    candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge, spec: Spec
+    candidate: Candidate,
+    panel: Panel,
+    scores: Mapping[str, Scores],
+    knowledge: Knowledge,
+    spec: Spec,
+    *,
+    quick: bool = False,
 ) -> ExportedBundle:
     """Export the candidate, compare ONNX and NumPy with JAX, and only then write the bundle, as a folder and as a file.
 
+    With `quick` JAX, which would compile the model for this alone, is not asked.
     Raises ExportError when they differ, BundleError when the bundle would not be believed: such a model never reigns.
     """
     graph, weights = onnx_cache.graph(candidate, spec), to_onnx.weights(candidate)
-    agreement = parity.agree(candidate, graph, bundles.npz(weights), to_onnx.about(candidate), panel)
+    agreement = parity.agree(candidate, graph, bundles.npz(weights), to_onnx.about(candidate), panel, quick=quick)
     about = {
         **to_onnx.about(candidate),
         "pipeline": spec.name,

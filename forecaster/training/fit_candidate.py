@@ -27,6 +27,7 @@ from forecaster.model.fitting import devices, distributed, jax_setup, train
 from forecaster.model.fitting.train import VALIDATION
 from forecaster.model.fitting.training_loop import Epoch
 
+ForecasterOf = Callable[[Candidate], backtests.Predictor]
 FIRST, LAST = "calibration", "last_calibration"  # in a candidate's summary: before its backtest, and after it
 
 
@@ -60,13 +61,18 @@ def calibrated_before_backtest(
     candidate: Candidate, before: Panel, panel_at: backtests.PanelAt | None = None
 ) -> Candidate:
     """The candidate calibrated on the days before the backtest that it was not trained on."""
-    from forecaster.model.export import to_onnx  # with an exporter that the training process does without
-
     cutoffs = backtests.reaching_cutoffs(before, VALIDATION)
     held_out = backtests.folds(
-        to_onnx.forecaster(candidate), before, cutoffs, panel_at or before.at, scored_after=_trained_until(before)
+        _compiled(candidate), before, cutoffs, panel_at or before.at, scored_after=_trained_until(before)
     )
     return _with_calibration(candidate, calibration.factors(held_out), FIRST)
+
+
+def _compiled(candidate: Candidate) -> backtests.Predictor:
+    from forecaster.model.export import to_onnx  # with an exporter that the training process does without
+
+    predict: backtests.Predictor = to_onnx.forecaster(candidate)
+    return predict
 
 
 def _trained_until(before: Panel) -> date:
@@ -158,14 +164,14 @@ def rolling_forecaster(
     *,
     panel_at: backtests.PanelAt | None = None,
     cutoff: date | None = None,
+    forecaster: ForecasterOf | None = None,
 ) -> RollingCalibration:
     """A candidate of `train_and_calibrate` as it forecasts cutoff after cutoff.
 
     Its intervals are calibrated on all days that it was not trained on: from those that calibrated it first on.
+    `forecaster` makes it a function of a panel; by default a compiled one.
     """
-    from forecaster.model.export import to_onnx
-
-    predict, panel_at = to_onnx.forecaster(candidate), panel_at or panel.at
+    predict, panel_at = (forecaster or _compiled)(candidate), panel_at or panel.at
     before = panel_at(cutoff or first_cutoff(panel, spec))
     earlier = [predict(panel_at(day)) for day in backtests.reaching_cutoffs(before, VALIDATION)]
     return RollingCalibration(predict, earlier, trained_until=_trained_until(before))

@@ -1,11 +1,12 @@
 """Measure what a prior is worth that has not seen a dataset: trainings that begin from it beside fresh ones.
 
 make bench-prior, or python -m tests.benchmarks.prior [--datasets a,b] [--seeds 0,1] [--runs quick,prior+quick,nightly]
-[--steps N] [--again]
+[--steps N] [--last] [--again]
 
 For each dataset a prior is pretrained without it (the open datasets are of different cities, so no other has days of
 the same one); those whose licence is not open are in no prior at all. Eight weekly cutoffs on the 56 days before the
-last 56, by which choices are made: the last 56 days are not looked at. What was measured before is kept.
+last 56, by which choices are made: the last 56 days are looked at with `--last` alone, to report. `untrained` is
+the prior with no step of training, beside the seasonal naive. What was measured before is kept.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ from forecaster.evaluation import backtest
 from forecaster.evaluation.metrics import measure, seasonal_scale
 from forecaster.model.fitting import devices, jax_setup, train
 from forecaster.model.prior import store
-from forecaster.training import fit_candidate, pretrain
+from forecaster.training import fit_candidate, pretrain, preview
 from tests.benchmarks import real
 from tests.benchmarks.accuracy import DAYS
 from tests.benchmarks.report import FOLDER, Figure, tell
 
 HERE = FOLDER / "prior"
 DATASETS = ("bayarea_bikeshare14", "muenster_bike_counters")
-RUNS = ("quick", "prior+quick")
+RUNS = ("untrained", "quick", "prior+quick")
+UNTRAINED, NAIVE = "untrained", "seasonal_naive"
 BETTER, NOT_WORSE = 1.0, 1.01  # ratios of MASE, in the geometric mean and of the worst dataset, by which it is default
 SHOWN = ("mase", "wape", "wql", "bias", "coverage")
 
@@ -56,6 +58,7 @@ def main() -> None:
     parser.add_argument("--seeds", default="0", help="of the trainings")
     parser.add_argument("--runs", default=",".join(RUNS), help="presets, from a prior where `prior+` stands before")
     parser.add_argument("--steps", type=int, default=pretrain.STEPS, help="of the pretraining")
+    parser.add_argument("--last", action="store_true", help="the last 56 days, once, to report")
     parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
     options = parser.parse_args()
     jax_setup.configure(HERE / "programs")
@@ -66,25 +69,28 @@ def main() -> None:
         for run in options.runs.split(","):
             for seed in map(int, options.seeds.split(",")):
                 pretraining = f"-{options.steps}" if run.startswith("prior+") else ""
-                file = HERE / f"{dataset}-{run}{pretraining}-{seed}.json"
+                file = HERE / f"{dataset}-{run}{pretraining}-{seed}{'-last' if options.last else ''}.json"
                 if options.again or not file.exists():
-                    panel = panel or _development_days(dataset)
-                    row = _measured(dataset, panel, run, seed, options.steps)
-                    file.write_text(json.dumps(asdict(row)) + "\n", "utf-8")
-                rows.append(Measured(**json.loads(file.read_text("utf-8"))))
-                print(_line(rows[-1]), flush=True)
+                    panel = panel or _without_last_days(real.panel_of(dataset), 0 if options.last else DAYS)
+                    measured = _untrained if run == UNTRAINED else _measured
+                    content = json.dumps([asdict(row) for row in measured(dataset, panel, run, seed, options.steps)])
+                    file.write_text(content + "\n", "utf-8")
+                for row in _saved(file):
+                    rows.append(row)
+                    print(_line(row), flush=True)
     tell("prior", figures(rows))
 
 
-def _development_days(dataset: str) -> Panel:
-    return _without_last_days(real.panel_of(dataset), DAYS)
+def _saved(file: Path) -> list[Measured]:
+    content = json.loads(file.read_text("utf-8"))
+    return [Measured(**row) for row in (content if isinstance(content, list) else [content])]
 
 
 def _without_last_days(panel: Panel, days: int) -> Panel:
     return panel.at(panel.cutoff - timedelta(days=days))
 
 
-def _measured(dataset: str, panel: Panel, run: str, seed: int, steps: int) -> Measured:
+def _measured(dataset: str, panel: Panel, run: str, seed: int, steps: int) -> list[Measured]:
     spec = real.spec_of(dataset)
     changes: dict[str, Any] = {"preset": run.removeprefix("prior+"), "seed": seed}
     prior = None
@@ -105,7 +111,21 @@ def _measured(dataset: str, panel: Panel, run: str, seed: int, steps: int) -> Me
     folds = backtest.folds(fit_candidate.rolling_forecaster(candidate, panel, spec), panel, at)
     metrics = measure(folds, seasonal_scale(before.demand, before.open[:, : before.history]))
     trained = candidate.summary["epochs"] * candidate.summary["steps_an_epoch"]
-    return Measured(dataset, run, seed, trained, seconds, {name: float(metrics[name]) for name in SHOWN})
+    return [Measured(dataset, run, seed, trained, seconds, {name: float(metrics[name]) for name in SHOWN})]
+
+
+def _untrained(dataset: str, panel: Panel, run: str, seed: int, steps: int) -> list[Measured]:
+    """The prior and the seasonal naive, as a night without a model judges them."""
+    spec = real.spec_of(dataset)
+    spec = spec.model_copy(update={"backtest": spec.backtest.model_copy(update={"days": DAYS})})
+    begun = time.perf_counter()
+    prior = store.load(_prior_without(dataset, steps))
+    _, scores = preview.judged(panel, spec, prior=prior, most_depots=len(panel.depot_ids))
+    seconds = time.perf_counter() - begun
+    return [
+        Measured(dataset, name, seed, 0, seconds, {metric: float(scores[model].metrics[metric]) for metric in SHOWN})
+        for model, name in ((preview.PRIOR, run), (preview.NAIVE, NAIVE))
+    ]
 
 
 def _prior_without(dataset: str, steps: int) -> Path:
@@ -126,8 +146,8 @@ def figures(rows: Sequence[Measured]) -> list[Figure]:
     for key in dict.fromkeys((row.dataset, row.run) for row in rows):
         mase[key] = float(np.mean([row.metrics["mase"] for row in rows if (row.dataset, row.run) == key]))
     numbers = [Figure(f"{dataset}: {run}: MASE", value, "") for (dataset, run), value in mase.items()]
-    for run in dict.fromkeys(run for _, run in mase if run.startswith("prior+")):
-        scratch = run.removeprefix("prior+")
+    rivals = {run: run.removeprefix("prior+") for _, run in mase if run.startswith("prior+")} | {UNTRAINED: NAIVE}
+    for run, scratch in rivals.items():
         ratios = [value / mase[d, scratch] for (d, r), value in mase.items() if r == run and (d, scratch) in mase]
         if ratios:
             mean, worst = float(np.exp(np.mean(np.log(ratios)))), max(ratios)

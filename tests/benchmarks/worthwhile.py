@@ -39,7 +39,7 @@ from tests.benchmarks.report import ROOT, Figure, tell
 ORDERS = {"bayarea_bikeshare14": 4, "muenster_bike_counters": 300}
 LAST = {"bayarea_bikeshare14": date(2014, 10, 31), "muenster_bike_counters": date(2026, 8, 20)}
 EVERY, WORTHWHILE = "every_night", "worthwhile"
-_WORK = ("ingest", "panel", "weigh", "train", "backtest", "gate", "export", "promote", "predict")
+_WORK = ("ingest", "panel", "preview", "weigh", "train", "backtest", "gate", "export", "promote", "predict")
 STEPS = SimpleNamespace(
     **{name: getattr(steps, name) for name in _WORK}, record=lambda *_: None, register=lambda *_: None
 )

@@ -22,7 +22,7 @@ from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from tests.flows.tiny import NIGHT, pipeline
 
-CHEAP = SimpleNamespace(ingest=steps.ingest, panel=steps.panel, train=steps.train, predict=steps.predict)
+CHEAP = SimpleNamespace(**{name: getattr(steps, name) for name in ("ingest", "panel", "preview", "train", "predict")})
 
 
 def refresh(file: Path) -> Night:
@@ -93,7 +93,7 @@ def test_a_lake_that_cannot_be_read_any_more_after_the_panel_costs_no_forecast(t
         return read
 
     night = Night.begin(str(file), NIGHT, trains=False)
-    quick = SimpleNamespace(ingest=steps.ingest, panel=panel, predict=steps.predict, register=lambda night: None)
+    quick = SimpleNamespace(**{**vars(CHEAP), "panel": panel, "register": lambda night: None})
     night.run(lambda: lines.nightly(night, quick))
     assert ended(file) == ("degraded", 3)
     assert "the prediction failed, and was made from what the night had read before: lake table" in str(night.message)

@@ -12,7 +12,7 @@ from flows.night import Night
 from tests.flows.tiny import DAYS, NIGHT, pipeline
 
 NOBODY: dict[str, object] = {"record": lambda *_: None, "register": lambda *_: None}
-WORK = ("ingest", "panel", "weigh", "train", "backtest", "gate", "export", "promote", "predict")
+WORK = ("ingest", "panel", "preview", "weigh", "train", "backtest", "gate", "export", "promote", "predict")
 STEPS = SimpleNamespace(**NOBODY, **{name: getattr(steps, name) for name in WORK})
 
 

@@ -9,7 +9,7 @@ import pytest
 from forecaster.config import Spec
 from forecaster.ledger import run_totals, tables, value
 from forecaster.ledger.lease import WAS_KILLED
-from forecaster.ledger.publication import PublishedTotal
+from forecaster.ledger.publication import TIERS, PublishedTotal
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.value import ValuedDay, WayCost
 from forecaster.monitoring import readings
@@ -34,7 +34,7 @@ def test_a_publication_and_its_night_are_told(spec: Spec, ledger: Ledger) -> Non
     read = numbers(spec, ledger)
     assert read["published_at",] == PUBLISHED.timestamp()
     assert read["cutoff",] == datetime(2025, 6, 17, 4, tzinfo=UTC).timestamp()  # midnight after 16 June in New York
-    assert [read["tier", tier] for tier in readings.TIERS] == [1, 0, 0]
+    assert [read["tier", tier] for tier in TIERS] == [1, 0, 0, 0]
     assert read["depots_shown", "fresh"] == 6
     assert (read["run_seconds", "night"], read["runs", "night", "published"]) == (120.0, 1)
     assert (read["stage_seconds", "train"], read["stage_seconds", "predict"]) == (31.5, 2.5)

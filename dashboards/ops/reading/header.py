@@ -20,10 +20,21 @@ MEANING = {
     "champion": N_(
         "Made by an earlier model that stays in charge: {night} none was trained that was ready and better."
     ),
+    "prior": N_(
+        "Made by a general model that other networks’ days taught: {night} there was none of this network’s own."
+    ),
     "fallback": N_("No model could forecast {night}: these numbers repeat what came on the same weekdays before."),
 }
-NO_MODEL = N_("none: the same weekdays are repeated")
-TIERS = {"fresh": N_("new model"), "champion": N_("earlier model"), "fallback": N_("same weekday")}
+MODELS = {
+    "prior": N_("a general one, taught by other networks"),
+    "fallback": N_("none: the same weekdays are repeated"),
+}
+TIERS = {
+    "fresh": N_("new model"),
+    "champion": N_("earlier model"),
+    "prior": N_("general model"),
+    "fallback": N_("same weekday"),
+}
 
 
 @dataclass(frozen=True)
@@ -110,7 +121,7 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
         tier=head.tier,
         meaning=_(MEANING[head.tier], night=night(head.published_at.astimezone(zone).date(), today)),
         published=display.instant(head.published_at, zone),
-        model=_(NO_MODEL) if head.tier == "fallback" else head.model,
+        model=_(MODELS[head.tier]) if head.tier in MODELS else head.model,
         cutoff=display.day(head.cutoff),
         targets=display.days(targets),
         note=told(head.note or "") or None,

@@ -43,6 +43,7 @@ FALLBACK = "fallback"
 TIERS = {
     "fresh": N_("A model on its first night"),
     "champion": N_("The model in use"),
+    "prior": N_("A general model, of other networks"),
     FALLBACK: N_("No model: the same weekday"),
 }
 COMPARED = {

@@ -157,19 +157,24 @@ def fit(
 
 def _sizes(panel: Panel, spec: Spec, recipe: Recipe) -> ProgramSizes:
     """The static sizes of the compiled programs: the network's, the crops' and the batch's."""
-    shape = Architecture(
+    shape = architecture(panel, spec)
+    span = recipe.stride * (recipe.origins - 1)
+    # The state of a crop's first origin has read a quarter of `shape.scan`.
+    crop = CropSizes(panel.horizon, recipe.origins, recipe.stride, span + 1 + shape.scan // 4, recipe.whole)
+    return ProgramSizes(shape, crop, recipe.batch, VALIDATION, spec.training.precision)
+
+
+def architecture(panel: Panel, spec: Spec) -> Architecture:
+    """The network of a pipeline, for what its panel holds."""
+    return Architecture(
         layers=spec.model.layers,
-        hidden=recipe.hidden,
+        hidden=spec.model.hidden,
         levels=spec.model.quantiles,
         horizon=panel.horizon,
         covariates=len(panel.encoding.covariates),
         calendar=len(panel.calendar_names),
         labels=tuple(len(labels) for labels in panel.encoding.statics.values()),
     )
-    span = recipe.stride * (recipe.origins - 1)
-    # The state of a crop's first origin has read a quarter of `shape.scan`.
-    crop = CropSizes(panel.horizon, recipe.origins, recipe.stride, span + 1 + shape.scan // 4, recipe.whole)
-    return ProgramSizes(shape, crop, recipe.batch, VALIDATION, spec.training.precision)
 
 
 def _training_inputs(panel: Panel, days: int, recipe: Recipe) -> TrainingInputs:
@@ -183,7 +188,7 @@ def _training_inputs(panel: Panel, days: int, recipe: Recipe) -> TrainingInputs:
         validation_start=jnp.int32(days),
         depots=jnp.int32(depots),
         validation_depots=jnp.asarray(validation_depots),
-        constants=_constants(panel, days),
+        constants=constants(panel, days),
         blur=jnp.asarray([BLUR * name.startswith(("year_", "month_")) for name in panel.calendar_names], jnp.float32),
     )
     restraints = Restraints(
@@ -195,7 +200,7 @@ def _training_inputs(panel: Panel, days: int, recipe: Recipe) -> TrainingInputs:
     return on_all_devices
 
 
-def _constants(panel: Panel, days: int) -> dict[str, Array]:
+def constants(panel: Panel, days: int) -> dict[str, Array]:
     """The constants of `features.make`, measured on the training days.
 
     A year that was seen once tells a season from a trend no better than chance, and an input that was never there in

@@ -99,8 +99,8 @@ def test_an_earlier_epoch_is_kept_only_where_it_was_clearly_better() -> None:
 
 def test_a_loss_that_is_no_number_stops_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Counts below −1 have no logarithm; nothing of the kind passes the contract, so it is planted behind it."""
-    constants = train._constants(panel(), 92)
-    monkeypatch.setattr(train, "_constants", lambda *_: constants)
+    constants = train.constants(panel(), 92)
+    monkeypatch.setattr(train, "constants", lambda *_: constants)
     with pytest.raises(TrainingError, match="epoch 1 of 20: the loss is nan at step 1, on crops of D0, D1, D2"):
         train.fit(replace(panel(), demand=np.full_like(panel().demand, -2.0)), spec())
 
@@ -219,14 +219,14 @@ def test_constants_are_measured_on_open_days_of_training_alone() -> None:
     half_closed = bare(np.full((2, 10), np.expm1(2.0)), closed=[(1, day) for day in range(10)])
     demand = np.array(half_closed.demand)
     demand[0, :2], demand[0, 4:], demand[1] = np.expm1(4.0), 1e6, 1e6
-    constants = train._constants(replace(half_closed, demand=demand), 4)
+    constants = train.constants(replace(half_closed, demand=demand), 4)
     np.testing.assert_allclose([constants["mean"], constants["spread"]], [3.0, 1.0], rtol=1e-6)
 
 
 def test_the_year_is_trusted_once_it_was_seen_often_enough() -> None:
     names = ("weekend", "year_sin_1", "year_cos_1", "holiday", "before_holiday", "counterpart")
     long_history = replace(panels.panel(1, 800), calendar_names=names)
-    trusted = {days: train._constants(long_history, days) for days in (539, 540, 729, 730)}
+    trusted = {days: train.constants(long_history, days) for days in (539, 540, 729, 730)}
     assert [float(constants["yearly"]) for constants in trusted.values()] == [0, 1, 1, 1]
     assert [constants["calendar"].tolist() for constants in trusted.values()] == [[1, 0, 0, 1, 1, 1]] * 3 + [[1] * 6]
 

@@ -30,6 +30,7 @@ from dashboards.ops.views.boards.board import (
 from dashboards.ops.views.health import OUTCOMES, TOTAL, duration
 from dashboards.ops.views.reliability.drift import drift_list
 from forecaster.core.language import N_, _
+from forecaster.ledger.publication import TIERS
 from forecaster.ledger.records import Run
 from forecaster.ledger.store import TIMED_RUNS
 from forecaster.monitoring import page_answers, readings
@@ -38,7 +39,7 @@ from forecaster.monitoring.page_answers import Answers
 DAY = timedelta(days=1)
 STALE = timedelta(hours=26)
 SLOW = 1.5  # times the usual
-TIER_QUALITY = {"fresh": "good", "champion": "fair", "fallback": "bad"}
+TIER_QUALITY = {"fresh": "good", "champion": "fair", "prior": "fair", "fallback": "bad"}
 RUNBOOKS: Mapping[str, str] = {  # pages of dashboards/runbooks, and when each helps
     "stale-forecast": N_("nothing new is out"),
     "page-down": N_("nobody answers, or a ledger cannot be read"),
@@ -128,7 +129,7 @@ def _shown(book: Logbook, told: Told) -> BoardPart:
     if book.head is not None:
         facts.append((_("Published"), display.instant(book.head.published_at, zone)))
         facts.append((_("Newest reading"), display.day(book.head.cutoff)))
-    by_tier = [(tier, round(told.get(("depots_shown", tier), 0.0))) for tier in readings.TIERS]
+    by_tier = [(tier, round(told.get(("depots_shown", tier), 0.0))) for tier in TIERS]
     facts += [(text_of_tier(tier), display.depots(depots)) for tier, depots in by_tier if depots]
     if ("deadline",) in told:
         facts.append((_("Due by"), display.instant(datetime.fromtimestamp(told["deadline",], UTC), zone)))

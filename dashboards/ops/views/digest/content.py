@@ -25,7 +25,7 @@ from dashboards.ops.views.planning.plan_day import planners_number
 from forecaster.core.language import _, ngettext
 from forecaster.ledger.once.digests import CLOSED, Crews
 from forecaster.ledger.overview import NEWEST
-from forecaster.ledger.publication import PublishedChange, PublishedDay, PublishedDepot
+from forecaster.ledger.publication import WITHOUT_OWN_MODEL, PublishedChange, PublishedDay, PublishedDepot
 
 MOST_LISTED = 64  # depots of a city
 MOST_OUTSTANDING = 8
@@ -279,7 +279,7 @@ def _alarm(edition: Edition, tier: str) -> str:
             sentences.append(_("The forecast of {day}: this night’s run failed.", day=display.day(made)))
     elif front.alarm:
         sentences.append(f"{front.alarm.title} {front.alarm.sentence}")
-    if tier == "fallback":
+    if tier in WITHOUT_OWN_MODEL:
         sentences.append(MEANING[tier].format(night=night(made, front.today)))
     return " ".join(sentences)
 

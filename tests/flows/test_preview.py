@@ -1,0 +1,120 @@
+"""Preview of a fleet without a model: the prior forecasts before a training has begun, and where it has failed."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import numpy as np
+import pyarrow.compute as pc
+import pytest
+
+from dashboards.ops.app import create_app
+from flows import lines, steps
+from flows.night import Night
+from forecaster.config import Spec, load
+from forecaster.errors import TrainingError
+from forecaster.lake import Lake
+from forecaster.ledger.records import Head
+from forecaster.ledger.store import Ledger
+from forecaster.publishing.forecast import standby_bundle
+from forecaster.publishing.replay import replay
+from tests.flows import tiny
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def fleet(folder: Path, *, noisy: bool) -> Path:
+    """A pipeline whose network is the prior's; with much noise the last same weekday is a poor guess."""
+    file = tiny.pipeline(folder)
+    text = file.read_text("utf-8").replace("{layers: 1, hidden: 4, quantiles: [0.1, 0.5, 0.9]}", "{}")
+    file.write_text(text, "utf-8")
+    if noisy:
+        rng, header = np.random.default_rng(1), "depot_id,date,demand"
+        rows = [
+            f"D{depot},{tiny.FIRST + timedelta(day)},{rng.poisson(30 * tiny.WEEK[day % 7])}"
+            for day in range(tiny.DAYS)
+            for depot in range(tiny.DEPOTS)
+        ]
+        (folder / "demand.csv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
+    return file
+
+
+def diverging(*_: Any) -> Any:
+    raise TrainingError("it diverged")
+
+
+def head_of(spec: Spec) -> Head | None:
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        return ledger.current(spec.name)
+
+
+def front_page(spec: Spec) -> str:
+    async def ask() -> str:
+        transport = httpx.ASGITransport(create_app(spec.ledger_url))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8000") as client:
+            return (await client.get("/")).text
+
+    return asyncio.run(ask())
+
+
+def test_the_page_stands_while_a_first_model_is_trained_and_stays_where_that_fails(tmp_path: Path) -> None:
+    file = fleet(tmp_path, noisy=True)
+    spec, heads = load(file), list[Head | None]()
+
+    def train(*_: Any) -> Any:
+        heads.append(head_of(spec))
+        diverging()
+
+    night = Night.begin(str(file), tiny.NIGHT)
+    by = SimpleNamespace(**{**vars(steps), "train": train, "register": lambda _: None})
+    night.run(lambda: lines.nightly(night, by))  # type: ignore[arg-type]
+    [before], after = heads, head_of(spec)
+    assert before is not None
+    assert after is not None
+    assert (before.tier, before.run_id, before.publication_id) == ("prior", night.run_id, night.preview)
+    assert (after.tier, after.bundle_digest) == ("prior", before.bundle_digest)
+    assert after.publication_id > before.publication_id
+    assert (night.outcome, night.exit_code) == ("degraded", 3)
+    assert str(night.message) == "no model could be made tonight: it diverged"
+    page = front_page(spec)
+    assert "general model" in page
+    assert "other networks’ days taught" in page
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        run = ledger.run(night.run_id)
+    assert (run.tier, run.bundle_digest, run.measures["depots"]) == ("prior", after.bundle_digest, {"prior": 4})
+    assert {"preview", "predict"} <= run.timings.keys()
+    scores = Lake.of(spec).read("scores")
+    assert pc.unique(scores["model"]).to_pylist() == ["prior"]
+    assert not replay(spec, night.run_id).differences
+
+    # A refresh has no training of its own to wait for: what was better last night goes on.
+    morning = Night.begin(str(file), tiny.NIGHT + timedelta(hours=4), kind="refresh")
+    morning.run(lambda: lines.predict_only(morning, steps))
+    assert (morning.publication["tier"], morning.exit_code) == ("prior", 3)
+
+
+def test_where_the_seasonal_naive_is_better_nothing_goes_out_before_the_model(tmp_path: Path) -> None:
+    file = fleet(tmp_path, noisy=False)
+    night = Night.begin(str(file), tiny.NIGHT)
+    by = SimpleNamespace(**{**vars(steps), "train": diverging, "register": lambda _: None})
+    night.run(lambda: lines.nightly(night, by))  # type: ignore[arg-type]
+    head = head_of(load(file))
+    assert head is not None
+    assert (night.preview, head.tier, head.bundle_digest) == (None, "fallback", None)
+
+
+def test_the_prior_stands_by_for_its_own_night_and_the_refresh_after_it() -> None:
+    def head(tier: str) -> Any:
+        return SimpleNamespace(tier=tier, run_id="tonight", bundle_digest="abc")
+
+    assert standby_bundle(head("prior"), "tonight") == "abc"
+    assert standby_bundle(head("prior"), None) == "abc"
+    assert standby_bundle(head("prior"), "the next night, which found it worse") is None
+    assert standby_bundle(head("fallback"), None) is None
+    assert standby_bundle(head("champion"), None) is None
+    assert standby_bundle(None, None) is None
