@@ -202,7 +202,10 @@ class ModelStore:
     async def _look_again(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            await self.look()
+            try:
+                await self.look()
+            except Exception as error:  # whatever it is, the next look may be luckier
+                self._log.warn("%s: %s", type(error).__name__, error)
 
     def queued_rows(self) -> int:
         """Rows that wait, of all models."""

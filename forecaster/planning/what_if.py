@@ -273,11 +273,9 @@ class Questions:
         panel, canary = self._inputs.panel, self._inputs.canary
         cohort = canary.cohort if canary else frozenset[str]()
         for places in (
-            [r for r in rows if panel.depot_ids[r] not in cohort],
-            [r for r in rows if panel.depot_ids[r] in cohort],
+            *in_chunks([r for r in rows if panel.depot_ids[r] not in cohort]),
+            *in_chunks([r for r in rows if panel.depot_ids[r] in cohort]),
         ):
-            if not places:
-                continue
             inputs = self._inputs.of(panel.depot_ids[places[0]])
             predictor = self._model_of(inputs)
             answer = supposed_window(supposed, predictor, inputs.panel, np.array(places), steps)
