@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from forecaster.core.arrays import Floats
+from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.forecast import Forecast
 from forecaster.errors import SpecError
 
@@ -107,8 +107,8 @@ def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
 
 
 def forecast_columns(forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
-    """A forecast's rows, depot by depot and day by day: ids, days, median, quantiles, and Nixtla's band where its names
-    are used."""
+    """A forecast's rows, depot by depot and day by day: ids, days, median, quantiles, and the mean under our names, or
+    Nixtla's band under its."""
     depots, horizon, _ = forecast.quantiles.shape
     days = np.asarray(forecast.target_dates, "datetime64[D]").astype("datetime64[ns]")
     names = kind.names
@@ -123,10 +123,12 @@ def forecast_columns(forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
         columns[f"{MODEL}-hi-{BAND}"] = _column(forecast.quantiles[:, :, high])
     for place, name in enumerate(names.of_quantiles(forecast.levels)):
         columns[name] = _column(forecast.quantiles[:, :, place])
+    if names == OURS:  # under the others' names a column without a level is a model
+        columns["mean"] = _column(forecast.mean)
     return columns
 
 
-def _column(values: Floats) -> Any:
+def _column(values: Floats | Doubles) -> Any:
     return values.reshape(-1).astype(np.float64)
 
 

@@ -5,10 +5,14 @@ Every array is NumPy; a value is never changed after it was made. Unknown is NaN
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
+from statistics import NormalDist
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from forecaster.core.arrays import Bools, Doubles, Floats
 from forecaster.core.language import N_
@@ -43,6 +47,28 @@ class Forecast:
     @property
     def median(self) -> Floats:
         return self.quantiles[:, :, self.levels.index(0.5)]
+
+    @property
+    def mean(self) -> Doubles:
+        """What is expected in the mean, (depots, horizon) in counts, which of skewed counts is more than the median.
+
+        That of a distribution whose log(1 + count) is normal on either side of the median, each as wide as its
+        outermost quantile says (the mean of a log-normal, in two halves).
+        """
+        log, median = np.log1p(self.quantiles.astype(float)), self.levels.index(0.5)
+        down, up = (
+            np.abs(log[..., end] - log[..., median]) / max(abs(NormalDist().inv_cdf(self.levels[end])), 1e-9)
+            for end in (0, -1)
+        )
+        halves = np.exp(down**2 / 2) * _normal_share(-down) + np.exp(up**2 / 2) * _normal_share(up)
+        expected: Doubles = np.exp(log[..., median]) * halves - 1
+        return np.maximum(expected, 0.0)
+
+
+def _normal_share(x: Doubles) -> Doubles:
+    """The share of a standard normal distribution below x."""
+    share: Doubles = 0.5 * (1 + np.vectorize(math.erf, otypes=[float])(x / math.sqrt(2)))
+    return share
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,10 @@ four weeks lie says nothing of the weeks after them.
 Depots share their days: one stormy week moves the shares of all of them. A share is therefore drawn to the nominal one
 only as far as it can be trusted, by its standard error over days (Efron & Morris 1973, "Stein's estimation rule"). With
 many alike depots that is all the way; with twenty that swing together, a fraction of it.
+
+What came last tells most of what comes next: of two weeks before, a day counts half. And four calm weeks do not make a
+calm year: an interval that held too much is trusted to be too wide only as far as days of a season have shown it, but
+where it held more than half of what it may miss besides.
 """
 
 from __future__ import annotations
@@ -27,6 +31,8 @@ NARROWEST, WIDEST = 0.3, 5.0
 OFF = 0.1  # how far shares are usually off before they are calibrated, as a standard deviation,
 OFF_BY_WEEK = 0.05  # how far those of one week ahead are off from all days',
 OFF_BY_STEP = 0.02  # and those of one day of the horizon from its week's
+HALF_LIFE = 14.0  # days after which a day counts half
+SEASON = 91.0  # days with which an interval that holds too much is half trusted to do so
 WEEK = 7
 LEAST = 1e-6  # log counts of distance to the median that can be stretched
 
@@ -85,40 +91,57 @@ def _of_horizon(
     usable = (down > LEAST) & (up > LEAST)
     score = np.maximum(gap[usable] / up[usable], -gap[usable] / down[usable])
     days, steps = day[usable], step[usable]
-    all_days = _factor(score, days, share, OFF)
+    all_days, held = _factor(score, days, share, OFF, season=SEASON)
     score = score / all_days
     by_week = np.ones(horizon)
     for week in range(-(-horizon // WEEK)) if horizon > WEEK else ():
         inside = steps // WEEK == week
-        by_week[WEEK * week : WEEK * (week + 1)] = _factor(score[inside], days[inside], share, OFF_BY_WEEK)
+        by_week[WEEK * week : WEEK * (week + 1)], _ = _factor(score[inside], days[inside], held, OFF_BY_WEEK)
     score = score / by_week[steps]
-    by_step = [_factor(score[steps == h], days[steps == h], share, OFF_BY_STEP) for h in range(horizon)]
+    by_step = [_factor(score[steps == h], days[steps == h], held, OFF_BY_STEP)[0] for h in range(horizon)]
     by_horizon: Doubles = all_days * by_week * np.array(by_step)
     return by_horizon
 
 
-def _factor(score: Doubles, day: Days, promised: float, off: float) -> float:
-    """The factor under which as large a share of scores lies as is promised, as far as the share is trusted.
+def _factor(score: Doubles, day: Days, promised: float, off: float, season: float = 0.0) -> tuple[float, float]:
+    """The factor under which as large a share of scores lies as is promised, as far as the share is trusted, and the
+    share that lies under it. Of `season` days' worth is the doubt that an interval is too wide.
 
     A score is how far out an actual lies, as a part of the interval's reach on its side; at 1 it lies on the end.
     """
     if len(score) < ENOUGH:
-        return 1.0
+        return 1.0, promised
+    weight = 0.5 ** ((day.max() - day).astype(float) / HALF_LIFE)
     inside = score <= 1
-    share, error = float(inside.mean()), _standard_error(inside, day)
+    share, error = _share_and_error(inside, day, weight)
     trusted = off**2 / (off**2 + error**2)
-    return float(np.quantile(score, share + trusted * (promised - share)))
+    if share > promised and season:
+        days = len(np.unique(day))
+        trusted *= days / (days + season)
+    held = share + trusted * (promised - share)
+    if season:
+        held = min(held, (1 + promised) / 2)
+    return _weighted_quantile(score, weight, held), held
 
 
-def _standard_error(inside: NDArray[np.bool_], day: Days) -> float:
-    """Of a share of depot-days, whose depots share their days: over the days (Cochran 1977, section 9.3)."""
+def _share_and_error(inside: NDArray[np.bool_], day: Days, weight: Doubles) -> tuple[float, float]:
+    """The weighted share of depot-days inside and its standard error, whose depots share their days: over the days
+    (Cochran 1977, section 9.3)."""
     _, which = np.unique(day, return_inverse=True)
-    count = np.bincount(which)
-    missed = np.bincount(which, inside) - inside.mean() * count
+    count = np.bincount(which, weight)
+    share = float((weight * inside).sum() / count.sum())
+    missed = np.bincount(which, weight * inside) - share * count
     days = len(count)
     if days < 2:
-        return 1.0
-    return float(np.sqrt((missed**2).sum() * days / (days - 1)) / count.sum())
+        return share, 1.0
+    return share, float(np.sqrt((missed**2).sum() * days / (days - 1)) / count.sum())
+
+
+def _weighted_quantile(x: Doubles, weight: Doubles, share: float) -> float:
+    """Between the sorted values, as `numpy.quantile` does it where all weigh the same."""
+    order = np.argsort(x)
+    before = np.cumsum(weight[order]) - weight[order]
+    return float(np.interp(share * before[-1], before, x[order]))
 
 
 def _uncrossed(factor: Doubles, reach: Doubles, middle: int) -> Doubles:

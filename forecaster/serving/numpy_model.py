@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -30,14 +31,14 @@ class ReferenceModel:
 
     def __call__(self, inputs: Mapping[str, Any]) -> Floats:
         """Quantiles of counts, (depots, horizon, levels): the members' mean, calibrated, zero on closed days."""
-        encoder, decoder, anchor = self.features(inputs)
+        encoder, decoder, anchor, missed = self.features(inputs)
         statics, members = inputs["statics"], len(self.weights["members.out.bias"])
         predicted = np.stack([self.member(i, encoder, decoder, anchor, statics) for i in range(members)])
         mean = np.tensordot(self.weights["blend.members"], predicted, axes=1)
         median = self.sizes["levels"].index(0.5)
         middle = mean[..., [median]]
         center = middle + self.weights["blend.anchor"] * (anchor[..., None] - middle)
-        log = center + (mean - middle) * self.weights["calibration"]
+        log = center + self.surprised(mean - middle, missed) * self.weights["calibration"]
         # Calibration may reverse close neighbours, of which the one nearer the median holds.
         log[..., median:] = np.maximum.accumulate(log[..., median:], axis=-1)
         log[..., median::-1] = np.minimum.accumulate(log[..., median::-1], axis=-1)
@@ -45,8 +46,20 @@ class ReferenceModel:
         quantiles: Floats = np.where(open_, np.expm1(np.clip(log, 0, MAX_LOG_COUNT)), 0.0).astype(np.float32)
         return quantiles
 
-    def features(self, inputs: Mapping[str, Any]) -> tuple[Doubles, Doubles, Doubles]:
-        """What encoder (depots, days, …) and decoder (depots, horizon, …) read, and the anchor (depots, horizon)."""
+    def surprised(self, distance: Doubles, missed: Doubles) -> Doubles:
+        """Distances to the median, grown where they are short for the last week's misses; not by bundles of before."""
+        of = self.lengths
+        if "follows" not in of:
+            return distance
+        normal = NormalDist()
+        asked = np.sqrt(np.pi / 2) * np.array([abs(normal.inv_cdf(level)) for level in self.sizes["levels"]])
+        ratio = asked * missed[:, None, None] / np.maximum(np.abs(distance), of["shortest"])
+        grown: Doubles = distance * np.clip(ratio, 1, of["farthest_asked"]) ** of["follows"]
+        return grown
+
+    def features(self, inputs: Mapping[str, Any]) -> tuple[Doubles, Doubles, Doubles, Doubles]:
+        """What encoder (depots, days, …) and decoder (depots, horizon, …) read, the anchor (depots, horizon), and what
+        was missed of the last week (depots,)."""
         of = self.lengths
         weeks, season, year = of["weeks"], of["season_weeks"], of["year"]
         scan, horizon = self.sizes["scan"], self.sizes["horizon"]
@@ -139,6 +152,8 @@ class ReferenceModel:
             return more_than(shift(extend(usual), of_days_before), special)
 
         special_day = special_as_known(7)
+        missed_lately = trailing(np.abs(surprise - special_day[:, :days]) * surprising, 7)[:, -1]
+        missed_lately /= np.maximum(trailing(surprising, 7)[:, -1], 1)
 
         week_count = trailing(observed, 7)
         week = np.where(week_count > 0, trailing(log, 7) / np.maximum(week_count, 1), level)
@@ -196,7 +211,7 @@ class ReferenceModel:
         # Of the day after the last one nothing is known.
         decoder[:, :-1, 2 * weeks + 4] = special_ahead[:, 1:]
         tomorrow = np.pad(covariates[:, days + 1 :], [(0, 0), (0, 1), (0, 0)])
-        return encoder, np.concatenate([decoder, tomorrow], axis=-1), anchor + special_ahead + goes_on
+        return encoder, np.concatenate([decoder, tomorrow], axis=-1), anchor + special_ahead + goes_on, missed_lately
 
     def member(self, number: int, encoder: Doubles, decoder: Doubles, anchor: Doubles, statics: Any) -> Doubles:
         """Quantiles of log(1 + count) of one member, (depots, horizon, levels)."""

@@ -44,7 +44,8 @@ def test_a_frame_comes_back_as_it_was_given(make: Any) -> None:
 
 def test_our_names_have_plain_columns() -> None:
     columns = forecast_columns(FORECAST, FrameKind(None, OURS, pa.string()))
-    assert list(columns) == ["depot_id", "date", "forecast", "q0.1", "q0.5", "q0.9"]
+    assert list(columns) == ["depot_id", "date", "forecast", "q0.1", "q0.5", "q0.9", "mean"]
+    np.testing.assert_allclose(columns["mean"], FORECAST.mean.reshape(-1))
 
 
 def test_the_index_of_pandas_is_no_column() -> None:

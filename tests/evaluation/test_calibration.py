@@ -69,8 +69,8 @@ def test_a_week_ahead_that_is_harder_gets_ranges_of_its_own() -> None:
     np.testing.assert_allclose(far, 2, rtol=0.1)
 
 
-@pytest.mark.parametrize("width", [0.4, 1.0, 2.5])
-def test_a_band_too_narrow_or_too_wide_comes_to_cover_four_fifths(width: float) -> None:
+@pytest.mark.parametrize("width", [0.4, 0.7, 1.0])
+def test_a_band_too_narrow_comes_to_cover_four_fifths(width: float) -> None:
     factors = calibration.factors(folds_of(width))
     np.testing.assert_allclose(factors, [[1 / width, 1, 1 / width]], rtol=0.07)
     assert factors.dtype == np.float32
@@ -80,13 +80,32 @@ def test_a_band_too_narrow_or_too_wide_comes_to_cover_four_fifths(width: float) 
         assert abs(covered(held_out) - 0.8) > 0.1
 
 
+def test_a_calm_month_does_not_make_a_calm_year() -> None:
+    """A band too wide narrows the more days have shown it, and at once where it holds more than nine of ten."""
+    wide = folds_of(1.35)
+    assert covered(wide) == pytest.approx(0.915, abs=0.01)
+    month, all_days = (covered(applied(wide, calibration.factors(wide[:days]))) for days in (28, DAYS))
+    assert 0.85 < all_days < month - 0.01 < 0.895
+    assert covered(applied(folds_of(2.5), calibration.factors(folds_of(2.5)[:28]))) == pytest.approx(0.9, abs=0.02)
+
+
+def test_what_came_last_tells_most() -> None:
+    """Ten calm weeks, and four in which all misses are twice as far."""
+    folds = folds_of(1.0)
+    middle = np.log(101)
+    for place in range(DAYS - 28, DAYS):
+        twice = np.expm1(middle + 2 * (np.log1p(folds[place].actuals) - middle)).astype(np.float32)
+        folds[place] = Fold(folds[place].forecast, twice)
+    assert calibration.factors(folds)[0, 2] > 1.5
+
+
 def test_both_ends_move_alike_however_one_sided_the_days_were() -> None:
     """Actuals evenly between 1 below and 2.25 above the median in logs; the band reaches 1 down and 2 up."""
-    actual = np.expm1(10 + np.linspace(-1, 2.25, 400))[:, None]
-    factors = calibration.factors(on_days(np.tile(np.expm1(np.array([9.0, 10.0, 12.0])), (400, 1, 1)), actual))
+    actual = np.random.default_rng(0).permutation(np.expm1(10 + np.linspace(-2, 4.5, 4000)))[:, None]
+    factors = calibration.factors(on_days(np.tile(np.expm1(np.array([9.0, 10.0, 12.0])), (4000, 1, 1)), actual))
     assert factors[0, 0] == factors[0, 2]
-    # Four fifths of max(up / 2, down / 1) lie below 0.8 · 3.25 / 3.
-    np.testing.assert_allclose(factors, [[0.8 * 3.25 / 3, 1, 0.8 * 3.25 / 3]], rtol=0.01)
+    # Four fifths of max(up / 2, down / 1) lie below 0.8 · 6.5 / 3.
+    np.testing.assert_allclose(factors, [[0.8 * 6.5 / 3, 1, 0.8 * 6.5 / 3]], rtol=0.04)
 
 
 def test_levels_without_a_mirror_have_their_own_factor() -> None:
@@ -117,9 +136,12 @@ def test_the_standard_error_is_that_of_days_by_hand() -> None:
     """Two days of two depots, of which one day lies inside and one outside: a half, give or take a half."""
     day = np.array(["2026-01-01", "2026-01-01", "2026-01-02", "2026-01-02"], "datetime64[D]")
     inside = np.array([True, True, False, False])
-    assert calibration._standard_error(inside, day) == pytest.approx(0.5)
-    assert calibration._standard_error(inside, day[[0, 2, 0, 2]]) == 0  # each day has the same share
-    assert calibration._standard_error(inside[:2], day[:2]) == 1  # one day tells nothing
+    even = np.ones(4)
+    assert calibration._share_and_error(inside, day, even) == (0.5, pytest.approx(0.5))
+    assert calibration._share_and_error(inside, day[[0, 2, 0, 2]], even) == (0.5, 0)  # each day has the same share
+    assert calibration._share_and_error(inside[:2], day[:2], even[:2]) == (1, 1)  # one day tells nothing
+    share, _ = calibration._share_and_error(inside, day, np.array([1.0, 1.0, 3.0, 3.0]))
+    assert share == 0.25
 
 
 def test_a_step_of_the_horizon_that_is_off_has_its_own_factor() -> None:

@@ -66,6 +66,17 @@ def test_numpy_says_what_onnx_and_jax_say() -> None:
         np.testing.assert_allclose(predicted, to_onnx.on_arrays(panels.candidate())(inputs), rtol=1e-5, atol=1e-5)
 
 
+def test_ranges_of_a_bundle_of_before_do_not_grow_after_a_week_that_surprised() -> None:
+    before, inputs = of(panels.candidate()), panels.panel().window(LOOKBACK)
+    before.lengths = {name: length for name, length in before.lengths.items() if name != "follows"}
+    grown, plain = ours()(inputs), before(inputs)
+    median = panels.LEVELS.index(0.5)
+    np.testing.assert_allclose(grown[..., median], plain[..., median], rtol=1e-6)
+    wider = np.ptp(grown, axis=-1) / np.ptp(plain, axis=-1)
+    assert wider.min() >= 1 - 1e-6
+    assert wider.max() > 1.05
+
+
 def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:
     predicted = ours()(odd().window(LOOKBACK))
     assert not predicted[4, 1].any()

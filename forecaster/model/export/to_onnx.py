@@ -24,7 +24,15 @@ from forecaster.core.forecast import Candidate, Forecast
 from forecaster.core.panel import Panel
 from forecaster.errors import ExportError
 from forecaster.model.export import constant_folding, onnx_gru
-from forecaster.model.network.encoder_decoder import FARTHEST_DOWN, FARTHEST_UP, Architecture, forward
+from forecaster.model.network.encoder_decoder import (
+    FARTHEST_ASKED,
+    FARTHEST_DOWN,
+    FARTHEST_UP,
+    FOLLOWS,
+    SHORTEST,
+    Architecture,
+    forward,
+)
 from forecaster.model.network.features import HOLIDAYS, LEVEL, LOOKBACK, SEASON_WEEKS, Window
 from forecaster.model.network.special_days import ALIKE, DOUBT, MOST_SPECIAL, MOVED, SURE, WEEKS, YEAR
 
@@ -178,6 +186,9 @@ FEATURES = {
     "doubt": DOUBT,
     "farthest_down": FARTHEST_DOWN,
     "farthest_up": FARTHEST_UP,
+    "follows": FOLLOWS,
+    "farthest_asked": FARTHEST_ASKED,
+    "shortest": SHORTEST,
 }
 
 # What differs between two trainings that made the same model: it belongs to the run, not to the bundle.

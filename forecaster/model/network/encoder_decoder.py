@@ -9,8 +9,10 @@ inside (`features`), so that whoever runs the graph needs raw counts and nothing
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import jax
@@ -28,6 +30,9 @@ Layer = Callable[[Array, Array, Array, Array, Array | None], Array]  # as `gru.l
 EachMember = Callable[[Callable[[Parameters], Any]], Callable[[Parameters], Any]]  # as `jax.vmap`
 FARTHEST_DOWN, FARTHEST_UP = 5.0, 2.5  # log counts from the median: what was never seen may not mean millions of orders
 WIDER = 3  # times the recurrence's width: the decoder has the harder work, and costs less
+FOLLOWS = 0.3  # how far, in logs, a level's distance goes towards what the last week's misses ask for
+FARTHEST_ASKED = 4.0  # times the distance, which is as much as they may ask for
+SHORTEST = 1e-3  # log counts of distance that are held against them
 FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 9 % apart
 
 
@@ -181,8 +186,9 @@ def forward(
 
     `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members": (members,), "anchor": ()},
     "calibration": (horizon, levels)}, members stacked on the first axis. Members are averaged as logs by their weights,
-    the median is drawn to the seasonal anchor by its share, and the calibration widens or narrows each level's distance
-    to the median. Never crossing, never negative. `layer` and `each_member` are what an exporter replaces.
+    the median is drawn to the seasonal anchor by its share, each level's distance to the median grows where the last
+    week surprised, and the calibration widens or narrows it. Never crossing, never negative. `layer` and `each_member`
+    are what an exporter replaces.
     """
 
     sizes = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
@@ -196,10 +202,29 @@ def forward(
     mean = (outputs.quantiles[:, :, 0] * weights[:, None, None, None]).sum(axis=0)
     middle = mean[..., shape.median : shape.median + 1]
     center = middle + share * (inputs.anchor[:, 0, :, None] - middle)
-    calibrated = center + (mean - middle) * parameters["calibration"][None]
+    distance = _surprised(mean - middle, inputs.missed[:, 0], shape.levels)
+    calibrated = center + distance * parameters["calibration"][None]
     log = _in_order(calibrated, shape.median)
     open_ = window.open[:, -shape.horizon :, None]
     return jnp.where(open_ > 0, jnp.expm1(jnp.clip(log, 0.0, 20.0)), 0.0)
+
+
+def _surprised(distance: Array, missed: Array, levels: tuple[float, ...]) -> Array:
+    """Distances (depots, horizon, levels) to the median in log counts, of which those grow that are short for what the
+    anchor missed of the last week's days in the mean (depots,): were its misses normal, a level would lie as many
+    standard deviations from the median as a normal one's.
+
+    Where demand moved to another level, or a storm begins, nobody knows how far it goes on.
+    """
+    asked = jnp.asarray(misses_asked(levels), jnp.float32)[None, None] * missed[:, None, None]
+    ratio = jnp.clip(asked / jnp.maximum(jnp.abs(distance), SHORTEST), 1.0, FARTHEST_ASKED)
+    return distance * jnp.exp(FOLLOWS * jnp.log(ratio))
+
+
+def misses_asked(levels: tuple[float, ...]) -> list[float]:
+    """How many mean absolute misses each level lies from the median of a normal distribution."""
+    normal = NormalDist()
+    return [abs(normal.inv_cdf(level)) * (math.pi / 2) ** 0.5 for level in levels]
 
 
 def _in_order(quantiles: Array, middle: int) -> Array:

@@ -44,6 +44,7 @@ class Features(NamedTuple):
     decoder: Float[Array, "depots origins horizon decoder_features"]
     anchor: Float[Array, "depots origins horizon"]  # log count to which the network adds
     level: Float[Array, "depots origins"]
+    missed: Float[Array, "depots origins"]  # log counts by which the anchor missed the last week's days, in the mean
 
 
 def make(
@@ -86,7 +87,7 @@ def make(
     unprecedented = near_holiday[:, first + 1 :] * (special_days.counterparts(surprising, back, first + 1) == 0).astype(
         jnp.float32
     )
-    start = min(first, days - scan)
+    start = min(first - 6, days - scan)  # what was missed of the week up to the first origin is told of it, too
     of_week = trailing_sum(surprise, 7) / jnp.maximum(trailing_sum(surprising, 7), 1.0)
 
     # The local level: the mean of four weeks, else of a year, else of all depots. Against it the rest is measured, so
@@ -131,12 +132,17 @@ def make(
 
     special_day = special_ahead_of(0)
 
+    # How far anchor and holidays missed the days of the last week, of those that can be measured.
+    special_so_far = jnp.pad(special_day[:, : days - start], [(0, 0), (start, 0)])
+    missed = trailing_sum(jnp.abs(surprise - special_so_far) * surprising, 7)
+    missed = missed / jnp.maximum(trailing_sum(surprising, 7), 1.0)
+
     # The encoder reads a vector for each of the last `scan` days: where demand stood against its level, week and year.
     relative = jnp.clip(log - level, -4.0, 4.0) * observed
     lag7 = (log - shift(log, 7)) * observed * shift(observed, 7)
     size = (level - mean) / spread
     per_day = [relative, observed, lag7, week - level, yearly * year_count / YEAR * (level - year), size, count / LEVEL]
-    per_day += [surprise, of_week, jnp.pad(special_day[:, : days - start], [(0, 0), (start, 0)])]
+    per_day += [surprise, of_week, special_so_far]
     # Not the calendar: where all depots share their days, a run of dates is enough to know what came by heart.
     encoder = jnp.concatenate(
         [
@@ -245,7 +251,8 @@ def make(
         axis=-1,
     )
     # Where the network starts from: the anchor with what special days add.
-    return Features(encoder, decoder, anchor + jnp.squeeze(special_ahead, -1) + holiday_carry, level[:, first::stride])
+    anchor = anchor + jnp.squeeze(special_ahead, -1) + holiday_carry
+    return Features(encoder, decoder, anchor, level[:, first::stride], missed[:, first::stride])
 
 
 def encoder_inputs(covariates: Sequence[str]) -> tuple[str, ...]:

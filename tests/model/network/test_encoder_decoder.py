@@ -86,9 +86,9 @@ def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_m
     shape, parameters = to_onnx.architecture(candidate), candidate.parameters
 
     @jax.jit
-    def run(member: Any, constants: Any, window: features.Window) -> encoder_decoder.NetworkOutput:
+    def run(member: Any, constants: Any, window: features.Window) -> tuple[encoder_decoder.NetworkOutput, Any]:
         inputs = features.make(window, constants, scan=shape.scan, origins=1, horizon=shape.horizon)
-        return encoder_decoder.member_forward(member, inputs, window.statics, shape)
+        return encoder_decoder.member_forward(member, inputs, window.statics, shape), inputs.missed[:, 0]
 
     members = [
         run(
@@ -98,13 +98,26 @@ def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_m
         )
         for i in (0, 1)
     ]
-    first, second = (np.asarray(member.quantiles)[:, 0] for member in members)
+    first, second = (np.asarray(member.quantiles)[:, 0] for member, _ in members)
     assert not np.allclose(first, second)
-    mean, anchor = 0.75 * first + 0.25 * second, np.asarray(members[0].anchor)[:, 0, :, None]
+    mean, anchor = 0.75 * first + 0.25 * second, np.asarray(members[0][0].anchor)[:, 0, :, None]
     center = 0.9 * mean[..., 1:2] + 0.1 * anchor
-    log = center + (mean - mean[..., 1:2]) * np.array([1.3, 1.0, 0.8], np.float32)
+    distance = encoder_decoder._surprised(jnp.asarray(mean - mean[..., 1:2]), members[0][1], shape.levels)
+    log = center + np.asarray(distance) * np.array([1.3, 1.0, 0.8], np.float32)
     blend = {"members": np.array([0.75, 0.25], np.float32), "anchor": np.float32(0.1)}
     np.testing.assert_allclose(say(raw(), {**parameters, "blend": blend}), np.expm1(log), rtol=1e-5)
+
+
+def test_distances_grow_where_they_are_short_for_what_the_last_week_missed() -> None:
+    levels, missed = (0.1, 0.4, 0.5, 0.9), np.float32([0.0, 0.1, 0.5, 60.0])
+    distance = np.tile(np.float32([-0.3, -0.05, 0.0, 0.2]), (4, 2, 1))
+    grown = np.asarray(encoder_decoder._surprised(jnp.asarray(distance), jnp.asarray(missed), levels))
+    asked = np.array([1.2816, 0.2533, 0.0, 1.2816]) * np.sqrt(np.pi / 2)  # of a normal distribution, in mean misses
+    np.testing.assert_allclose(grown[:2], distance[:2], rtol=1e-6)  # nothing is known, and a week as usual
+    wanted = distance[2] * np.clip(asked * 0.5 / np.maximum(np.abs(distance[2]), 1e-9), 1, 4) ** 0.3
+    np.testing.assert_allclose(grown[2], wanted, rtol=1e-4)
+    np.testing.assert_allclose(grown[3], distance[3] * 4**0.3, rtol=1e-4)
+    assert (np.diff(grown, axis=-1) > 0).all()
 
 
 @pytest.mark.parametrize("back", [0, 4])
