@@ -123,8 +123,11 @@ class Forecaster:
         return kind.frame(forecast_columns(forecast, kind))
 
     def roster(self, history: Any = None, *, future: Any = None, **staffing: Any) -> Any:
-        """The cheapest crews for the days ahead: a row a depot and day, with `drivers`, `chance_short` (that the day
-        needs more) and `expected_cost` (of missing and idle drivers).
+        """The cheapest crews for the days ahead: a row a depot and day, with `drivers` (whole persons), `chance_short`
+        (a share: that the day needs more) and `expected_cost` (of missing and idle drivers, in the unit of cost_short).
+
+        The crew is the newsvendor's: the quantile at cost_short / (cost_short + cost_idle) of the drivers that the
+        orders need (Arrow, Harris and Marschak, Optimal Inventory Policy, Econometrica 19, 1951).
 
         `staffing` is what the section of that name may say in a pipeline file: orders_per_driver, cost_short and
         cost_idle at least, also crew, vans and shifts. Raises SpecError for what it may not say.
@@ -165,21 +168,23 @@ class Forecaster:
 
     @property
     def findings(self) -> Any:
-        """What the checks of the frame noticed, as a frame: rule, severity, count, message."""
+        """What the checks of the frame noticed, as a frame: rule, severity, count (of rows), message. Raises
+        NoUsableData where nothing is fitted, and for a loaded forecaster, which brings the model alone."""
         fitted = self._needs_fit("findings")
         names = ("rule", "severity", "count", "message")
         return self._kind.frame({name: [getattr(f, name) for f in fitted.findings] for name in names})
 
     @property
     def scores(self) -> BacktestResult:
-        """How the model, and the simplest baselines, did on the last days, which it did not learn from."""
+        """How the model, and the simplest baselines, did on the last days, which it did not learn from. Raises
+        NoUsableData as `findings` does."""
         return BacktestResult(self._needs_fit("scores").scores, self._kind)
 
     def why(self, depot: Any, day: str | date, *, future: Any = None) -> Any:
-        """What a forecast is made of, as a frame of parts that add up to it: the mean of the last four days of that
-        weekday on which the depot was open, what the model makes of level and season, each known-future covariate, and
-        holidays. Each part is the difference that it makes to the median when it comes to those before it (a sequential
-        swap). Raises SpecError for a depot or a day that is not forecast."""
+        """What a forecast is made of, as a frame of parts, in orders, that add up to it: the mean of the last four days
+        of that weekday on which the depot was open, what the model makes of level and season, each known-future
+        covariate, and holidays. Each part is the difference that it makes to the median when it comes to those before
+        it (a sequential swap). Raises SpecError for a depot or a day that is not forecast."""
         from forecaster.api.explanation import parts
 
         self._check_fitted()
