@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from forecaster.config import load
+from forecaster.errors import BundleError
 from forecaster.ledger.store import Ledger
-from forecaster.planning import service
+from forecaster.planning import saved_inputs, service
 from forecaster.planning.overrides import ProposedOverride
+from forecaster.planning.saved_inputs import CanaryInputs
 from forecaster.planning.scenario import Supposition
 from forecaster.planning.what_if import Questions
+from forecaster.serving import bundle
+from forecaster.serving.predict import Predictor
 from tests.dashboards.inference.conftest import promote, run, serving, write_bundle
 
 WEDNESDAY = "2024-04-10"
@@ -102,3 +108,27 @@ def test_what_is_supposed_is_answered_as_on_the_page(published: Path) -> None:
                 assert (answer.status_code, sentence in answer.json()["error"]) == (status, True), answer.text
 
     run(body)
+
+
+def test_depots_of_a_canary_get_its_numbers_and_strangers_keep_what_is_published(file: Path) -> None:
+    spec = load(file)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        publication = ledger.whole(head)
+    [bundle_of_night] = spec.paths.bundles.iterdir()
+    champion, canary = (
+        Predictor(bundle.load(folder, spec.paths.folder)) for folder in (bundle_of_night, write_bundle(spec, 2.0))
+    )
+    inputs = saved_inputs.read(spec.paths.saved_inputs, publication.desk)
+    beside = CanaryInputs(inputs.panel, canary.bundle.name, frozenset("CD"), frozenset("D"))
+    questions = Questions(publication, replace(inputs, canary=beside, strangers=frozenset("A")), champion, None, canary)
+    forecast = questions.forecast([0, 1, 2, 3])
+    published = np.array([[day.quantiles for day in depot.days] for depot in publication.depots])
+    np.testing.assert_allclose(forecast.quantiles[[0, 1, 3]], published[[0, 1, 3]], rtol=1e-6)
+    np.testing.assert_allclose(forecast.quantiles[2], 2 * published[2], rtol=1e-6)
+    supposed = questions.suppose(Supposition("B", load_days(spec)[0], "promo", 0.0, ("C",))).after
+    np.testing.assert_allclose(supposed.median[2, 0] / supposed.median[1, 0], 2, rtol=0.1)
+    without = Questions(publication, replace(inputs, canary=beside), champion, None, BundleError("it is damaged"))
+    with pytest.raises(BundleError, match="it is damaged"):
+        without.forecast([2])
