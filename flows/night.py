@@ -383,13 +383,13 @@ class Night:
             self._troubles.remark(report["remark"])
         self.exit_code = DEGRADED if report["tier"] in WITHOUT_OWN_MODEL or self._troubles else PUBLISHED
         self._ledger.note(self.run_id, tier=report["tier"], bundle_digest=report["bundle_digest"])
-        if report["tier"] == "fallback" and report["note"]:
-            self._troubles.add(remark if troubled else report["note"])
+        if report["tier"] in WITHOUT_OWN_MODEL and (explanation := remark if troubled else report["note"]):
+            self._troubles.add(explanation)
         self.progress.say(
             f"           {count(report['depots'], 'depot')} from {report['model']}, tier {report['tier']}, "
             + (f"as publication {report['publication_id']}" if report["publication_id"] else "in the archive")
         )
-        if remark and report["tier"] != "fallback":
+        if remark and report["tier"] not in WITHOUT_OWN_MODEL:
             self.progress.say(f"           {remark}")
 
 

@@ -157,6 +157,9 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
         panel = panels.build(knowledge, spec)
         predicted = seasonal_naive(panel, spec.model.quantiles)
         result = ForecastResult(predicted, panel, ModelChoice(None, NAIVE, "fallback"), None, notes)
+    if result.choice.tier == "prior":  # of which the tier tells readers
+        why = sentence(N_("The prior forecasts: {why}."), why=result.choice.absence)
+        result = replace(result, notes=[Note(why, ""), *result.notes])
     panel = result.panel
     caveats.refuse_stale(panel, spec, knowledge.as_of)
     of_feed = caveats.stale_feed(panel, spec, knowledge.as_of)

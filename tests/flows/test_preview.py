@@ -80,7 +80,9 @@ def test_the_page_stands_while_a_first_model_is_trained_and_stays_where_that_fai
     assert (after.tier, after.bundle_digest) == ("prior", before.bundle_digest)
     assert after.publication_id > before.publication_id
     assert (night.outcome, night.exit_code) == ("degraded", 3)
-    assert str(night.message) == "no model could be made tonight: it diverged"
+    assert str(night.message) == (
+        "no model could be made tonight: it diverged; The prior forecasts: no model was ever admitted."
+    )
     page = front_page(spec)
     assert "general model" in page
     assert "other networks’ days taught" in page
@@ -96,6 +98,7 @@ def test_the_page_stands_while_a_first_model_is_trained_and_stays_where_that_fai
     morning = Night.begin(str(file), tiny.NIGHT + timedelta(hours=4), kind="refresh")
     morning.run(lambda: lines.predict_only(morning, steps))
     assert (morning.publication["tier"], morning.exit_code) == ("prior", 3)
+    assert morning.message == "The prior forecasts: no model was ever admitted."
 
 
 def test_where_the_seasonal_naive_is_better_nothing_goes_out_before_the_model(tmp_path: Path) -> None:
