@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from flows.outcome.troubles import NightTroubles
+from flows.outcome.verdict_lines import verdict_lines, verdict_row
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
 from forecaster.core.knowledge import Finding, Knowledge, finding_of_row
@@ -24,12 +25,11 @@ from forecaster.core.language.sentences import (
     as_sentence,
     of_error,
     sentence,
-    stored,
     unpacked,
     without_start,
 )
-from forecaster.core.metric_names import METRICS
 from forecaster.core.processes import parent_watch, resource_usage
+from forecaster.core.processes.machine_samples import MachineSamples
 from forecaster.core.progress import NightProgress as Progress
 from forecaster.core.terminal import count
 from forecaster.errors import (
@@ -90,7 +90,8 @@ class Night:
         )
         self._ledger = ledger
         self._troubles = NightTroubles()
-        self._measures: dict[str, Any] = {}
+        self.machine = MachineSamples()
+        self.measures: dict[str, Any] = {}  # of `metric_names.OF_RUNS`, so far
         self._is_deposed = False  # whether another run has the lease by now
 
     @classmethod
@@ -160,6 +161,7 @@ class Night:
             longest = 2 * self.spec.schedule.max_training_hours * 3600 + LONGEST_WITHOUT_TRAINING
             closing.enter_context(self._renewed_lease(longest))
             if self.kind == "night":
+                closing.enter_context(self.machine.taken())
                 closing.push(self._tell_heartbeat(heartbeat.begin(self.spec)))
             try:
                 yield
@@ -223,7 +225,7 @@ class Night:
         timings = {**self.progress.timings, "night": self.progress.elapsed}
         self.measure(resource_usage.usage("night"))
         try:
-            self._ledger.note(self.run_id, timings=timings, measures=self._measures)
+            self._ledger.note(self.run_id, timings=timings, measures=self.measures)
             self._ledger.finish_run(self.run_id, self.outcome, self.exit_code, self.message)
         except LedgerError as error:  # the next run closes the row
             self.exit_code, self.outcome = OUR_FAULT, "failed"
@@ -263,11 +265,11 @@ class Night:
         with self.progress.stage(name):
             yield
         self.measure(resource_usage.usage("night"))
-        self._ledger.note(self.run_id, timings={name: self.progress.timings[name]}, measures=self._measures)
+        self._ledger.note(self.run_id, timings={name: self.progress.timings[name]}, measures=self.measures)
 
     def measure(self, measures: Mapping[str, Any]) -> None:
         """Keep what was measured (`metric_names.OF_RUNS`) for the run row, which it reaches with the stage."""
-        self._measures = resource_usage.merge(self._measures, dict(measures))
+        self.measures = resource_usage.merge(self.measures, dict(measures))
 
     def note(
         self,
@@ -299,20 +301,9 @@ class Night:
     def keep_verdict(self, verdict: Verdict) -> None:
         """Keep the verdict, and tell of it."""
         self.verdict = verdict
-        compared = {
-            model: {key: value if value == value else None for key, value in metrics.items() if key in METRICS}
-            for model, metrics in verdict.compared.items()
-        }
-        row = {"admitted": verdict.admitted, "objections": list(verdict.objections), "compared": compared}
-        row["made_of"] = [stored(objection) for objection in verdict.objections]  # to be told in other languages
-        self._ledger.note(self.run_id, verdict=row)
-        for model, metrics in verdict.compared.items():
-            self.progress.say(
-                f"           {model:15} MAPE {_formatted(metrics['mape'], '6.1%')}  "
-                f"WAPE {_formatted(metrics['wape'], '6.1%')}  MASE {_formatted(metrics['mase'], '.3f')}  "
-                f"bias {_formatted(metrics['bias'], '+.1%')}  80 % covers {_formatted(metrics['coverage'], '.1%')}"
-            )
-        self.progress.say(f"           candidate {verdict.sentence()}")
+        self._ledger.note(self.run_id, verdict=verdict_row(verdict))
+        for line in verdict_lines(verdict):
+            self.progress.say(line)
 
     def promote(self, bundle: str) -> None:
         """Make a bundle the champion; one that reigns already goes on, confirmed by this run."""
@@ -391,8 +382,3 @@ class Night:
         )
         if remark and report["tier"] not in WITHOUT_OWN_MODEL:
             self.progress.say(f"           {remark}")
-
-
-def _formatted(value: float, form: str) -> str:
-    """A metric for people; a dash where these days have none."""
-    return format(value, form) if value == value else "—"

@@ -33,6 +33,7 @@ from forecaster.core.time_limits import Budget
 from forecaster.errors import OUR_FAULT, PUBLISHED
 from forecaster.ledger import lease
 from forecaster.ledger.store import Ledger
+from forecaster.registry import addresses
 
 AT_ONCE = 200  # flow runs asked for
 RUN, PROCESS = "forecaster.run", "forecaster.process"  # labels of a flow run
@@ -149,9 +150,9 @@ def _artifacts(night: Night, key: str) -> None:
     create_markdown_artifact(report.markdown(night), key=f"{key}-report", description=f"Run {night.run_id}")
     if rows := report.depots(night):
         create_table_artifact(rows, key=f"{key}-depots", description=f"Depots of run {night.run_id}")
-    registry = night.spec.registry_url
-    if registry.startswith("http") and night.verdict is not None:
-        create_link_artifact(f"{registry}/#/experiments", link_text=f"MLflow: {night.run_id}", key=f"{key}-model")
+    base, registered = addresses.base_address(night.spec), addresses.registered_run(night.spec, night.run_id)
+    if base and registered:
+        create_link_artifact(registered.address(base), link_text=f"MLflow: {night.run_id}", key=f"{key}-model")
 
 
 @contextmanager

@@ -252,22 +252,14 @@ def record(
     exported: ExportedBundle | None,
 ) -> None:
     """What the registry is to be told of the night, written down, and the report of it."""
+    from flows.outcome.night_facts import night_facts
     from forecaster.reports.html import write_atomically
     from forecaster.training.record import record
 
     with night.stage("record"):
-        page = record(
-            candidate,
-            panel,
-            scores,
-            verdict,
-            exported,
-            night.spec,
-            run_id=night.run_id,
-            as_of=night.as_of,
-            versions=night.versions,
-        )
+        page = record(candidate, panel, scores, verdict, exported, night.spec, night_facts(night))
         with night.lacks("the report of tonight's model was not written"):
+            write_atomically(night.spec.paths.report_of(night.run_id), page)  # which the page serves
             write_atomically(night.spec.paths.run_report, page)  # for whoever has no registry at hand
 
 

@@ -31,7 +31,7 @@ from dashboards.ops.http.render import Renderer, RenderPage
 from dashboards.ops.http.response_cache import ResponseCache
 from dashboards.ops.http.responses import SecurityHeaders
 from dashboards.ops.reading.store import PublicationStore
-from dashboards.ops.routes import admin, api, errors, feeds, health, subscriptions
+from dashboards.ops.routes import admin, api, errors, feeds, health, runs, subscriptions
 from dashboards.ops.routes.my_depot import my_depot
 from dashboards.ops.routes.pages import pages
 from dashboards.ops.views.catalogue import linkable
@@ -96,7 +96,7 @@ def page_app(
         lifespan=partial(_serving, store),
     )
     app.state.access_context = context
-    app.add_middleware(ResponseCache, store=store, but=("/feed/",))
+    app.add_middleware(ResponseCache, store=store, but=("/feed/", "/runs/"))
     app.add_middleware(HeadRequests, but=("/sign-in", "/link/"))
     app.add_middleware(BodyLimits)
     app.add_middleware(AccessMiddleware, context=context, refuse=refuse, outside=outside)
@@ -119,6 +119,7 @@ def page_app(
         read,
         my_depot(store, page, plans=plans),
         health.router(store),
+        runs.router(spec),
         _links(context),
         feeds.router(renderer, context),
         subscriptions.router(store, context, page),

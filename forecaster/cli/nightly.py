@@ -23,6 +23,8 @@ from forecaster.config import credentials
 from forecaster.errors import DEGRADED, PUBLISHED, SpecError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from forecaster.config import Spec
 
 
@@ -61,14 +63,31 @@ def run(
         entry_point("nightly")(file, spec, instant(as_of, spec), profile=profile, plain=plain, due=due, past=past)
     )
     if code in (PUBLISHED, DEGRADED):
-        registry = credentials.hide(spec.registry_url)
-        place = f"{command_here('mlflow')} ui --backend-store-uri {registry}"
-        if registry.startswith(("http://", "https://")):
-            place = registry
-        typer.echo(
-            f"The page: {command_here('forecaster')} serve {file}   then open http://127.0.0.1:8000\nThe run:  {place}"
-        )
+        typer.echo(f"The page: {command_here('forecaster')} serve {file}   then open http://127.0.0.1:8000")
+        for line in _places(spec):
+            typer.echo(line)
     raise typer.Exit(code)
+
+
+def _places(spec: Spec) -> Iterator[str]:
+    """Where the last night's run and its report are to be seen."""
+    from forecaster.ledger.store import Ledger
+    from forecaster.registry import addresses
+
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        run_id = ledger.runs(spec.name, limit=1, nights=True)[0].run_id
+    registered, base = addresses.registered_run(spec, run_id), addresses.base_address(spec)
+    start = ""
+    if base is None:
+        base = addresses.UI
+        registry = credentials.hide(spec.registry_url)
+        start = f"{command_here('mlflow')} ui --backend-store-uri {registry}   then open "
+    if registered is None:
+        yield "The run:  MLflow was not told of it yet, or it trained nothing"
+    else:
+        yield f"The run:  {start}{registered.address(base)}"
+    if spec.paths.report_of(run_id).is_file():
+        yield f"Its report: {spec.paths.report_of(run_id).resolve().as_uri()}"
 
 
 def predict_only(file: File, as_of: AsOf = None, plain: Plain = False) -> None:

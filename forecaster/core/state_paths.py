@@ -13,6 +13,7 @@
     page_answers/HOST.json  how many answers of the page were errors or slow, by the hour
     specs/DIGEST.json       pipeline files that published, which `plan` compares with; plan.json is what it showed
     restoring               the backup that a restore is bringing back, until it is done
+    reports/RUN/            the report of a night's model, and which run of MLflow it is
     report.html, check.html the last run and the last check, as pages
     up.json, logs/, prefect/, artifacts/    what `forecaster up` and Prefect keep
 
@@ -106,6 +107,18 @@ class StatePaths:
     @property
     def run_report(self) -> Path:
         return self.folder / "report.html"
+
+    @property
+    def reports(self) -> Path:
+        return self.folder / "reports"
+
+    def report_of(self, run_id: str) -> Path:
+        """The report of a night's model."""
+        return self.reports / run_id / "report.html"
+
+    def registered_run(self, run_id: str) -> Path:
+        """Which run of MLflow a night is."""
+        return self.reports / run_id / "mlflow.json"
 
     @property
     def check_report(self) -> Path:

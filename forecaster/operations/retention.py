@@ -67,7 +67,11 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
     lake_owner.refuse_other_fleets(spec)
     paths, retention = spec.paths, spec.retention
     with Ledger.open(spec.ledger_url) as ledger:
-        reigned = {promotion.bundle_digest for promotion in ledger.promotions(spec.name)}
+        promotions = ledger.promotions(spec.name)
+        reigned = {promotion.bundle_digest for promotion in promotions}
+        reports_in_use = {
+            promotion.run_id for promotion in promotions if promotion.bundle_digest == promotions[-1].bundle_digest
+        }
         head = ledger.current(spec.name)
         in_use = reigned | {head.bundle_digest if head else None}
         with ledger.transaction() as connection:
@@ -80,12 +84,15 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
     for table in TABLES:
         lake.tidy(table, hours=24 * retention.lake)
     bundles = (path for path in paths.bundles.glob("*") if path.name not in in_use and _is_of(spec, path))
+    reports = (path for path in paths.reports.glob("*") if path.name not in reports_in_use)
     caches = [path for folder in (paths.profiles, paths.graphs) for path in folder.glob("*")]
     checkpoints = [*paths.checkpoints.glob("*"), *paths.backtest_checkpoints.glob("*")]
     return CleanupCounts(
         bundles=_remove(bundles, now - timedelta(days=retention.bundles)),
         checkpoints=_remove(checkpoints, now - timedelta(days=retention.checkpoints)),
-        caches=_remove(caches, now - timedelta(days=retention.caches)) + _tidy_programs(spec, now),
+        caches=_remove(reports, now - timedelta(days=retention.runs))
+        + _remove(caches, now - timedelta(days=retention.caches))
+        + _tidy_programs(spec, now),
         leftovers=_remove(_leftovers(paths), now - LEFTOVER),
         runs=runs,
         nameless_plans=nameless,

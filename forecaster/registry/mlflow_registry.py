@@ -9,8 +9,11 @@ import json
 import logging
 import os
 import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
@@ -23,17 +26,22 @@ os.environ.setdefault(
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "20")
 
 import mlflow  # the environment first: MLflow reads it on import
-import onnx
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
-from mlflow.models import ModelSignature
-from mlflow.types import Schema, TensorSpec
+from mlflow.entities import Dataset, DatasetInput, InputTag, LoggedModelOutput, Metric, Param, Run
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.utils import mlflow_tags
 
+from forecaster.registry.addresses import RegisteredRun
+from forecaster.registry.run_record import EVALUATED, InputTable
 from forecaster.serving.encryption import is_encrypted
 
 if TYPE_CHECKING:
     from forecaster.registry.run_record import Record
 
 CHAMPION, CHALLENGER, PREVIOUS, CANARY = "champion", "challenger", "previous", "canary"
+CANDIDATE = "candidate/"  # begins the names of the metrics of the run's own model
+AT_ONCE = 1000  # metrics that MLflow takes in one request
+KIND = {"mlflow.experimentKind": "custom_model_development"}  # of the experiment: models are trained, no agents made
+REIGNS, REIGNED = "reigns", "reigned"  # of the tag `champion`, of runs and of versions
 
 
 class Registry:
@@ -53,34 +61,38 @@ class Registry:
         experiment = self._client.get_experiment_by_name(pipeline)
         location = artifacts.resolve().as_uri() if uri.startswith("sqlite:") else None
         self._experiment = (
-            experiment.experiment_id if experiment else self._client.create_experiment(pipeline, location)
+            experiment.experiment_id if experiment else self._client.create_experiment(pipeline, location, KIND)
         )
 
-    def log(self, record: Record, pictures: Path, bundle: Path | None) -> str | None:
-        """Log one run; with a bundle, register its model. Returns the model's version, None without a bundle.
+    def log(
+        self, record: Record, files: Path, bundle: Path | None, keys: Path, *, ended: datetime | None = None
+    ) -> RegisteredRun:
+        """Log one run; with a bundle, register its model, unless it has a version from an earlier run already.
 
-        `pictures` is a folder of files. A run that was logged before, but not to its end, is logged anew under the
-        same name; a bundle that is registered already, from an earlier run with the same result, keeps its version.
+        `files` holds `pictures`, which go in as they are, and `model`, what lies beside the bundle in the model; `keys`
+        is the folder of public keys. A run that was logged before, but not to its end, is logged anew under the same
+        name. `ended` is when the night did; None: now.
         """
         for unfinished in self._client.search_runs([self._experiment], f"tags.run_id = '{record.run_id}'"):
             self._discard(unfinished)
-        with mlflow.start_run(experiment_id=self._experiment, run_name=record.run_id) as run:
-            run_id = run.info.run_id
-            mlflow.set_tags({**record.tags, "run_id": record.run_id})
-            params = [Param(key, str(value)[:500]) for key, value in record.parameters.items()]
-            now = int(run.info.start_time)
-            metrics = [Metric(key, float(value), now, 0) for key, value in record.metrics.items() if value == value]
-            for number, epoch in enumerate(record.epochs, 1):
-                metrics += [Metric(name, float(value), now, number) for name, value in epoch.items()]
-            for start in range(0, max(len(metrics), 1), 1000):
-                self._client.log_batch(run_id, metrics[start : start + 1000], params if start == 0 else [])
-            self._client.log_inputs(run_id, [_input(table, version) for table, version in record.inputs.items()])
-            if any(pictures.iterdir()):
-                mlflow.log_artifacts(str(pictures))
-            if bundle is None:
-                return None
-            mlflow.log_artifacts(str(bundle), "bundle")
-            return self.version_of(bundle.name) or self._register(bundle, run_id, str(run.info.artifact_uri))
+        now = datetime.now(UTC)
+        began = _milliseconds(record.begun or now)
+        run = self._client.create_run(self._experiment, began, _tags(record), record.run_id)
+        run_id = run.info.run_id
+        pictures = files / "pictures"
+        if any(pictures.iterdir()):
+            self._client.log_artifacts(run_id, str(pictures))
+        version, model_id = None, None
+        if bundle is not None:
+            self._client.log_artifacts(run_id, str(bundle), "bundle")
+            version, model_id = self._model(record, bundle, files / "model", keys, run)
+        self._client.log_inputs(run_id, list(_inputs(record)))
+        metrics = _metrics(record, model_id, began)
+        params = [Param(key, str(value)[:500]) for key, value in record.parameters.items()]
+        for start in range(0, max(len(metrics), 1), AT_ONCE):
+            self._client.log_batch(run_id, metrics[start : start + AT_ONCE], params if start == 0 else [])
+        self._client.set_terminated(run_id, "FINISHED", max(began, _milliseconds(ended or datetime.now(UTC))))
+        return RegisteredRun(self._experiment, run_id, version)
 
     def _discard(self, unfinished: Run) -> None:
         """Delete a run, with its files where they lie in a folder: MLflow alone only hides both. A run that a model's
@@ -95,31 +107,53 @@ class Registry:
         for place in (artifacts, *(str(model.artifact_location) for model in models)):
             shutil.rmtree(url2pathname(urlsplit(place.removesuffix("/artifacts")).path), ignore_errors=True)
 
-    def _register(self, bundle: Path, run_id: str, artifacts: str) -> str:
-        content = (bundle / "model.onnx").read_bytes()
+    def _model(self, record: Record, bundle: Path, beside: Path, keys: Path, run: Run) -> tuple[str | None, str | None]:
+        """The version of a bundle's model, registered where it has none yet, and MLflow's id of the model."""
+        known = self._versions(bundle.name)
+        if known:
+            return str(known[0].version), known[0].model_id
         if not self._client.search_registered_models(f"name = '{self._pipeline}'"):
             self._client.create_registered_model(self._pipeline)
-        tags = {"bundle": bundle.name}
-        if is_encrypted(content):  # the registry gets it as it lies, and no model that anyone could load
-            encrypted = self._client.create_model_version(self._pipeline, f"{artifacts}/bundle", run_id, tags=tags)
-            return str(encrypted.version)
-        model = onnx.load_model_from_string(content)
-        logged = mlflow.onnx.log_model(
-            model,
-            name="model",
-            signature=_signature(model),
-            pip_requirements=["onnxruntime", "numpy"],
-            save_as_external_data=False,
+        run_id, tags = run.info.run_id, {"bundle": bundle.name, "run_id": record.run_id}
+        about = (self._pipeline, record.description)
+        if is_encrypted((bundle / "model.onnx").read_bytes()) or record.example is None:
+            # The registry gets it as it lies, and no model that anyone could load.
+            source = f"{run.info.artifact_uri}/bundle"
+            return str(self._create_version(*about, source, run_id, tags)), None
+        from forecaster.registry import logged_model
+
+        model = self._client.create_logged_model(self._experiment, "model", run_id, tags, model_type="forecaster")
+        with tempfile.TemporaryDirectory(prefix="forecaster-") as work:
+            folder = Path(work) / "model"
+            logged_model.write(folder, model, run_id, bundle=bundle, beside=beside, keys=keys, example=record.example)
+            self._client.log_model_artifacts(model.model_id, str(folder))
+        self._client.finalize_logged_model(model.model_id, "READY")
+        self._client.log_outputs(run_id, [LoggedModelOutput(model.model_id, 0)])
+        version = self._create_version(*about, f"models:/{model.model_id}", run_id, tags, model.model_id)
+        return str(version), model.model_id
+
+    def _create_version(
+        self,
+        name: str,
+        description: str,
+        source: str,
+        run_id: str,
+        tags: Mapping[str, str],
+        model_id: str | None = None,
+    ) -> str:
+        created = self._client.create_model_version(
+            name, source, run_id, tags=dict(tags), description=description, model_id=model_id
         )
-        registered = self._client.create_model_version(
-            self._pipeline, logged.model_uri, run_id, tags=tags, model_id=logged.model_id
-        )
-        return str(registered.version)
+        return str(created.version)
 
     def version_of(self, bundle: str) -> str | None:
         """The version of the model of a bundle, None where it has none."""
-        versions = self._client.search_model_versions(f"name = '{self._pipeline}' and tags.bundle = '{bundle}'")
+        versions = self._versions(bundle)
         return str(versions[0].version) if versions else None
+
+    def _versions(self, bundle: str) -> list[ModelVersion]:
+        query = f"name = '{self._pipeline}' and tags.bundle = '{bundle}'"
+        return list(self._client.search_model_versions(query))
 
     def challenge(self, version: str) -> None:
         """Let the challenger alias name this version: the latest that was let in, whether or not it reigns."""
@@ -133,28 +167,70 @@ class Registry:
             self._client.delete_registered_model_alias(self._pipeline, CANARY)
 
     def promote(self, version: str, previous: str | None = None) -> None:
-        """Let the champion alias name this version, and the other alias the one to go back to."""
+        """Let the champion alias name this version, and the other alias the one to go back to; the tag `champion` of
+        their runs and of the versions says the same to whoever searches."""
+        deposed = self._client.get_registered_model(self._pipeline).aliases.get(CHAMPION)
         self._client.set_registered_model_alias(self._pipeline, CHAMPION, version)
         if previous is not None:
             self._client.set_registered_model_alias(self._pipeline, PREVIOUS, previous)
+        if str(deposed) == str(version):
+            return
+        self._tag(version, REIGNS)
+        if deposed is not None:
+            self._tag(str(deposed), REIGNED)
+
+    def _tag(self, version: str, value: str) -> None:
+        self._client.set_model_version_tag(self._pipeline, version, CHAMPION, value)
+        run_id = self._client.get_model_version(self._pipeline, version).run_id
+        if run_id:
+            self._client.set_tag(run_id, CHAMPION, value)
 
 
-def _input(table: str, version: int) -> DatasetInput:
-    """A table of the lake at the version that a night read, as a dataset of its run."""
-    digest = str(version)
-    source = json.dumps({"table": table, "version": version})
-    return DatasetInput(
-        Dataset(table, digest, "delta_dataset_source", source), [InputTag("mlflow.data.context", "night")]
-    )
+def _milliseconds(instant: datetime) -> int:
+    return round(instant.timestamp() * 1000)
 
 
-def _signature(model: Any) -> ModelSignature:
-    def specs(values: Any) -> Schema:
-        tensors = []
-        for value in values:
-            tensor = value.type.tensor_type
-            shape = tuple(d.dim_value if d.HasField("dim_value") else -1 for d in tensor.shape.dim)
-            tensors.append(TensorSpec(onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type), shape, value.name))
-        return Schema(tensors)
+def _tags(record: Record) -> dict[str, str]:
+    """The record's own tags, and those that MLflow shows in places of their own."""
+    shown = [{"path": name, "type": "table"} for name in record.tables]
+    ours = {
+        mlflow_tags.MLFLOW_USER: record.user,
+        mlflow_tags.MLFLOW_SOURCE_NAME: record.source,
+        mlflow_tags.MLFLOW_SOURCE_TYPE: "JOB",
+        mlflow_tags.MLFLOW_RUN_NOTE: record.description,
+        mlflow_tags.MLFLOW_LOGGED_ARTIFACTS: json.dumps(shown) if shown else "",
+    }
+    return {**record.tags, **{name: value for name, value in ours.items() if value}, "run_id": record.run_id}
 
-    return ModelSignature(specs(model.graph.input), specs(model.graph.output))
+
+def _metrics(record: Record, model_id: str | None, began: int) -> list[Metric]:
+    """The headline, which is the model's on the held-out days, too; the curves by epoch; the machine's samples."""
+    name, digest = next(((t.name, t.digest) for t in record.datasets if t.name == EVALUATED), (None, None))
+    measured = {"dataset_name": name, "dataset_digest": digest}
+    metrics = [
+        Metric(key, float(value), began, 0, model_id=model_id if key.startswith(CANDIDATE) else None, **measured)
+        for key, value in record.metrics.items()
+        if value == value
+    ]
+    for number, epoch in enumerate(record.epochs, 1):
+        metrics += [Metric(name, float(value), began, number) for name, value in epoch.items() if value == value]
+    for number, sample in enumerate(record.system):
+        at = round(1000 * sample["at"])
+        metrics += [Metric(f"system/{name}", v, at, number) for name, v in sample.items() if name != "at" and v == v]
+    return metrics
+
+
+def _inputs(record: Record) -> Iterator[DatasetInput]:
+    """The tables that a night read, and the days that it was scored on; of an earlier version the versions alone."""
+    tables = record.datasets or [
+        InputTable(name, str(version), {}, {}, version) for name, version in record.inputs.items()
+    ]
+    for table in tables:
+        source = json.dumps({"table": table.name, "version": table.version})
+        columns = [{"type": kind, "name": name, "required": False} for name, kind in table.columns.items()]
+        schema = json.dumps({"mlflow_colspec": columns}) if columns else None
+        profile = json.dumps(dict(table.profile)) if table.profile else None
+        context = "evaluation" if table.name == EVALUATED else "night"
+        kind = "local" if table.version is None else "delta_dataset_source"
+        dataset = Dataset(table.name, table.digest, kind, source, schema, profile)
+        yield DatasetInput(dataset, [InputTag("mlflow.data.context", context)])

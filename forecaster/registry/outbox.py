@@ -9,31 +9,40 @@ import json
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import asdict
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import datetime
 from pathlib import Path
 
 from forecaster.config import Spec, credentials
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
-from forecaster.errors import RegistryError
+from forecaster.errors import LedgerError, RegistryError
 from forecaster.ledger.records import previous_champion
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
+from forecaster.registry import addresses
 from forecaster.registry.run_record import Record
 
+RUNS = 200  # of the last ones, whose ends are looked up
 _RECORD = "record.json"
-_PICTURES = "pictures"
+_PICTURES, _MODEL = "pictures", "model"
 
 
-def enqueue(record: Record, pictures: Mapping[str, bytes], spec: Spec) -> None:
-    """Put a record into the outbox, where it stays until the registry has it; `pictures` are files by name."""
+def enqueue(
+    record: Record, pictures: Mapping[str, bytes], spec: Spec, model: Mapping[str, bytes] | None = None
+) -> None:
+    """Put a record into the outbox, where it stays until the registry has it; `pictures` are files by name, `model`
+    those that lie beside the bundle in the registered model."""
     folder = spec.paths.registry_outbox / record.run_id
     temporary = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(temporary, ignore_errors=True)
     (temporary / _PICTURES).mkdir(parents=True)
+    (temporary / _MODEL).mkdir()
     (temporary / _RECORD).write_text(json.dumps(asdict(record), default=str), "utf-8")
-    for name, content in pictures.items():
-        (temporary / _PICTURES / name).write_bytes(content)
+    for part, files in ((_PICTURES, pictures), (_MODEL, model or {})):
+        for name, content in files.items():
+            (temporary / part / name).write_bytes(content)
     shutil.rmtree(folder, ignore_errors=True)
     temporary.rename(folder)
 
@@ -50,18 +59,34 @@ def send(spec: Spec) -> dict[str, str]:
         from forecaster.registry.mlflow_registry import Registry
 
         registry = Registry(spec.registry_url, spec.name, spec.paths.mlflow_artifacts)
+        nights = _nights(spec)
         for file in runs:
-            content = json.loads(file.read_text("utf-8"))
-            record = Record(**{**content, "epochs": tuple(content["epochs"])})
+            record = Record.of_json(json.loads(file.read_text("utf-8")))
+            began, ended = nights.get(record.run_id, (None, None))
+            if record.began is None and began is not None:  # of an earlier version, which did not write it down
+                record = replace(record, began=began.isoformat())
             bundle = spec.paths.bundle(record.bundle) if record.bundle else None
-            version = registry.log(record, file.parent / _PICTURES, bundle if bundle and bundle.is_dir() else None)
-            if version is not None:
-                versions[record.run_id] = version
-                registry.challenge(version)
+            of_model = bundle if bundle and bundle.is_dir() else None
+            run = registry.log(record, file.parent, of_model, spec.paths.keys, ended=ended)
+            if run.version is not None:
+                versions[record.run_id] = run.version
+                registry.challenge(run.version)
+            with suppress(OSError):  # then no page links it
+                addresses.keep(spec, record.run_id, run)
             _remove(file.parent)
     except Exception as error:  # of whatever kind a client may raise
         raise RegistryError(f"{credentials.hide(spec.registry_url)}: {_first_line(error)}") from error
     return versions
+
+
+def _nights(spec: Spec) -> dict[str, tuple[datetime, datetime | None]]:
+    """When the last runs began and ended; a night that is telling of itself has not ended."""
+    try:
+        with Ledger.open_reader(spec.ledger_url) as ledger:
+            runs = ledger.runs(spec.name, limit=RUNS)
+    except LedgerError:
+        return {}
+    return {run.run_id: (run.started_at, run.finished_at) for run in runs}
 
 
 def _remove(folder: Path) -> None:

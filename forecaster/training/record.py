@@ -1,28 +1,47 @@
-"""Experiment record of a night's model: parameters, metrics in all and by segment, figures, and a report page."""
+"""Experiment record of a night's model: headline metrics, curves, tables, inputs, how it is called, and a report."""
 
 from __future__ import annotations
 
+import getpass
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
+from typing import Any
 
 from forecaster import __version__
-from forecaster.config import Spec
+from forecaster.config import Spec, credentials
 from forecaster.core.forecast import Candidate, Scores, Verdict
+from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
-from forecaster.evaluation import segments
 from forecaster.registry import outbox
 from forecaster.registry.run_record import Record
-from forecaster.reports import run_figures, run_report
+from forecaster.reports import run_figures, run_notes, run_report, run_tables
 from forecaster.serving import totals
 from forecaster.training.backtest import CANDIDATE, CHAMPION, NAIVE
 from forecaster.training.export import ExportedBundle
+from forecaster.training.recording import input_tables, model_folder
 
-BY_PART = ("wape", "bias", "coverage", "days")  # what the registry is told of each part; the files hold all metrics
 # What it came to, where the pipeline file leaves it open.
 TRAINED = ("epochs", "steps_an_epoch", "batch", "members", "recurrence", "prior")
-LABELS = 50  # of a part that are told, the largest; beyond, the files
+# As `mlflow.load_table` reads them; the first is the one that MLflow compares runs by at first.
+TABLES = ("depots.json", "parts.json", "epochs.json", "parity.json")
+
+
+@dataclass(frozen=True)
+class NightFacts:
+    """What a night knows of itself when its record is made."""
+
+    run_id: str
+    file: Path  # the pipeline file
+    as_of: datetime
+    began: datetime
+    knowledge: Knowledge
+    tier: str | None = None  # of its publication
+    measures: Mapping[str, Any] | None = None  # of `metric_names.OF_RUNS`
+    system: Sequence[Mapping[str, float]] = ()  # samples of the machine
+    before: run_notes.ReigningBefore | None = None  # whom the candidate was held against
 
 
 def record(
@@ -32,51 +51,68 @@ def record(
     verdict: Verdict,
     exported: ExportedBundle | None,
     spec: Spec,
-    *,
-    run_id: str,
-    as_of: datetime,
-    versions: Mapping[str, int],
+    night: NightFacts,
 ) -> str:
     """Write down what the registry is to be told of the night (`outbox.send`); gives its report as HTML."""
     candidate_scores, summary = scores[CANDIDATE], candidate.summary
-    parts, total_metrics = segments.parts(candidate_scores, panel), totals.score_totals(candidate_scores.folds, panel)
-    metrics = {f"{name}/{metric}": v for name, of_model in scores.items() for metric, v in of_model.metrics.items()}
-    metrics |= {f"train_{key}": summary[key] for key in ("seconds", "compile_seconds", "compile_misses")}
-    metrics |= {f"{CANDIDATE}/{name}": v for name, v in total_metrics.items()}
-    metrics |= _of_parts(parts)
-    if exported is not None:
-        metrics["parity"] = exported.parity.largest
-        metrics |= {f"parity/{case}".replace(",", ""): v for case, v in exported.parity.cases.items()}
-    parameters = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
+    total_metrics = totals.score_totals(candidate_scores.folds, panel)
+    epochs = [_metrics(losses | costs) for losses, costs in zip(summary["history"], summary["measured"], strict=True)]
+    parameters: dict[str, Any] = {
+        f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)
+    }
     parameters |= {f"trained.{key}": summary[key] for key in TRAINED if key in summary}
+    parameters |= {"as_of": night.as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)}
+    tables = _tables(candidate_scores, scores, panel, total_metrics, epochs, exported)
+    inputs = {name: v for name, v in night.knowledge.versions.items() if v >= 0}
     run_record = Record(
-        run_id=run_id,
-        parameters={**parameters, "as_of": as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)},
-        metrics=metrics,
-        epochs=tuple(
-            _metrics(losses | costs) for losses, costs in zip(summary["history"], summary["measured"], strict=True)
-        ),
+        run_id=night.run_id,
+        parameters=parameters,
+        metrics=run_tables.headline(scores, CANDIDATE),
+        epochs=tuple({name: epoch[name] for name in run_tables.CURVES if epoch.get(name)} for epoch in epochs),
         tags={
             "spec_digest": spec.digest,
-            "lake_versions": str(dict(versions)),
+            "lake_versions": str(inputs),
             "verdict": verdict.sentence()[:4000],
+            "admitted": str(verdict.admitted).lower(),
             "device": str(summary["device"]),
             "forecaster": __version__,
+            **({"tier": night.tier} if night.tier else {}),
         },
-        inputs=dict(versions),
+        inputs=inputs,
         bundle=exported.folder.name if exported else None,
+        description=credentials.hide(run_notes.description(verdict, scores, panel, night.tier, night.before)),
+        began=night.began.isoformat(),
+        user=_user(),
+        source=str(night.file.resolve()),
+        datasets=(*input_tables.tables_read(night.knowledge), input_tables.held_out_days(candidate_scores)),
+        tables=tuple(name for name in TABLES if name in tables),
+        system=_system(night),
+        example=model_folder.example(spec, night.knowledge, panel) if exported else None,
     )
     figures = _figures(scores, panel)
-    review = run_report.GateReview(run_id, as_of, scores, verdict, total_metrics)
+    review = run_report.GateReview(night.run_id, night.as_of, scores, verdict, total_metrics)
     page = run_report.page(review, panel, figures, spec)
-    files = {
-        "report.html": page.encode(errors="replace"),
-        "spec.json": _json(spec.model_dump(mode="json")),
-        "parts.json": _json(parts),
-        "depots.json": _json(segments.depots(candidate_scores, panel)),
-    }
-    outbox.enqueue(run_record, figures | files, spec)
+    files = {"report.html": page.encode(errors="replace"), "spec.json": _json(spec.model_dump(mode="json")), **tables}
+    outbox.enqueue(run_record, figures | files, spec, model_folder.files(spec, night.knowledge) if exported else {})
     return page
+
+
+def _tables(
+    candidate: Scores,
+    scores: Mapping[str, Scores],
+    panel: Panel,
+    total_metrics: Mapping[str, float],
+    epochs: Sequence[Mapping[str, float]],
+    exported: ExportedBundle | None,
+) -> dict[str, bytes]:
+    tables = {
+        "parts.json": run_tables.parts(scores, CANDIDATE, panel, total_metrics),
+        "depots.json": run_tables.depots(candidate, panel),
+        "epochs.json": run_tables.epochs(epochs),
+    }
+    if exported is not None:
+        tables["parity.json"] = run_tables.parity(exported.parity.largest, exported.parity.cases)
+    return tables
 
 
 def _figures(scores: Mapping[str, Scores], panel: Panel) -> dict[str, bytes]:
@@ -91,21 +127,27 @@ def _figures(scores: Mapping[str, Scores], panel: Panel) -> dict[str, bytes]:
     return {name: run_figures.png(figure) for name, figure in figures.items() if figure is not None}
 
 
-def _of_parts(parts: Mapping[str, Mapping[str, segments.Metrics]]) -> dict[str, float]:
-    """Metrics under names that MLflow takes: candidate/by_city/New York/wape."""
-    metrics: dict[str, float] = {}
-    for part, labels in parts.items():
-        largest = sorted(labels, key=lambda label: -labels[label]["days"])[:LABELS]
-        for label in [label for label in labels if label in largest]:
-            name = re.sub(r"[^\w. :-]", "_", label)[:100]
-            metrics |= {f"{CANDIDATE}/by_{part.replace(' ', '_')}/{name}/{m}": labels[label][m] for m in BY_PART}
-    return metrics
-
-
 def _metrics(epoch: Mapping[str, float]) -> dict[str, float]:
     """What an epoch told, under the names of `metric_names.METRICS`."""
     names = {"loss": "train_loss", "validation": "validation_loss"}
     return {names.get(key, key): value for key, value in epoch.items() if key != "number"}
+
+
+def _system(night: NightFacts) -> tuple[Mapping[str, float], ...]:
+    """The samples of the machine, and at the last of them how busy the training kept accelerators, which is known once;
+    what processes used in all is in the ledger."""
+    if not night.system:
+        return ()
+    busy = (night.measures or {}).get("device_utilisation", {})
+    used = {f"gpu_{device}_utilization_percentage": 100 * share for device, share in busy.items()}
+    return (*night.system[:-1], {**night.system[-1], **used})
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container's user without a name
+        return ""
 
 
 def _json(value: Mapping[str, object]) -> bytes:

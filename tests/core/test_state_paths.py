@@ -27,6 +27,7 @@ NAMES = {
     "prefect": "prefect",
     "profiles": "profiles",
     "registry_outbox": "registry_waiting",
+    "reports": "reports",
     "restoring": "restoring",
     "run_report": "report.html",
     "saved_inputs": "desks",
@@ -40,6 +41,8 @@ def test_names_in_the_state_folder_stay_as_they_are() -> None:
     properties = [name for name, member in vars(StatePaths).items() if isinstance(member, property)]
     assert {name: getattr(paths, name).relative_to("state").as_posix() for name in properties} == NAMES
     assert paths.bundle("abc") == Path("state/bundles/abc")
+    assert paths.report_of("night-1") == Path("state/reports/night-1/report.html")
+    assert paths.registered_run("night-1") == Path("state/reports/night-1/mlflow.json")
 
 
 def test_no_other_module_joins_a_name_to_the_state_folder() -> None:

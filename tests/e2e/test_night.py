@@ -129,9 +129,14 @@ def test_the_leaderboard_compares_all_on_the_same_days_and_publishes_nothing(nig
     assert published(nights.spec) == before
 
 
-def test_a_night_tells_where_the_page_is(nights: Nights) -> None:
+def test_a_night_tells_where_page_run_and_report_are(nights: Nights) -> None:
     assert f"forecaster serve {nights.file}" in nights.first.out
     assert "http://127.0.0.1:8000" in nights.first.out
+    assert re.search(
+        r"http://127.0.0.1:5000/#/experiments/1/runs/\w{32}\?workflowType=machine_learning", nights.first.out
+    )
+    [report] = re.findall(r"Its report: file://(\S+)", nights.first.out)
+    assert Path(report).read_text("utf-8").startswith("<!doctype html>")
 
 
 def test_the_run_row_holds_what_the_night_was_told_and_did(nights: Nights) -> None:
@@ -200,19 +205,33 @@ def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None
         aliases = dict(connection.execute(text("select alias, version from registered_model_aliases")).all())
         versions = connection.execute(text("select count(*) from model_versions")).scalar_one()
         logged = {row[0] for row in connection.execute(text("select distinct key from latest_metrics"))}
+        tags = dict(
+            connection.execute(
+                text("select key, value from tags where run_uuid = (select min(run_id) from model_versions)")
+            ).all()
+        )
         params = {row[0] for row in connection.execute(text("select distinct key from params"))}
     engine.dispose()
     assert aliases == {"champion": 1, "challenger": 1}
     assert versions == 1  # the second night made the same model
-    assert {"candidate/mape", "candidate/wape", "seasonal_naive/mape", "validation_loss", "parity"} <= logged
-    assert {"candidate/network_coverage", "candidate/city_bias"} <= logged
-    assert {"candidate/by_city/Boston/wape", "candidate/by_kind_of_day/holiday/coverage"} <= logged
+    curves = {"train_loss", "validation_loss", "learning_rate", "depot_days_a_second"}
+    headline = {name for name in logged - curves if not name.startswith("system/")}
+    assert {"candidate/mape", "candidate/wape", "seasonal_naive/wape"} <= headline
+    assert curves <= logged
+    assert "system/cpu_utilization_percentage" in logged
+    assert len(headline) <= 8
+    assert (tags["champion"], tags["tier"]) == ("reigns", "fresh")
+    assert tags["mlflow.note.content"].startswith("**Admitted.**")
     assert {"training.epochs", "model.hidden", "trained.epochs", "trained.members"} <= params
     artifacts = nights.spec.paths.mlflow_artifacts
     specs = [json.loads(file.read_text("utf-8")) for file in artifacts.rglob("spec.json")]
     assert nights.spec.model_dump(mode="json") in specs
     pictures = {"forecasts.png", "calibration.png", "errors.png", "candidate_against_naive.png"}
     assert pictures < {file.name for file in artifacts.rglob("*.png")}
+    parts = json.loads(next(artifacts.rglob("parts.json")).read_text("utf-8"))
+    labels = {tuple(row[1:3]) for row in parts["data"]}
+    assert parts["columns"][:3] == ["model", "part", "label"]
+    assert {("city", "Boston"), ("kind of day", "holiday"), ("sums of depots", "network")} <= labels
     reports = [file.read_text("utf-8") for file in artifacts.rglob("report.html")]
     assert (nights.spec.paths.run_report).read_text("utf-8") in reports
 

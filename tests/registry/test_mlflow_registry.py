@@ -19,7 +19,7 @@ pictures.mkdir()
 registry = Registry(f"sqlite:///{folder / 'mlflow.db'}", "fleet", folder / "artifacts")
 record = Record("night-1", {"seed": 1}, {"mape": 0.1}, ({"loss": 0.1},), {"kind": "night"}, {}, None)
 for _ in range(2):
-    registry.log(record, pictures, None)
+    registry.log(record, folder, None, folder / "keys")
 """
 
 

@@ -7,8 +7,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+POLICY = "Content-Security-Policy"  # an answer may bring one of its own
 HEADERS = {
-    "Content-Security-Policy": (
+    POLICY: (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
         "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
     ),
@@ -35,7 +36,7 @@ class SecurityHeaders:
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
+                headers.update({**HEADERS, POLICY: headers.get(POLICY, HEADERS[POLICY])})
                 if scope["path"].startswith("/static/") and scope["query_string"].startswith(b"v="):
                     headers["Cache-Control"] = FOREVER
                 headers.setdefault("Cache-Control", "no-store")

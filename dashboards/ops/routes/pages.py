@@ -13,6 +13,7 @@ from dashboards.ops.formatting.far_weeks import opened_week
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.header import in_zone
+from dashboards.ops.reading.run_links import RunLinker
 from dashboards.ops.routes import weeks
 from dashboards.ops.views.accuracy import AccuracyQuery as Weeks
 from dashboards.ops.views.accuracy import accuracy
@@ -144,7 +145,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         def make(book: Logbook) -> bytes:
             view = champion(book.head, book.promotions(), book.runs, book.tallies())
             tried = canary_line(book.canary(), book.head)
-            return page("champion.html", front=book.front(), champion=view, canary=tried)
+            return page("champion.html", front=book.front(), champion=view, canary=tried, links=RunLinker.of(book))
 
         return renderer.of_nights(request, HTML, make)
 
@@ -159,7 +160,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
                 "drifting": drift_list(book.drifts()),
                 "boards": siblings(),
             }
-            content["canary"] = canary_line(book.canary(), book.head)
+            content |= {"canary": canary_line(book.canary(), book.head), "links": RunLinker.of(book)}
             return page("health.html", health=view, **content)
 
         return renderer.of_nights(request, HTML, make)

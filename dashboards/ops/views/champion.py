@@ -26,10 +26,13 @@ class Reign:
     bundle: str
     by: str
     reason: str
+    run_id: str
+    version: str | None  # of the model in MLflow
 
 
 @dataclass(frozen=True)
 class VerdictLine:
+    run_id: str
     began: str
     admitted: bool
     sentence: str
@@ -88,6 +91,8 @@ def _reign(promotion: Promotion, zone: ZoneInfo) -> Reign:
         promotion.bundle_digest[:12],
         promotion.by,
         capitalised(told(promotion.reason)),
+        promotion.run_id,
+        promotion.model_version,
     )
 
 
@@ -96,4 +101,4 @@ def _verdict(run: Run, zone: ZoneInfo) -> VerdictLine:
     objections = told_objections(verdict)
     admitted = bool(verdict.get("admitted"))
     sentence = display.in_one_line(display.clauses(*objections)) or (_("No objection.") if admitted else "–")
-    return VerdictLine(display.instant(run.started_at, zone), admitted, sentence)
+    return VerdictLine(run.run_id, display.instant(run.started_at, zone), admitted, sentence)

@@ -1,0 +1,40 @@
+"""HTTP route of a run's report: the page that its night wrote, with its own styles and pictures, in a sandbox."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from starlette.exceptions import HTTPException
+
+from dashboards.ops.access import person
+from dashboards.ops.http.render import HTML
+from dashboards.ops.reading.editions import HIDDEN_MESSAGE
+from dashboards.ops.reading.run_links import report_file
+from forecaster.core.language import _
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
+
+# What the report is made of stands in it; it runs no script, sends no form and opens nothing of this page.
+POLICY = (
+    "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'; base-uri 'none'"
+)
+HEADERS = {"Content-Security-Policy": POLICY, "Cache-Control": "private, no-cache"}
+
+
+def router(spec: Spec | None) -> APIRouter:
+    """The route; without a pipeline file there are no reports."""
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.api_route("/runs/{run_id}/report", methods=["GET", "HEAD"])
+    def report(request: Request, run_id: str) -> Response:
+        if person(request).cities is not None:  # it tells of all depots together
+            raise HTTPException(403, _(HIDDEN_MESSAGE))
+        file = report_file(spec, run_id) if spec else None
+        if file is None:
+            raise HTTPException(404, _("There is no report of this run here: it trained no model, or was tidied away."))
+        return Response(file.read_bytes(), media_type=HTML, headers=HEADERS)
+
+    return routes

@@ -1,0 +1,55 @@
+"""What a night knows of itself when its record is made for the registry, and whom its model was held against."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import TYPE_CHECKING, cast
+
+from forecaster.core.knowledge import Knowledge
+from forecaster.errors import LedgerError
+from forecaster.ledger.store import Ledger
+from forecaster.operations.plan import differences
+from forecaster.reports.run_notes import ReigningBefore
+from forecaster.serving.bundle import MANIFEST
+
+if TYPE_CHECKING:
+    from flows.night import Night
+    from forecaster.training.record import NightFacts
+
+
+def night_facts(night: Night) -> NightFacts:
+    """The facts of a night whose forecast is out."""
+    from forecaster.training.record import NightFacts
+
+    before = None
+    with suppress(OSError, ValueError, KeyError, LedgerError):  # a description is no reason to have no record
+        before = _reigning_before(night)
+    return NightFacts(
+        run_id=night.run_id,
+        file=night.file,
+        as_of=night.as_of,
+        began=night.begun,
+        knowledge=cast(Knowledge, night.knowledge),  # which the step `panel` has set
+        tier=night.publication.get("tier"),
+        measures=night.measures,
+        system=night.machine.so_far(),
+        before=before,
+    )
+
+
+def _reigning_before(night: Night) -> ReigningBefore | None:
+    """The champion before tonight, as far as it is kept. Raises OSError, ValueError, KeyError or LedgerError where it
+    cannot be read."""
+    spec = night.spec
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        earlier = [promotion for promotion in ledger.promotions(spec.name) if promotion.run_id != night.run_id]
+    if not earlier:
+        return None
+    bundle = earlier[-1].bundle_digest
+    manifest = json.loads((spec.paths.bundle(bundle) / MANIFEST).read_text("utf-8"))
+    saved, changes = spec.paths.specs / f"{manifest['spec_digest']}.json", None
+    with suppress(OSError):
+        then, now = json.loads(saved.read_text("utf-8")), json.loads(json.dumps(spec.model_dump(mode="json")))
+        changes = list(differences(then, now))
+    return ReigningBefore(bundle, manifest, changes)

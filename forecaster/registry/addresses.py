@@ -1,0 +1,80 @@
+"""Deep links into MLflow: the address that opens a run, a model's version, or all runs of a pipeline.
+
+MLflow 3 shows a fresh browser its view for generative models, which has no training runs; the part `workflowType` of an
+address asks for the other one. Where the registry is a file, MLflow has an address while `forecaster up` serves it.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from forecaster.ledger import lease
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from forecaster.config import Spec
+
+VIEW = "?workflowType=machine_learning"
+UI = "http://127.0.0.1:5000"  # where `mlflow ui` answers if nobody says otherwise
+
+
+@dataclass(frozen=True)
+class RegisteredRun:
+    """Which run of MLflow a night is, and the version of the model that it made, if it did."""
+
+    experiment: str
+    run: str
+    version: str | None = None
+
+    def address(self, base: str) -> str:
+        return f"{base}/#/experiments/{quote(self.experiment, safe='')}/runs/{quote(self.run, safe='')}{VIEW}"
+
+
+def version_address(base: str, model: str, version: str) -> str:
+    return f"{base}/#/models/{quote(model, safe='')}/versions/{quote(version, safe='')}{VIEW}"
+
+
+def base_address(spec: Spec) -> str | None:
+    """Where MLflow shows its pages, without a slash at the end and without a password; None where it has no address."""
+    if spec.registry_url.startswith(("http://", "https://")):
+        parts = urlsplit(spec.registry_url)
+        return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")).rstrip("/")
+    return _served_by_up(spec)
+
+
+def _served_by_up(spec: Spec) -> str | None:
+    """What `forecaster up` serves on this machine, where it runs."""
+    content = _json(spec.paths.local_stack)
+    try:
+        return None if lease.is_gone(content["holder"]) else str(content["health"]["mlflow"]).removesuffix("/health")
+    except (TypeError, KeyError, ValueError):  # nothing is up, or another version wrote it
+        return None
+
+
+def keep(spec: Spec, run_id: str, registered: RegisteredRun) -> None:
+    """Write down which run of MLflow a night is, beside its report."""
+    file = spec.paths.registered_run(run_id)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    beside = file.with_suffix(".new")
+    beside.write_text(json.dumps(vars(registered)), "utf-8")
+    beside.rename(file)
+
+
+def registered_run(spec: Spec, run_id: str) -> RegisteredRun | None:
+    """Which run of MLflow a night is; None where MLflow was not told, or this machine does not know."""
+    content = _json(spec.paths.registered_run(run_id))
+    try:
+        return RegisteredRun(**content)
+    except TypeError:
+        return None
+
+
+def _json(file: Path) -> Any:
+    try:
+        return json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None

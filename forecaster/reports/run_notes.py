@@ -1,0 +1,86 @@
+"""Description of a run in Markdown: the verdict, how the model did beside its rivals, and what differs from the model
+that reigned before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from forecaster.core.forecast import Scores, Verdict
+from forecaster.core.panel import Panel
+from forecaster.core.terminal import count
+from forecaster.reports.finding_examples import printable
+
+MOST_NAMED = 8  # depots, or keys of the pipeline file
+MOST_TEXT = 4000  # characters of a verdict
+COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "coverage": "80 % covers"}
+
+
+@dataclass(frozen=True)
+class ReigningBefore:
+    """The model that a candidate was held against: the manifest of its bundle, and how the pipeline file differs."""
+
+    bundle: str
+    manifest: Mapping[str, Any]
+    changed_keys: Sequence[tuple[str, Any, Any]] | None  # path, before, now; None: its file is not there any more
+
+
+def description(
+    verdict: Verdict, scores: Mapping[str, Scores], panel: Panel, tier: str | None, before: ReigningBefore | None
+) -> str:
+    """The whole description; `tier` is that of the night's publication."""
+    said = printable(verdict.sentence(), MOST_TEXT)
+    published = f"The night's forecasts are out with tier {tier}. " if tier else ""
+    files = "`report.html` among the artifacts has the plots, `parts.json` and `depots.json` have every metric."
+    paragraphs = (f"**{said[:1].upper()}{said[1:]}.**", _table(scores), _against(panel, before), published + files)
+    return "\n\n".join(paragraphs)
+
+
+def _table(scores: Mapping[str, Scores]) -> str:
+    lines = [f"| model | {' | '.join(COLUMNS.values())} |", "| --- |" + " ---: |" * len(COLUMNS)]
+    lines += [
+        f"| {name} | " + " | ".join(_number(metric, of_model.metrics[metric]) for metric in COLUMNS) + " |"
+        for name, of_model in scores.items()
+    ]
+    return "\n".join(lines)
+
+
+def _number(metric: str, value: float) -> str:
+    if value != value:
+        return "–"
+    if metric == "mase":
+        return f"{value:.3f}"
+    return f"{value:+.1%}" if metric == "bias" else f"{value:.1%}"
+
+
+def _against(panel: Panel, before: ReigningBefore | None) -> str:
+    if before is None:
+        return "What changed: there was no champion before it."
+    lines = "\n".join(f"- {line}" for line in _changes(panel, before))
+    return f"What changed since the champion before it, bundle `{before.bundle}`:\n\n{lines}"
+
+
+def _changes(panel: Panel, before: ReigningBefore) -> Iterator[str]:
+    cutoff = date.fromisoformat(str(before.manifest["cutoff"]))
+    days = (panel.cutoff - cutoff).days
+    yield f"newest reading: {panel.cutoff}, " + (f"then {cutoff}, {count(days, 'day')} before" if days else "as then")
+    known, now = set(before.manifest["depots"]), set(panel.depot_ids)
+    yield f"depots: {_names('new', now - known)}, {_names('gone', known - now)}"
+    if before.changed_keys is None:
+        yield "pipeline file: that of then is not kept any more"
+        return
+    if not before.changed_keys:
+        yield "pipeline file: the same"
+    for path, then, value in before.changed_keys[:MOST_NAMED]:
+        yield f"pipeline file, `{path}`: {printable(str(then))[:80]} → {printable(str(value))[:80]}"
+    if len(before.changed_keys) > MOST_NAMED:
+        yield f"pipeline file: {count(len(before.changed_keys) - MOST_NAMED, 'further key')}"
+
+
+def _names(what: str, depots: set[str]) -> str:
+    if not depots:
+        return f"none {what}"
+    some = ", ".join(printable(depot) for depot in sorted(depots)[:MOST_NAMED])
+    return f"{len(depots)} {what} ({some}{', …' if len(depots) > MOST_NAMED else ''})"

@@ -1,0 +1,77 @@
+"""Tables of a run for those who compare runs: metrics by model and part, by depot, by epoch, and the headline of them.
+
+A table is `{"columns": [...], "data": [[...], ...]}`, which is how `mlflow.log_table` writes one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from forecaster.core.forecast import Scores
+from forecaster.core.metric_names import METRICS
+from forecaster.core.panel import Panel
+from forecaster.evaluation import segments
+
+HEADLINE = ("wape", "mase", "bias", "coverage", "wql", "mape")  # of the candidate
+RIVALS = ("champion", "seasonal_naive")  # of each its WAPE
+ALL = "all"
+MOST_DEPOTS = 2000  # of the table of depots, those with the most scored days first
+CURVES = ("train_loss", "validation_loss", "learning_rate", "depot_days_a_second")
+
+
+def headline(scores: Mapping[str, Scores], candidate: str) -> dict[str, float]:
+    """At most eight numbers that say how a model did: its own, and the WAPE of two rivals on the same days."""
+    metrics = {f"{candidate}/{name}": scores[candidate].metrics[name] for name in HEADLINE}
+    return metrics | {f"{rival}/wape": scores[rival].metrics["wape"] for rival in RIVALS if rival in scores}
+
+
+def parts(scores: Mapping[str, Scores], candidate: str, panel: Panel, totals: Mapping[str, float]) -> bytes:
+    """All metrics of every model on all days, of the candidate by part, and of its sums of depots."""
+    rows: list[dict[str, Any]] = [
+        {"model": name, "part": ALL, "label": ALL, **of_model.metrics} for name, of_model in scores.items()
+    ]
+    for part, labels in segments.parts(scores[candidate], panel).items():
+        rows += [{"model": candidate, "part": part, "label": label, **metrics} for label, metrics in labels.items()]
+    for part in ("city", "network"):
+        sums = {name.removeprefix(f"{part}_"): v for name, v in totals.items() if name.startswith(f"{part}_")}
+        if sums:
+            rows.append({"model": candidate, "part": "sums of depots", "label": part, **sums})
+    return table(rows)
+
+
+def depots(scores: Scores, panel: Panel) -> bytes:
+    """A depot a row, by its id: what a reviewer compares from one run to the next."""
+    metrics_of = segments.depots(scores, panel)
+    cities = dict(zip(panel.depot_ids, panel.attributes.get("city", ("",) * len(panel.depot_ids)), strict=True))
+    chosen = sorted(metrics_of, key=lambda depot: -metrics_of[depot]["days"])[:MOST_DEPOTS]
+    return table(
+        {"depot": depot, **{name: metrics_of[depot].get(name) for name in (*HEADLINE, "days")}, "city": cities[depot]}
+        for depot in sorted(chosen)
+    )
+
+
+def epochs(curves: Sequence[Mapping[str, float]]) -> bytes:
+    """All that training said of its epochs; the curves have the part that is looked at."""
+    return table({"epoch": number, **epoch} for number, epoch in enumerate(curves, 1))
+
+
+def parity(largest: float, cases: Mapping[str, float]) -> bytes:
+    """The largest relative difference between ONNX and JAX, in all and by case."""
+    rows = [("largest", largest), *cases.items()]
+    return table({"case": case, METRICS["parity"].meaning: value} for case, value in rows)
+
+
+def table(rows: Iterable[Mapping[str, Any]]) -> bytes:
+    """Rows as a table; a column that a row lacks is empty there, as is what is not a number."""
+    rows = list(rows)
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    data = [[_plain(row.get(name)) for name in columns] for row in rows]
+    return json.dumps({"columns": columns, "data": data}, ensure_ascii=False).encode(errors="replace")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float):
+        return float(f"{value:.6g}") if value == value else None
+    return value

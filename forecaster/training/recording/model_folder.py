@@ -1,0 +1,84 @@
+"""Files that let a bundle forecast from a long data frame alone, without the lake: what
+`forecaster.api.registered_model` reads beside the bundle.
+
+    pipeline.json     how days are counted, which covariates are known ahead, what a reading must keep to
+    static.parquet    the depots with what the model is told of them, where the pipeline has a depots source
+    events.parquet    events as known that night, where there are any
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from forecaster.config import Spec
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
+
+PIPELINE, STATIC, EVENTS = "pipeline.json", "static.parquet", "events.parquet"
+EXAMPLE_DEPOTS, EXAMPLE_DAYS = 2, 56
+ANY = "any"  # MLflow refuses whole numbers where it was told of `double`
+KEPT_RULES = {"max_demand", "closed_after_days", "max_gap_days"}  # the others are about a source's batches
+BUSINESS = ("opened", "closed", "timezone")
+
+
+def files(spec: Spec, knowledge: Knowledge) -> dict[str, bytes]:
+    """The files by name."""
+    content: dict[str, Any] = {
+        "name": spec.name,
+        "timezone": spec.timezone,
+        "horizon": spec.horizon,
+        "calendar": spec.calendar.model_dump(mode="json", exclude={"events"}, exclude_none=True),
+        "demand": spec.demand.model_dump(
+            mode="json", include={"missing": True, "weekdays": True, "rules": KEPT_RULES}, exclude_none=True
+        ),
+        "state": "state",
+    }
+    made = {PIPELINE: json.dumps(content, indent=1).encode(errors="replace")}
+    if spec.depots is not None:
+        names = ["depot_id", *spec.depots.static, *(name for name in BUSINESS if name in knowledge.depots)]
+        made[STATIC] = _parquet(knowledge.depots[names])
+    if len(knowledge.events):
+        made[EVENTS] = _parquet(knowledge.events)
+    return made
+
+
+def example(spec: Spec, knowledge: Knowledge, panel: Panel) -> dict[str, Any]:
+    """How the model is called: columns with their types and whether they must be there, some rows, and what it gives.
+
+    Rows are those of two depots on the last days; of covariates that the readings bring also of the days ahead.
+    """
+    covariates = [name for name in spec.calendar.known_future if name in knowledge.demand.columns]
+    is_open = panel.open[:, panel.history :].any(axis=1)
+    chosen = [panel.depot_ids[row] for row in np.flatnonzero(is_open)[:EXAMPLE_DEPOTS]]
+    last = panel.days[-1] if covariates else panel.days[panel.history - 1]
+    first = panel.days[max(panel.history - EXAMPLE_DAYS, 0)]
+    demand = knowledge.demand
+    demand = demand[demand["depot_id"].isin(chosen) & (demand["date"] >= first) & (demand["date"] <= last)]
+    demand = demand.sort_values(["depot_id", "date"])
+    columns = {"depot_id": ("string", True), "date": ("datetime", True), "demand": (ANY, True)}
+    columns |= dict.fromkeys(covariates, (ANY, False))
+    rows = [
+        [str(row[0]), f"{row[1]:%Y-%m-%d}", *(_plain(value) for value in row[2:])]
+        for row in demand[list(columns)].itertuples(index=False)
+    ]
+    levels = [f"q{level:g}" for level in spec.model.quantiles]
+    given = {"depot_id": "string", "date": "datetime", "forecast": "double", **dict.fromkeys(levels, "double")}
+    return {"takes": columns, "gives": given, "rows": rows}
+
+
+def _plain(value: Any) -> Any:
+    if value is None or value != value:
+        return None
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _parquet(frame: Any) -> bytes:
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata(None), out)
+    return out.getvalue()

@@ -1,0 +1,43 @@
+"""Tables and headline of a run: few numbers on top, every metric in a table, and what is not a number is empty."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+from forecaster.core.forecast import Verdict
+from forecaster.reports import run_notes, run_tables
+from forecaster.reports.run_notes import ReigningBefore
+from tests.evaluation.test_segments import four_depots, judged
+
+PANEL = four_depots()
+SCORES = {name: replace(judged(PANEL), model=name) for name in ("candidate", "seasonal_naive", "champion", "theta")}
+
+
+def test_the_headline_has_eight_numbers_at_most() -> None:
+    headline = run_tables.headline(SCORES, "candidate")
+    assert len(headline) == 8
+    assert headline["champion/wape"] == SCORES["champion"].metrics["wape"]
+
+
+def test_parts_and_depots_are_tables_with_every_metric() -> None:
+    table = json.loads(run_tables.parts(SCORES, "candidate", PANEL, {"network_bias": 0.25, "city_bias": float("nan")}))
+    rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
+    assert [row["model"] for row in rows[:4]] == list(SCORES)
+    assert {row["part"] for row in rows} == {"all", "city", "days ahead", "weekday", "kind of day", "sums of depots"}
+    assert [(row["label"], row["bias"]) for row in rows[-2:]] == [("city", None), ("network", 0.25)]
+    depots = json.loads(run_tables.depots(SCORES["candidate"], PANEL))
+    assert depots["columns"][:2] == ["depot", "wape"]
+    assert [row[0] for row in depots["data"]] == sorted(row[0] for row in depots["data"])
+
+
+def test_a_description_says_what_changed_since_the_champion_before() -> None:
+    manifest = {"cutoff": str(PANEL.cutoff), "depots": [*PANEL.depot_ids[1:], "Z"]}
+    before = ReigningBefore("aa11", manifest, [("training.epochs", 3, 6)])
+    refused = Verdict(False, ("wape is 0.2000, wanted at most 0.1000 to beat champion",), {})
+    text = run_notes.description(refused, SCORES, PANEL, "fresh", before)
+    assert text.startswith("**Not admitted: wape is 0.2000, wanted at most 0.1000 to beat champion.**\n\n| model |")
+    assert f"- depots: 1 new ({PANEL.depot_ids[0]}), 1 gone (Z)\n- pipeline file, `training.epochs`: 3 → 6" in text
+    first = run_notes.description(refused, SCORES, PANEL, None, None)
+    assert "there was no champion before it" in first
+    assert "tier" not in first
