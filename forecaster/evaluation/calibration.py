@@ -121,7 +121,7 @@ def _factor(score: Doubles, day: Days, promised: float, off: float, season: floa
     held = share + trusted * (promised - share)
     if season:
         held = min(held, (1 + promised) / 2)
-    return _weighted_quantile(score, weight, held), held
+    return max(_weighted_quantile(score, weight, held), LEAST), held  # forecasts may be right to the last bit
 
 
 def _share_and_error(inside: NDArray[np.bool_], day: Days, weight: Doubles) -> tuple[float, float]:

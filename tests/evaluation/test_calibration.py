@@ -170,6 +170,13 @@ def test_closed_days_with_no_band_do_not_count() -> None:
     np.testing.assert_array_equal(factors[:, [0, 2]], calibration.factors(folds_of(0.4))[:, [0, 2]])
 
 
+def test_forecasts_that_are_right_to_the_last_bit_have_the_narrowest_ranges() -> None:
+    """Counts that never change: every actual is its median, and no distance is too small."""
+    band = np.tile(np.array([60.0, 100.0, 160.0], np.float32), (4000, 1, 1))
+    factors = calibration.factors(on_days(band, np.full((4000, 1), 100.0, np.float32)))
+    np.testing.assert_allclose(factors[0], [calibration.NARROWEST, 1, calibration.NARROWEST], rtol=1e-6)
+
+
 def test_factors_stay_within_bounds() -> None:
     np.testing.assert_array_equal(calibration.factors(folds_of(0.05)), [[5, 1, 5]])
     np.testing.assert_array_equal(calibration.factors(folds_of(30.0)), np.float32([[0.3, 1, 0.3]]))
