@@ -152,8 +152,8 @@ def of_desk(file: Path) -> Names:
 
 
 def of_registry(file: Path, artifacts: Path) -> Names:
-    """What MLflow was told of the last run, by name."""
-    ((run,),) = _rows(file, "select run_uuid from runs order by start_time desc limit 1")
+    """What MLflow was told of the last run that it was told of, by name."""
+    ((run,),) = _rows(file, "select run_uuid from runs order by rowid desc limit 1")
     names = {
         "experiments": "select name from experiments where experiment_id > 0",
         "models": "select name from registered_models",

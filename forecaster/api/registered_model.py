@@ -40,8 +40,8 @@ class RegisteredModel:
         """Forecasts of each depot for the days after the last one of the frame, as a frame like the one given.
 
         `df` has a row a depot and day: depot_id, date, demand, and the covariates that the readings bring, those also
-        of the days ahead, with an empty demand. Columns of the answer: depot_id, date, forecast (the median), q0.1 ….
-        A depot that the model was not trained on gets the seasonal naive. `params` are MLflow's, and there are none.
+        of the days ahead, with an empty demand. Columns of the answer: depot_id, date, forecast (the median), q0.1 …,
+        mean. A depot that the model was not trained on gets the seasonal naive. MLflow's `params` change nothing.
 
         Raises SpecError for a frame that lacks a column or a covariate ahead, NoUsableData where nothing is known.
         """

@@ -68,7 +68,7 @@ def record(
         run_id=night.run_id,
         parameters=parameters,
         metrics=run_tables.headline(scores, CANDIDATE),
-        epochs=tuple({name: epoch[name] for name in run_tables.CURVES if epoch.get(name)} for epoch in epochs),
+        epochs=tuple({name: epoch[name] for name in run_tables.CURVES if name in epoch} for epoch in epochs),
         tags={
             "spec_digest": spec.digest,
             "lake_versions": str(inputs),

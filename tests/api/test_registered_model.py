@@ -93,7 +93,8 @@ def test_a_frame_gets_what_the_night_says_and_whole_numbers_will_do(
     [folder] = spec.paths.bundles.glob("*[!t]")
     predictor = Predictor(bundle.load(folder, spec.paths.folder))
     expected = predictor(build(read_as_of(spec, as_of=AS_OF), spec, predictor.bundle.encoding))
-    assert list(answer.columns) == ["depot_id", "date", "forecast", "q0.1", "q0.5", "q0.9"]
+    assert list(answer.columns) == ["depot_id", "date", "forecast", "q0.1", "q0.5", "q0.9", "mean"]
+    assert model.metadata.signature.outputs.input_names() == list(answer.columns)
     assert answer["depot_id"].unique().tolist() == ["D0", "D1"]
     np.testing.assert_allclose(answer["q0.9"].to_numpy().reshape(2, 7), expected.quantiles[:2, :, 2], rtol=1e-6)
     assert answer["forecast"].iloc[1] == pytest.approx(1.3 * answer["forecast"].iloc[0])  # Boston's sale

@@ -68,7 +68,7 @@ def example(spec: Spec, knowledge: Knowledge, panel: Panel) -> dict[str, Any]:
         for row in demand[list(columns)].itertuples(index=False)
     ]
     levels = [f"q{level:g}" for level in spec.model.quantiles]
-    given = {"depot_id": "string", "date": "datetime", "forecast": "double", **dict.fromkeys(levels, "double")}
+    given = {"depot_id": "string", "date": "datetime"} | dict.fromkeys(("forecast", *levels, "mean"), "double")
     return {"takes": columns, "gives": given, "rows": rows}
 
 
