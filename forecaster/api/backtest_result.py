@@ -24,11 +24,14 @@ class BacktestResult:
     @property
     def scores(self) -> Any:
         """A row a model: MAPE, WAPE, MASE, WQL, bias and the coverage of the 80 % interval as shares, our model first;
-        docs/glossary.md says how each is counted. Unknown is NaN."""
+        docs/glossary.md says how each is counted, with `days` for the depot-days that were scored. Unknown is NaN, and
+        what is unknown of all models is left out."""
         names = list(self._scores)
         columns: dict[str, Any] = {"model": names}
         for metric in METRICS:
-            columns[metric] = [float(self._scores[name].metrics.get(metric, np.nan)) for name in names]
+            values = [float(self._scores[name].metrics.get(metric, np.nan)) for name in names]
+            if np.isfinite(values).any():
+                columns[metric] = values
         return self._kind.frame(columns)
 
     @property
@@ -38,9 +41,11 @@ class BacktestResult:
         names, tables = self._kind.names, []
         for model, scores in self._scores.items():
             for fold in scores.folds:
+                if not np.isfinite(fold.actuals).any():  # before the held-out days, of which nothing is scored
+                    continue
                 columns = forecast_columns(fold.forecast, self._kind)
                 rows = len(columns[names.date])
-                cutoff = np.full(rows, np.datetime64(fold.forecast.cutoff, "ns"))
+                cutoff = self._kind.days([fold.forecast.cutoff] * rows)
                 head = {"model": pa.repeat(model, rows), "cutoff": cutoff}
                 actual = fold.actuals.reshape(-1).astype(np.float64)
                 tables.append(pa.table({**head, **columns, names.demand: actual}))

@@ -336,7 +336,7 @@ class Forecaster:
         with tempfile.TemporaryDirectory(prefix="forecaster-") as work:
             folder = PipelineFolder.create(Path(work), self.pipeline_content(), frames)
             if future is not None:
-                folder.with_future(days_ahead(future, self.known_future))
+                folder.with_future(days_ahead(future, self.known_future, frames.covariates))
             knowledge, _ = folder.knowledge()
             panel = build(knowledge, folder.spec, self._panel.encoding)
         refuse_unknown_days(knowledge, panel, frames.covariates)

@@ -8,17 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from typing import Any, NamedTuple
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.forecast import Forecast
 from forecaster.errors import SpecError
 
+TIMESTAMP = pa.timestamp("ns")  # of days that came as text
 MODEL = "Forecaster"  # begins the columns of forecasts under Nixtla's names
 BAND = 80  # per cent: the interval that Nixtla's plots draw
 
@@ -51,14 +54,19 @@ class FrameKind:
     library: Any  # Narwhals' name of pandas, polars or pyarrow
     names: ColumnNames
     id_type: pa.DataType
+    date_type: pa.DataType = TIMESTAMP
 
     def ids(self, depot_ids: Sequence[str]) -> pa.Array:
         """Ids of depots with the type that they came in."""
         ids = pa.array(depot_ids, pa.string())
         return ids.cast(self.id_type) if pa.types.is_integer(self.id_type) else ids
 
+    def days(self, days: Sequence[date] | NDArray[np.datetime64]) -> pa.Array:
+        """Days with the type that they came in: dates, or timestamps of the same unit, so that frames can be joined."""
+        return pa.array(np.asarray(days, "datetime64[D]").astype("datetime64[ns]")).cast(self.date_type)
+
     def frame(self, columns: Mapping[str, Any]) -> Any:
-        """Columns as a frame of the library; days are timestamps, as both libraries' users expect."""
+        """Columns as a frame of the library."""
         return native(pa.table(dict(columns)), self.library)
 
 
@@ -84,8 +92,23 @@ def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
         raise SpecError(
             f"{argument}: found {type(frame).__name__}, wanted a data frame in memory of pandas, polars or pyarrow"
         ) from error
-    table = nw.maybe_reset_index(eager).to_arrow()
-    return table.replace_schema_metadata(None), eager.implementation
+    return _arrow_table(nw.maybe_reset_index(eager)).replace_schema_metadata(None), eager.implementation
+
+
+def _arrow_table(frame: nw.DataFrame[Any]) -> pa.Table:
+    """A frame as an Arrow table; a column of values of several kinds as text, whose rows the checks then name."""
+    try:
+        return frame.to_arrow()
+    except pa.ArrowException:
+        return pa.table({name: _arrow_column(frame[name]) for name in frame.columns})
+
+
+def _arrow_column(series: nw.Series[Any]) -> Any:
+    try:
+        return series.to_arrow()
+    except pa.ArrowException:
+        values = series.to_list()
+        return pa.array([None if value is None or value != value else str(value) for value in values], pa.string())
 
 
 def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
@@ -103,18 +126,24 @@ def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
     if not (pa.types.is_integer(id_type) or pa.types.is_string(id_type) or _is_other_text(id_type)):
         raise SpecError(f"{argument}: column '{names.depot_id}' has the type {id_type}, wanted text or whole numbers")
     table = table.set_column(table.column_names.index("depot_id"), "depot_id", pc.cast(table["depot_id"], pa.string()))
-    return LongFrame(table, FrameKind(library, names, id_type))
+    return LongFrame(table, FrameKind(library, names, id_type, _date_type(table["date"].type)))
+
+
+def _date_type(given: pa.DataType) -> pa.DataType:
+    """The type of the days that go back, by that of the days that came."""
+    if pa.types.is_timestamp(given):
+        return pa.timestamp(given.unit)
+    return given if pa.types.is_date(given) else TIMESTAMP
 
 
 def forecast_columns(forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
     """A forecast's rows, depot by depot and day by day: ids, days, median, quantiles, and the mean under our names, or
     Nixtla's band under its."""
     depots, horizon, _ = forecast.quantiles.shape
-    days = np.asarray(forecast.target_dates, "datetime64[D]").astype("datetime64[ns]")
     names = kind.names
     columns: dict[str, Any] = {
         names.depot_id: kind.ids([depot for depot in forecast.depot_ids for _ in range(horizon)]),
-        names.date: np.tile(days, depots),
+        names.date: kind.days(np.tile(np.asarray(forecast.target_dates, "datetime64[D]"), depots)),
         names.of_median: _column(forecast.median),
     }
     if names == NIXTLA:

@@ -66,17 +66,24 @@ class Frames:
 
 def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str], argument: str = "df") -> Frames:
     """The frames as tables; `argument` is what `df` is called. Raises SpecError for a column of `df` that is not among
-    `known_future`."""
+    `known_future`, and for a name there that neither `df` nor an event has."""
+    if isinstance(known_future, str):
+        raise SpecError(f"known_future: found the text {known_future!r}, wanted a list of names: [{known_future!r}]")
     readings = long_frame(df, argument)
     _refuse_unnamed(readings.table, known_future, argument)
+    if argument == "df":
+        _refuse_missing(known_future, readings.table.column_names, _events(events, readings.kind))
     return Frames(readings, _static(static, readings.kind), _events(events, readings.kind))
 
 
-def days_ahead(future: Any, known_future: Sequence[str]) -> pa.Table:
+def days_ahead(future: Any, known_future: Sequence[str], covariates: Sequence[str]) -> pa.Table:
     """What is known of days ahead; a count that stands there already is no part of it. Raises SpecError as `frames_of`
-    does."""
+    does, and where a covariate that the readings have is no column of it."""
     table = long_frame(future, "future", demand=False).table
     _refuse_unnamed(table, known_future, "future")
+    if missing := [name for name in covariates if name not in table.column_names]:
+        columns = ", ".join(table.column_names)
+        raise SpecError(f"future: found the columns {columns}; wanted '{missing[0]}' too, which is in known_future")
     return table.drop_columns([name for name in table.column_names if name == OURS.demand])
 
 
@@ -85,6 +92,16 @@ def _refuse_unnamed(table: pa.Table, known_future: Sequence[str], argument: str)
         raise SpecError(
             f"{argument}: found the column '{unknown[0]}', which nothing names; wanted it in known_future, where it is "
             "known of the days ahead, in the frame `static`, where it is one value a depot, or left out"
+        )
+
+
+def _refuse_missing(known_future: Sequence[str], columns: Sequence[str], events: pa.Table | None) -> None:
+    kinds = events["kind"].to_pylist() if events is not None and "kind" in events.column_names else []
+    known = [name for name in dict.fromkeys([*columns, *kinds]) if name not in (*OURS, OPEN)]
+    if missing := [name for name in known_future if name not in known]:
+        wanted = f"wanted one of {', '.join(map(str, known))}" if known else "wanted a column that df has"
+        raise SpecError(
+            f"known_future: found '{missing[0]}', which is no column of df, and no kind of the frame `events`; {wanted}"
         )
 
 

@@ -32,10 +32,10 @@ def roster_columns(roster: Roster, forecast: Forecast, kind: FrameKind) -> dict[
     """A row a depot and day: drivers, of each shift where there are several, vans where they are counted, the chance
     that the day needs more, and the expected cost of missing and idle drivers."""
     depots, horizon = roster.drivers.shape
-    days = np.asarray(forecast.target_dates, "datetime64[D]").astype("datetime64[ns]")
+    days = np.asarray(forecast.target_dates, "datetime64[D]")
     columns: dict[str, Any] = {
         kind.names.depot_id: kind.ids([depot for depot in forecast.depot_ids for _ in range(horizon)]),
-        kind.names.date: np.tile(days, depots),
+        kind.names.date: kind.days(np.tile(days, depots)),
         "drivers": roster.drivers.reshape(-1),
     }
     if isinstance(roster, ShiftRoster):

@@ -23,12 +23,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from forecaster import __version__
-from forecaster.api.frames import ColumnNames, FrameKind, LongFrame
+from forecaster.api.frames import TIMESTAMP, ColumnNames, FrameKind, LongFrame
 from forecaster.api.pipeline_folder import EVENTS, FILE, READINGS, STATIC, Frames, PipelineFolder
 from forecaster.errors import SpecError
 from forecaster.serving.keys import PUBLIC
 
 ABOUT = "forecaster.json"
+_DATE_TYPES = {str(kind): kind for kind in (pa.date32(), pa.date64(), *map(pa.timestamp, ("s", "ms", "us", "ns")))}
 
 
 @dataclass(frozen=True)
@@ -49,6 +50,7 @@ def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[
         "bundle": bundle.name,
         "library": kind.library.value,
         "names": list(kind.names),
+        "date_type": str(kind.date_type),
         "id_type": "integer" if pa.types.is_integer(kind.id_type) else "text",
         "parameters": dict(parameters),
     }
@@ -90,7 +92,8 @@ def read(path: Path) -> SavedForecaster:
         about = json.loads((path / ABOUT).read_text("utf-8"))
         library = nw.Implementation.from_backend(about["library"])
         id_type = pa.int64() if about["id_type"] == "integer" else pa.string()
-        kind = FrameKind(library, ColumnNames(*about["names"]), id_type)
+        date_type = _DATE_TYPES.get(about.get("date_type", ""), TIMESTAMP)
+        kind = FrameKind(library, ColumnNames(*about["names"]), id_type, date_type)
         return SavedForecaster(about["parameters"], kind, str(about["bundle"]))
     except OSError as error:
         raise SpecError(f"{path / ABOUT}: cannot be read: {error.strerror}; wanted a folder that save wrote") from error

@@ -132,10 +132,17 @@ class ReferenceModel:
         heights = bounded(surprise + weekday_known) * off_observed
 
         # A special day: what was out of the usual on its counterpart, the same day of the same holiday a year before,
-        # unless demand moved to another level there. Of two days off a part of what tells their weekdays apart goes;
-        # where only one of them is a day off, what days off have as a rule comes on top or is left out.
+        # unless demand moved to another level there, or nothing was usual before it. Of two days off a part of what
+        # tells their weekdays apart goes; where only one of them is a day off, what days off have as a rule comes on
+        # top or is left out.
         later, later_count = (np.pad(x[:, 7 * weeks :], [(0, 0), (0, 7 * weeks)]) for x in (same, same_weekday_count))
         settled = surprising * ~((np.abs(later - shift(same, 7)) > of["moved"]) & (later_count > 0))
+        lagged, known_then = (np.stack([shift(x, 7 * week) for week in range(1, weeks + 1)]) for x in (plain, observed))
+        highest, lowest = (
+            np.where(known_then > 0, lagged, 0).max(axis=0),
+            np.where(known_then > 0, lagged, np.inf).min(axis=0),
+        )
+        settled = settled * ~(highest - lowest > of.get("swing", np.inf))
         of_last_year, off_then = of_counterpart(bounded(surprise) * settled), of_counterpart(off[:, :days] * settled)
         weekday_then = of_counterpart(weekday_known * off[:, :days] * settled)
 

@@ -80,6 +80,8 @@ def test_a_covariate_that_is_not_known_ahead_is_asked_for(fitted: Forecaster) ->
         fitted.predict()
     with pytest.raises(SpecError, match=r"future: depot '3' has no 'promo' on 2026-02-07"):
         fitted.predict(future=ahead().iloc[:-1])
+    with pytest.raises(SpecError, match="future: found the columns depot_id, date; wanted 'promo' too, which is in"):
+        fitted.predict(future=ahead().drop(columns="promo"))
     with pytest.raises(SpecError, match="future: found the columns ds, promo; wanted depot_id, date or unique_id, ds"):
         fitted.predict(future=ahead().drop(columns="unique_id"))
 
@@ -218,6 +220,8 @@ def test_the_conventions_of_scikit_learn(fitted: Forecaster) -> None:
         ({"horizon": 0}, r"^horizon: "),
         ({"country": "Atlantis"}, r"Atlantis"),
         ({"known_future": []}, r"df: found the column 'promo', which nothing names"),
+        ({"known_future": ["promo", "cubs"]}, r"found 'cubs', which is no column of df, .* wanted one of promo$"),
+        ({"known_future": "promo"}, r"known_future: found the text 'promo', wanted a list of names: \['promo'\]"),
         ({"options": {"trainning": {}}}, r"trainning"),
     ],
 )
@@ -231,10 +235,11 @@ def test_rows_that_no_file_may_have_are_named_and_the_others_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     df = readings().astype({"y": float}).reset_index(drop=True)
-    df.loc[7, "y"] = -3
+    df = df.astype({"y": object})  # as a column is that a spreadsheet has filled
+    df.loc[7, "y"], df.loc[9, "y"] = -3.0, "n/a"
     folder = PipelineFolder.create(tmp_path, make().pipeline_content(), frames_of(df, None, None, ["promo"]))
     knowledge, findings = folder.knowledge()
-    sentence = "df.parquet:8: depot 1 on 2025-07-08, column 'demand': found '-3', wanted 0 or more"
-    assert sentence in caplog.text
-    assert [finding.rule for finding in findings] == ["count_negative"]
-    assert len(knowledge.demand) == len(df) - 1
+    assert "df.parquet:8: depot 1 on 2025-07-08, column 'demand': found '-3.0', wanted 0 or more" in caplog.text
+    assert "df.parquet:10: depot 1 on 2025-07-10, column 'demand': found 'n/a', wanted a number" in caplog.text
+    assert {finding.rule for finding in findings} == {"count_negative", "count_form"}
+    assert len(knowledge.demand) == len(df) - 2

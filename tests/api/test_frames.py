@@ -42,6 +42,20 @@ def test_a_frame_comes_back_as_it_was_given(make: Any) -> None:
     assert [str(day)[:10] for day in rows["ds"].to_pylist()] == ["2026-01-03", "2026-01-04"] * 2
 
 
+@pytest.mark.parametrize(
+    "days",
+    [
+        pl.Series([date(2026, 1, 1)]),
+        pl.Series([date(2026, 1, 1)]).cast(pl.Datetime("us")),
+        pl.Series([date(2026, 1, 1)]).cast(pl.Datetime("ms")),
+    ],
+    ids=["date", "microseconds", "milliseconds"],
+)
+def test_days_come_back_with_their_type_so_that_frames_can_be_joined(days: pl.Series) -> None:
+    kind = long_frame(pl.DataFrame({"depot_id": ["7"], "date": days, "demand": [1]}), "df").kind
+    assert kind.frame(forecast_columns(FORECAST, kind))["date"].dtype == days.dtype
+
+
 def test_our_names_have_plain_columns() -> None:
     columns = forecast_columns(FORECAST, FrameKind(None, OURS, pa.string()))
     assert list(columns) == ["depot_id", "date", "forecast", "q0.1", "q0.5", "q0.9", "mean"]

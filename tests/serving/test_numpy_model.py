@@ -41,7 +41,7 @@ def odd(horizon: int = 3) -> Panel:
 
 def christmas() -> Panel:
     """Depots that see their first holidays, which began last week and go on, one that saw the same a year ago, and one
-    that moved to another level between two holidays."""
+    that moved to another level between two holidays; one whose same weekdays had nothing usual a year ago."""
     panel = odd()
     demand, calendar = np.array(panel.demand), np.array(panel.calendar)
     demand[[0, 2], :300] = np.nan
@@ -53,6 +53,8 @@ def christmas() -> Panel:
     calendar[:, [-3, -368, -2, -369, -1, -200, -100], 4] = 1
     of_history = np.array([-368, -369, -200, -100]) + panel.horizon  # counts end where the horizon begins
     demand[:, of_history] //= 3
+    demand[4, 100 - (365 + 2) :] = 400
+    demand[4, -365 - 6 - 7 * np.arange(1, 4)] = 3
     return replace(panel, demand=demand, calendar=calendar)
 
 

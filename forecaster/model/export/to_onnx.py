@@ -34,7 +34,7 @@ from forecaster.model.network.encoder_decoder import (
     forward,
 )
 from forecaster.model.network.features import HOLIDAYS, LEVEL, LOOKBACK, SEASON_WEEKS, Window
-from forecaster.model.network.special_days import ALIKE, DOUBT, MOST_SPECIAL, MOVED, SURE, WEEKS, YEAR
+from forecaster.model.network.special_days import ALIKE, DOUBT, MOST_SPECIAL, MOVED, SURE, SWING, WEEKS, YEAR
 
 OPSET = 21
 INPUTS = Window._fields
@@ -181,6 +181,7 @@ FEATURES = {
     "holidays": HOLIDAYS,
     "sure": SURE,
     "moved": MOVED,
+    "swing": SWING,
     "most_special": MOST_SPECIAL,
     "alike": ALIKE,
     "doubt": DOUBT,

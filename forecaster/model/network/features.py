@@ -100,9 +100,11 @@ def make(
     week = jnp.where(week_count > 0, week_sum / jnp.maximum(week_count, 1.0), level)
 
     # What each day near a holiday will add, foretold from its counterpart of last year and from the days off of the
-    # year; not from a day on which demand moved to another level, as no holiday did that.
+    # year; not from a day on which demand moved to another level, as no holiday did that, nor from one before which
+    # nothing was usual.
     weekday = special_days.weekday_effect(plain, observed, level)
     trusted = surprising * (1.0 - special_days.level_shifts(plain, observed))
+    trusted = trusted * (1.0 - special_days.swings(plain, observed))
     weekday_known = between(weekday, -7, days - 7)
     off_then = day_off[:, :days] * trusted
     surprise_then = jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL) * trusted

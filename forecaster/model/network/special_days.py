@@ -16,8 +16,10 @@ LEAST_BACK, MOST_BACK = 330, 400  # days from a day near a holiday back to its c
 YEAR = 364
 SURE = 14  # days that tell how far the anchor usually misses, at least
 MOVED = 1.0  # log counts between the weeks before and after a day, from which on the level moved there
+SWING = 2.0  # log counts between the highest and the lowest of those same weekdays, from which on they tell no usual
 MOST_SPECIAL = 2.0  # log counts that a special day adds to the anchor or takes from it, at most
 ALIKE = 0.3  # of what tells two weekdays apart, the share that goes where both are days off
+LARGEST = 100.0  # log counts, above any
 DOUBT = 1.0  # ordinary days that are counted with those few special ones from which others are foretold
 
 
@@ -62,6 +64,18 @@ def level_shifts(plain: Array, observed: Array) -> Array:
     days, ahead = observed.shape[1], 7 * WEEKS
     moved = jnp.abs(between(mean, ahead, days + ahead) - shift(mean, 7)) > MOVED
     return (moved & (between(weeks_observed, ahead, days + ahead) > 0)).astype(jnp.float32)
+
+
+def swings(plain: Array, observed: Array) -> Array:
+    """1 on days before which the same weekdays lay so far apart that none of them is the usual, as where a site was
+    shut every other week and its counts say so: beside their mean an ordinary day looks special.
+    """
+    highest, lowest = jnp.zeros_like(plain), jnp.full_like(plain, LARGEST)
+    for week in range(1, WEEKS + 1):
+        value, is_known = shift(plain, 7 * week), shift(observed, 7 * week) > 0
+        highest = jnp.maximum(highest, jnp.where(is_known, value, 0.0))
+        lowest = jnp.minimum(lowest, jnp.where(is_known, value, LARGEST))
+    return (highest - lowest > SWING).astype(jnp.float32)
 
 
 def weekday_effect(plain: Array, observed: Array, level: Array) -> Array:
