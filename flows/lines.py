@@ -1,9 +1,6 @@
-"""The pipelines (lines) that a run may take, each from top to bottom.
+"""The pipelines (lines) that a run may take, each from top to bottom; what a step does stands in `flows.protocol`.
 
-The two ends of the night do not depend on its middle. When no model can be made tonight, or the gate says no, the
-reigning champion forecasts; with none, the prior or the seasonal-naive fallback does. What a step does stands in
-`flows.protocol`.
-"""
+Both ends do without the middle: the champion forecasts then, and without one the prior or the seasonal naive."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def nightly(night: Night, steps: Steps) -> None:
-    """From readings to the page in one straight line; what only tells of it comes after the forecast is out."""
+    """From readings to the page in one straight line; what only tells of it comes after."""
     with night.goes_on("the sources could not be read"):
         steps.ingest(night)
     knowledge, panel = steps.panel(night)
@@ -33,9 +30,9 @@ def nightly(night: Night, steps: Steps) -> None:
             steps.judge(night, panel)
     with night.lacks("the prior did not forecast before tonight's model"):
         steps.preview(night, panel, knowledge)
-    outcome: Judged | None = None
     if night.spec.training.when == "worthwhile":
         night.trains = steps.weigh(night, panel, knowledge)
+    outcome: Judged | None = None
     with night.goes_on("no model could be made tonight"):
         outcome = _trained(night, steps, panel, knowledge) if night.trains else None
     steps.predict(night)

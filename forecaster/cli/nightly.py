@@ -20,7 +20,7 @@ from forecaster.cli.options import (
     print_lines,
 )
 from forecaster.config import credentials
-from forecaster.errors import DEGRADED, PUBLISHED, SpecError
+from forecaster.errors import DEGRADED, PUBLISHED, LedgerError, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -74,8 +74,15 @@ def _places(spec: Spec) -> Iterator[str]:
     from forecaster.ledger.store import Ledger
     from forecaster.registry import addresses
 
-    with Ledger.open_reader(spec.ledger_url) as ledger:
-        run_id = ledger.runs(spec.name, limit=1, nights=True)[0].run_id
+    try:
+        with Ledger.open_reader(spec.ledger_url) as ledger:
+            runs = ledger.runs(spec.name, limit=1, nights=True)
+    except LedgerError as error:  # the forecast is out: where its run is to be seen is no reason to end otherwise
+        yield f"The run:  not known: {error}"
+        return
+    if not runs:
+        return
+    run_id = runs[0].run_id
     registered, base = addresses.registered_run(spec, run_id), addresses.base_address(spec)
     start = ""
     if base is None:
