@@ -85,6 +85,7 @@ NAVIGATION = {
     "Elsewhere in the repository": [
         "README </README>",
         "A team's installation </dashboards/runbooks/production>",
+        "From a laptop to a cluster </dashboards/runbooks/cluster>",
         "Incident checklist </dashboards/runbooks/incident>",
         *(f"/dashboards/runbooks/{name}" for name in RUNBOOKS),
         "What is in data/ </data/README>",

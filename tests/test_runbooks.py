@@ -15,7 +15,7 @@ from tests.fixtures.make_made_before import unpacked
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNBOOKS = sorted((ROOT / "dashboards" / "runbooks").glob("*.md"))
-GUIDES = {"production", "postmortem"}  # which are for no single trouble
+GUIDES = {"production", "cluster", "postmortem"}  # which are for no single trouble
 # What takes a training, a server or a Prefect, and is run whole by other tests.
 LONG = {"run", "backtest", "serve", "predict-only", "status", "plan", "apply", "deploy", "compare-hlo", "warm"}
 NOTHING_TO_DO = {  # what is right to say of an installation that has no such trouble
@@ -41,12 +41,14 @@ def test_each_command_of_ours_is_understood(runbook: Path) -> None:
         group.commands[name].make_context(name, arguments).close()  # type: ignore[attr-defined]
 
 
-def test_the_files_that_the_production_guide_names_are_there() -> None:
-    text = (ROOT / "dashboards" / "runbooks" / "production.md").read_text("utf-8")
-    files = set(re.findall(r"flows/pools/\S+\.(?:json|yaml)", text))
-    assert len(files) == 2
-    for file in files:
-        assert (ROOT / file).is_file()
+def test_the_files_that_the_cluster_guide_names_are_there() -> None:
+    text = (ROOT / "dashboards" / "runbooks" / "cluster.md").read_text("utf-8")
+    team = ROOT / "flows" / "kubernetes" / "team"  # where its commands are typed
+    places = [ROOT / file for file in re.findall(r"flows/(?:kubernetes|containers)/?\w*", text)]
+    places += [team / file for file in re.findall(r"(?:\.\./)+\S+\.json", text)]
+    assert len(places) > 3
+    for place in places:
+        assert place.exists(), place
 
 
 def test_its_extras_are_declared() -> None:
