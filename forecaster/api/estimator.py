@@ -23,6 +23,7 @@ from forecaster.api.pipeline_folder import (
     WorkFolder,
     days_ahead,
     frames_of,
+    frames_to_learn_from,
     logger,
     merged,
     refuse_unknown_days,
@@ -98,7 +99,7 @@ class Forecaster:
         Raises SpecError for wrong arguments and columns, NoUsableData where there is too little to learn from,
         TrainingError where training fails. What is wrong with single rows is logged and kept in `findings`.
         """
-        frames = frames_of(df, static, events, self.known_future)
+        frames = frames_to_learn_from(df, static, events, self.known_future)
         work = WorkFolder()
         folder = PipelineFolder.create(work.path, self.pipeline_content(), frames)
         fitted = fit(folder, progress=self.progress)
@@ -157,7 +158,7 @@ class Forecaster:
         """
         if df is None:
             self._check_fitted()
-        frames = self._frames if df is None else frames_of(df, static, events, self.known_future)
+        frames = self._frames if df is None else frames_to_learn_from(df, static, events, self.known_future)
         content = merged(self.pipeline_content(), _backtest_section(windows, self.horizon, baselines))
         with tempfile.TemporaryDirectory(prefix="forecaster-") as work:
             folder = PipelineFolder.create(Path(work), content, frames)

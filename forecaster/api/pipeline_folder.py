@@ -66,14 +66,20 @@ class Frames:
 
 def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str], argument: str = "df") -> Frames:
     """The frames as tables; `argument` is what `df` is called. Raises SpecError for a column of `df` that is not among
-    `known_future`, and for a name there that neither `df` nor an event has."""
+    `known_future`, and where that is no list."""
     if isinstance(known_future, str):
         raise SpecError(f"known_future: found the text {known_future!r}, wanted a list of names: [{known_future!r}]")
     readings = long_frame(df, argument)
     _refuse_unnamed(readings.table, known_future, argument)
-    if argument == "df":
-        _refuse_missing(known_future, readings.table.column_names, _events(events, readings.kind))
     return Frames(readings, _static(static, readings.kind), _events(events, readings.kind))
+
+
+def frames_to_learn_from(df: Any, static: Any, events: Any, known_future: Sequence[str]) -> Frames:
+    """`frames_of` what a model is fitted on. Raises SpecError as that does, and for a name in `known_future` that
+    neither `df` nor an event has."""
+    frames = frames_of(df, static, events, known_future)
+    _refuse_missing(known_future, frames.readings.table.column_names, frames.events)
+    return frames
 
 
 def days_ahead(future: Any, known_future: Sequence[str], covariates: Sequence[str]) -> pa.Table:
