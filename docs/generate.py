@@ -18,8 +18,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-import forecaster
-from docs import dependencies
+from docs import dependencies, library_reference
 from flows import protocol
 from forecaster.cli import app as cli
 from forecaster.core import metric_names
@@ -307,53 +306,6 @@ def measures() -> str:
     return "\n".join(parts)
 
 
-# --- the library ------------------------------------------------------------------------------------------------------
-
-
-def reference() -> str:
-    """Every public name of `import forecaster` with what its docstring says, and public methods below their class."""
-    return "\n".join(_entry(name, getattr(forecaster, name)) for name in forecaster.__all__)
-
-
-def _entry(name: str, value: Any) -> str:
-    parts = [f"## {name}\n", _signature(name, value), _docstring(value)]
-    if inspect.isclass(value) and not issubclass(value, Exception):
-        for method, member in vars(value).items():
-            if not method.startswith("_") and inspect.getdoc(member) and method not in INSIDE:
-                parts += [f"### {name}.{method}\n", _signature(f"{name}.{method}", member), _docstring(member)]
-    return "\n".join(filter(None, parts))
-
-
-INSIDE = ("pipeline_content",)  # public to this package alone
-MADE_BY_CALLS = ("BacktestResult", "Pipeline")  # nobody makes one by its name
-
-
-def _signature(name: str, value: Any) -> str:
-    """How it is called, a parameter a line where one line would be too long; nothing for what is not called."""
-    if (
-        isinstance(value, property)
-        or name in MADE_BY_CALLS
-        or (inspect.isclass(value) and issubclass(value, Exception))
-    ):
-        return ""
-    signature = inspect.signature(getattr(value, "__func__", value))
-    parameters = [parameter for parameter in signature.parameters.values() if parameter.name not in ("self", "cls")]
-    words = [re.sub(r": '([^']+)'", r": \1", str(parameter)) for parameter in parameters]
-    by_name = [place for place, parameter in enumerate(parameters) if parameter.kind is parameter.KEYWORD_ONLY]
-    if by_name:
-        words.insert(by_name[0], "*")
-    line = f"{name}({', '.join(words)})"
-    text = line if len(line) <= 100 else "".join([f"{name}(\n", *(f"    {word},\n" for word in words), ")"])
-    return f"```text\n{text}\n```\n"
-
-
-def _docstring(value: Any) -> str:
-    """A docstring as Markdown: its parameters as a list."""
-    text, heading, parameters = (inspect.getdoc(value) or "").partition("\n\nParameters\n----------\n")
-    listed = re.sub(r"^(?=\S)(.+?): ", r"- `\1`: ", parameters, flags=re.M)
-    return f"{text}\n\n{listed}\n" if heading else f"{text}\n"
-
-
 # --- writing ----------------------------------------------------------------------------------------------------------
 
 
@@ -389,7 +341,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "contracts": contracts,
     "steps": steps,
     "measures": measures,
-    "reference": reference,
+    "reference": library_reference.reference,
 }
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import socket
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
@@ -17,11 +16,10 @@ from dashboards.inference.metrics import InferenceMetrics
 from dashboards.inference.nights import Nights
 from dashboards.inference.served_models import ModelStore
 from dashboards.ops.access.context import AccessContext, signing_key
-from dashboards.ops.access.networks import is_local
-from dashboards.ops.http.listening import config, quick
+from dashboards.ops.http.listening import address_of, config, open_listener, quick
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.core.parallel import available_cores
-from forecaster.errors import NoLedger, SpecError
+from forecaster.errors import NoLedger
 from forecaster.serving.batching import BatchLimits
 
 if TYPE_CHECKING:
@@ -64,25 +62,14 @@ def serve(
 
     Raises SpecError when an address cannot be had, or others could come in and nothing says how they sign in.
     """
-    if spec.page.access.sign_in == "none" and not is_local(host):
-        raise SpecError(
-            f"--host: found {host}, which others can reach, and page.access.sign_in says how nobody signs in; wanted "
-            "127.0.0.1, or sign_in: header or oidc in the pipeline file"
-        )
-    service = create_service(spec, limits or BatchLimits(workers=available_cores()))
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise SpecError(f"cannot listen on {host} port {port}: {error.strerror}; wanted a free port of ours") from error
-    with listener:
+    with open_listener(spec.page.access, host, port) as listener:
+        service = create_service(spec, limits or BatchLimits(workers=available_cores()))
         if metrics is not None:
             from forecaster.monitoring import listener as metrics_listener
 
             address = metrics_listener.listen(service.metrics.collectors, metrics, "--metrics")
             print(f"metrics: {address}", flush=True)
-        url_host = f"[{host}]" if ":" in host else host
-        print(f"{spec.name}: http://{url_host}:{listener.getsockname()[1]}/v2/models/{spec.name}", flush=True)
+        print(f"{spec.name}: {address_of(listener, host)}/v2/models/{spec.name}", flush=True)
         quick()
         options = config(create_app(service))
         options.timeout_graceful_shutdown = int(DRAIN_SECONDS - NOTICE_SECONDS)

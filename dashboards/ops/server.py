@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 import uvicorn
 from starlette.types import ASGIApp
 
-from dashboards.ops.access.networks import is_local
 from dashboards.ops.app import create_app
-from dashboards.ops.http.listening import config, quick
-from forecaster.errors import SpecError
+from dashboards.ops.http.listening import address_of, config, open_listener, quick
 from forecaster.monitoring.page_answers import AnswerLog, written_regularly
 
 if TYPE_CHECKING:
@@ -35,22 +33,10 @@ def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str 
     Raises SpecError when an address cannot be had, others could come in and nothing says how they sign in, or the
     pipelines cannot be served together.
     """
-    access = specs[0].page.access
-    if access.sign_in == "none" and not is_local(host):
-        raise SpecError(
-            f"--host: found {host}, which others can reach, and page.access.sign_in says how nobody signs in; wanted "
-            "127.0.0.1, or sign_in: header or oidc in the pipeline file"
-        )
-    logs = _answer_logs(specs, port) if metrics is not None else {}
-    collectors = _collectors(metrics, specs) if metrics is not None else None
-    app = _app(specs, None if collectors is None else _page_metrics(collectors, logs))
-    try:
-        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
-        listener = socket.create_server((host, port), family=family)
-    except OSError as error:
-        raise SpecError(f"cannot listen on {host} port {port}: {error.strerror}; wanted a free port of ours") from error
-    with listener:
-        url_host = f"[{host}]" if ":" in host else host
+    with open_listener(specs[0].page.access, host, port) as listener:
+        logs = _answer_logs(specs, port) if metrics is not None else {}
+        collectors = _collectors(metrics, specs) if metrics is not None else None
+        app = _app(specs, None if collectors is None else _page_metrics(collectors, logs))
         if collectors is not None and metrics is not None:
             from forecaster.monitoring import listener as metrics_listener
 
@@ -58,7 +44,7 @@ def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str 
         if alone := misled(specs):
             print(alone, file=sys.stderr, flush=True)
         names = ", ".join(spec.name for spec in specs)
-        print(f"{names}: http://{url_host}:{listener.getsockname()[1]}/", flush=True)
+        print(f"{names}: {address_of(listener, host)}/", flush=True)
         quick()
         with _killed_at_the_end(), written_regularly(logs.values()):
             uvicorn.Server(config(app)).run(sockets=[listener])

@@ -25,7 +25,6 @@ from numpy.typing import NDArray
 from forecaster.config import Spec
 from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Fold
-from forecaster.core.marks import Marks
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra, NoUsableData
 from forecaster.evaluation import backtest, baselines
@@ -174,17 +173,7 @@ def fitted(model: str, panel: Panel, before: Panel, spec: Spec) -> Predictor:
 
 def only(panel: Panel, rows: NDArray[np.intp]) -> Panel:
     """The panel of some of its depots."""
-    return replace(
-        panel,
-        depot_ids=tuple(panel.depot_ids[row] for row in rows),
-        demand=panel.demand[rows],
-        open=panel.open[rows],
-        covariates=panel.covariates[rows],
-        calendar_group=panel.calendar_group[rows],
-        statics=panel.statics[rows],
-        attributes={name: tuple(words[row] for row in rows) for name, words in panel.attributes.items()},
-        marks=Marks(),
-    )
+    return panel.among([panel.depot_ids[row] for row in rows])
 
 
 def figures(results: Sequence[Result]) -> list[Figure]:

@@ -81,13 +81,5 @@ def _panel(folder: Path, depots: int) -> Any:
     ingest(spec, now=now)
     panel = panels.build(read_as_of(spec, as_of=now), spec)
     rows = np.arange(depots) % len(panel.depot_ids)
-    return replace(
-        panel,
-        depot_ids=tuple(f"D{number}" for number in range(depots)),
-        demand=panel.demand[rows],
-        open=panel.open[rows],
-        covariates=panel.covariates[rows],
-        calendar_group=panel.calendar_group[rows],
-        statics=panel.statics[rows],
-        attributes={name: tuple(words[row] for row in rows) for name, words in panel.attributes.items()},
-    )
+    many = panel.among([panel.depot_ids[row] for row in rows])
+    return replace(many, depot_ids=tuple(f"D{number}" for number in range(depots)))

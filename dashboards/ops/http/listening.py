@@ -1,14 +1,21 @@
-"""How the process that listens is set up: uvicorn's options, and how often Python stops to look for garbage."""
+"""How the process that listens is set up: its address, uvicorn's options, how often Python looks for garbage."""
 
 from __future__ import annotations
 
 import gc
+import socket
 import sys
+from typing import TYPE_CHECKING
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from dashboards.ops.access.networks import is_local
 from dashboards.ops.http.protocol import GuardedProtocol, quiet_log
+from forecaster.errors import SpecError
+
+if TYPE_CHECKING:
+    from forecaster.config.access import Access
 
 SWITCH = 0.0002  # seconds, where Python takes 5 ms: each request changes threads several times
 RARELY = 1000  # times that Python looks through young values before it looks through all, where it takes 10
@@ -37,3 +44,25 @@ def config(app: ASGIApp) -> uvicorn.Config:
         proxy_headers=False,  # whose headers are believed is declared, and looked at by the access middleware
         ws="none",  # nothing here speaks it, and its library takes memory
     )
+
+
+def open_listener(access: Access, host: str, port: int) -> socket.socket:
+    """A socket that listens there; port 0 takes a free one.
+
+    Raises SpecError when the address cannot be had, or others could come in and nothing says how they sign in.
+    """
+    if access.sign_in == "none" and not is_local(host):
+        raise SpecError(
+            f"--host: found {host}, which others can reach, and page.access.sign_in says how nobody signs in; wanted "
+            "127.0.0.1, or sign_in: header or oidc in the pipeline file"
+        )
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise SpecError(f"cannot listen on {host} port {port}: {error.strerror}; wanted a free port of ours") from error
+
+
+def address_of(listener: socket.socket, host: str) -> str:
+    """How a browser on this machine finds it: http://HOST:PORT."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
