@@ -17,7 +17,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RUNBOOKS = sorted((ROOT / "dashboards" / "runbooks").glob("*.md"))
 GUIDES = {"production", "cluster", "postmortem"}  # which are for no single trouble
 # What takes a training, a server or a Prefect, and is run whole by other tests.
-LONG = {"run", "backtest", "serve", "predict-only", "status", "plan", "apply", "deploy", "compare-hlo", "warm"}
+LONG = {"run", "backtest", "serve", "infer", "predict-only", "status", "plan", "apply", "deploy", "compare-hlo", "warm"}
 NOTHING_TO_DO = {  # what is right to say of an installation that has no such trouble
     "rollback": "nothing to go back to",
     "canary": "nothing to stop",

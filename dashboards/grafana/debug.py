@@ -8,6 +8,7 @@ from typing import Any
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import Panel
 
+from dashboards.grafana import inference
 from dashboards.grafana.on_call import OF_THE_PAGE
 from dashboards.grafana.panels import bars, board, lines, number, query, rate
 
@@ -30,6 +31,7 @@ def content() -> dict[str, Any]:
             "Drift": _drift(),
             "Devices": _devices(),
             "The page and its process": _process(),
+            "Inference": inference.batches(),
         },
     )
 

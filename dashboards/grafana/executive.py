@@ -8,7 +8,8 @@ from typing import Any
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import Panel
 
-from dashboards.grafana.panels import LEFT, board, lines, number, query, words
+from dashboards.grafana import inference
+from dashboards.grafana.panels import LEFT, board, lines, number, query
 from dashboards.grafana.panels import bars as bar_gauge
 
 PROMISES: Mapping[str, tuple[str, str, int]] = {  # label → title, what it is of, width
@@ -22,7 +23,6 @@ PROMISES: Mapping[str, tuple[str, str, int]] = {  # label → title, what it is 
     "S9_coverage": ("S9 Ranges hold what they say", "actuals of four weeks within the 80 % range", 8),
     "S9_bias": ("S9 Neither too high nor too low", "bias of four weeks", 8),
 }
-NO_INFERENCE = "**S5, S6** are about an inference service. None belongs to this installation, so nothing measures them."
 
 
 def content() -> dict[str, Any]:
@@ -50,7 +50,6 @@ def _promises() -> Sequence[Builder[Panel]]:
         )
         for label, (title, of, width) in PROMISES.items()
     ]
-    unmeasured = words("S5, S6 Inference", "Promises that nothing here measures.", NO_INFERENCE, 8)
     burns = lines(
         "How fast the budgets burn",
         "Burn rate of the last week: 1 spends exactly the budget of the whole window, above 1 the promise is burning.",
@@ -58,7 +57,7 @@ def _promises() -> Sequence[Builder[Panel]]:
         "short",
         24,
     )
-    return [*stats, unmeasured, burns]
+    return [*stats, *inference.promises(), burns]
 
 
 def _forecasts() -> Sequence[Builder[Panel]]:

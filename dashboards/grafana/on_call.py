@@ -8,6 +8,7 @@ from typing import Any
 from grafana_foundation_sdk.cog.builder import Builder
 from grafana_foundation_sdk.models.dashboard import Panel
 
+from dashboards.grafana import inference
 from dashboards.grafana.panels import GOOD_IS_NONE, bars, board, lines, number, query, rate, words
 
 HOUR = 3600.0
@@ -15,6 +16,7 @@ RUNBOOK_OF = {  # of what is seen → its page
     "stale-forecast": "nothing new is out",
     "page-down": "nobody answers, or a ledger cannot be read",
     "page-errors": "answers are errors, or slow",
+    "inference-service": "other programs get no answers, late ones, or those of an older model",
     "out-of-memory": "runs are killed",
     "no-model": "the seasonal naive forecasts",
     "compile-regression": "nights compile anew, or take too long",
@@ -32,7 +34,13 @@ def content() -> dict[str, Any]:
         "Forecaster: on call",
         "Is something out tonight, did the night go as usual, and does the page answer?",
         "now-24h",
-        {"What is shown": _shown(), "The last night": _night(), "The page": _page(), "What to do": [_runbooks()]},
+        {
+            "What is shown": _shown(),
+            "The last night": _night(),
+            "The page": _page(),
+            "Inference": inference.is_it_well(),
+            "What to do": [_runbooks()],
+        },
     )
 
 

@@ -61,7 +61,8 @@ Endpoint = Callable[[Request], Awaitable[Answered]]
 
 def create_app(service: InferenceService) -> Starlette:
     """The application; its models are loaded when it starts, before the first request is read."""
-    service.metrics.watches(service.models.queued_rows, lambda: service.models.ready)
+    models = service.models
+    service.metrics.watches(models.queued_rows, models.queue_limit, lambda: models.ready, lambda: models.current)
     routes = InferenceRoutes(service)
 
     def get(path: str, endpoint: Callable[[Request], Response]) -> Route:
@@ -89,7 +90,10 @@ def create_app(service: InferenceService) -> Starlette:
             post("/v1/forecast", routes.forecast, "forecast"),
             get("/metrics", routes.metrics),
         ],
-        middleware=[Middleware(SecurityHeaders), Middleware(Entrance, context=service.context)],
+        middleware=[
+            Middleware(SecurityHeaders),
+            Middleware(Entrance, context=service.context, turned_away=service.metrics.turned_away),
+        ],
         exception_handlers={404: _not_there, 405: _not_there},
         lifespan=partial(_lifespan, service),
     )

@@ -8,7 +8,7 @@ may ask, as with the page.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from time import monotonic
 
@@ -35,8 +35,9 @@ CLOSE = {"Connection": "close"}  # the rest of the body is not waited for
 class Entrance:
     """ASGI middleware: finds out who asks, and holds the limits; refuses by default."""
 
-    def __init__(self, app: ASGIApp, context: AccessContext) -> None:
-        self.app, self._context = app, context
+    def __init__(self, app: ASGIApp, context: AccessContext, turned_away: Callable[[int], None]) -> None:
+        """`turned_away` is told the status of whoever does not come in."""
+        self.app, self._context, self._turned_away = app, context, turned_away
         self._tokens: dict[str, tuple[Person | None, float]] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,6 +48,7 @@ class Entrance:
             request.state.person = await self._let_in(request)
         except Exception as error:
             refused = refusals.of(error, self._context.warnings)
+            self._turned_away(refused.status)
             return await refusals.answer(refused)(scope, receive, send)
         return await self.app(scope, receive, send)
 

@@ -15,6 +15,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 10.
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 ROUTES = ("infer", "forecast")
 STARTS = ("warm", "cold")
+LOADED, BUNDLE_REFUSED = "loaded", "refused"
 # Why a request was turned away, by its status; what waits for the graph says itself why.
 REASONS = {400: "shape", 401: "stranger", 403: "forbidden", 408: "size", 411: "size", 413: "size", 429: "limit"}
 REFUSALS = ("full", "late", "closing", *dict.fromkeys(REASONS.values()))
@@ -41,8 +42,10 @@ class InferenceMetrics:
         self._rows = Histogram(*labels("inference_batch_rows"), buckets=ROWS, registry=registry).labels(pipeline)
         self._batches = Counter(*labels("inference_batches"), registry=registry)
         self._queue_rows = Gauge(*labels("inference_queue_rows"), registry=registry)
+        self._queue_limit = Gauge(*labels("inference_queue_limit"), registry=registry)
         self._refused = Counter(*labels("inference_refused"), registry=registry)
         self._model_at = Gauge(*labels("inference_model"), registry=registry)
+        self._current = Gauge(*labels("inference_model_current"), registry=registry)
         self._loads = Histogram(*labels("inference_load_seconds"), buckets=SECONDS, registry=registry)
         self._ready = Gauge(*labels("inference_ready"), registry=registry)
         build = OF_PAGE["build"]
@@ -54,14 +57,20 @@ class InferenceMetrics:
             self._refused.labels(pipeline, reason)
         for why in WHYS:
             self._batches.labels(pipeline, why)
+        for outcome in (LOADED, BUNDLE_REFUSED):
+            self._loads.labels(pipeline, outcome)
         for route in ROUTES:
             for start in STARTS:
                 self._seconds.labels(pipeline, route, start)
 
-    def watches(self, queued_rows: Callable[[], int], ready: Callable[[], bool]) -> None:
-        """Where to look, at each scrape, for what changes by itself."""
+    def watches(
+        self, queued_rows: Callable[[], int], queue_limit: int, ready: Callable[[], bool], current: Callable[[], bool]
+    ) -> None:
+        """Where to look, at each scrape, for what changes by itself, and how many rows may wait."""
         self._queue_rows.labels(self._pipeline).set_function(queued_rows)
+        self._queue_limit.labels(self._pipeline).set(queue_limit)
         self._ready.labels(self._pipeline).set_function(ready)
+        self._current.labels(self._pipeline).set_function(current)
 
     def serves(self, version: str, before: str | None, since: float) -> None:
         """Another champion is served."""
@@ -88,7 +97,14 @@ class InferenceMetrics:
         start = STARTS[cold]
         self._requests.labels(self._pipeline, route, str(status), start).inc()
         self._seconds.labels(self._pipeline, route, start).observe(seconds)
-        if (reason := reason or REASONS.get(status)) is not None:
+        if reason is not None:
+            self._refused.labels(self._pipeline, reason).inc()
+        else:
+            self.turned_away(status)
+
+    def turned_away(self, status: int) -> None:
+        """Somebody got this status, which says why; of what is none of `REASONS` nothing is counted."""
+        if (reason := REASONS.get(status)) is not None:
             self._refused.labels(self._pipeline, reason).inc()
 
     def text(self) -> bytes:

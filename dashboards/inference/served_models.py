@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dashboards.inference.metrics import InferenceMetrics
+from dashboards.inference.metrics import BUNDLE_REFUSED, LOADED, InferenceMetrics
 from dashboards.ops.access.rare_warnings import RareWarnings
 from forecaster.core.arrays import Floats, Ints
 from forecaster.errors import BundleError, ForecasterError
@@ -48,7 +48,6 @@ class ServedModel:
     def __init__(self, predictor: Predictor, limits: BatchLimits, metrics: InferenceMetrics) -> None:
         self.predictor, self.version = predictor, predictor.bundle.name
         self.batcher = MicroBatcher(predictor.of_checked, limits, metrics)
-        self.since = time.time()
 
     @property
     def bundle(self) -> Bundle:
@@ -121,6 +120,8 @@ class ModelStore:
         self._endings: set[asyncio.Task[None]] = set()
         self.champion: ServedModel | None = None
         self.draining = False
+        self.current = True  # as far as anybody knows: nothing is served yet
+        self.queue_limit = limits.queue_rows
 
     @property
     def ready(self) -> bool:
@@ -144,16 +145,18 @@ class ModelStore:
         """Serve who is champion now; where that one cannot be loaded, go on as before."""
         try:
             name = await asyncio.to_thread(self._read_champion)
-            if name is None or (self.champion is not None and self.champion.version == name):
+            self.current = name == (None if self.champion is None else self.champion.version)
+            if name is None or self.current:
                 return
             if time.monotonic() < self._failed.get(name, 0):
                 return
             model = await self.model(name)
         except ForecasterError as error:
+            self.current = False
             self._log.warn("%s", error)
             return
-        self._metrics.serves(model.version, None if self.champion is None else self.champion.version, model.since)
-        self.champion = model
+        self._metrics.serves(model.version, None if self.champion is None else self.champion.version, time.time())
+        self.champion, self.current = model, True
 
     async def model(self, name: str) -> ServedModel:
         """The model of a bundle, which is loaded where it is not in memory; several who ask wait for one.
@@ -182,11 +185,11 @@ class ModelStore:
             predictor = await asyncio.to_thread(lambda: load(self._folder_of(name), self._state))
         except BundleError:
             self._failed[name] = time.monotonic() + RETRY_SECONDS
-            self._metrics.loaded("refused", time.perf_counter() - begun)
+            self._metrics.loaded(BUNDLE_REFUSED, time.perf_counter() - begun)
             raise
         finally:
             del self._loading[name]
-        self._metrics.loaded("loaded", time.perf_counter() - begun)
+        self._metrics.loaded(LOADED, time.perf_counter() - begun)
         model = self._models[name] = ServedModel(predictor, self._limits, self._metrics)
         self._forget()
         return model
@@ -205,6 +208,7 @@ class ModelStore:
             try:
                 await self.look()
             except Exception as error:  # whatever it is, the next look may be luckier
+                self.current = False
                 self._log.warn("%s: %s", type(error).__name__, error)
 
     def queued_rows(self) -> int:

@@ -248,6 +248,7 @@ OF_INFERENCE = {
         "counter",
     ),
     "inference_queue_rows": Measure("forecaster_inference_queue_rows", "rows", "that wait to be computed"),
+    "inference_queue_limit": Measure("forecaster_inference_queue_limit_rows", "rows", "that may wait, of one model"),
     "inference_refused": Measure(
         "forecaster_inference_refused_total",
         "requests",
@@ -257,6 +258,11 @@ OF_INFERENCE = {
     ),
     "inference_model": Measure(
         "forecaster_inference_model_timestamp_seconds", "s", "since when the champion is served", ("version",)
+    ),
+    "inference_model_current": Measure(
+        "forecaster_inference_model_current",
+        "0 or 1",
+        "0 where the ledger names another champion than the one that is served, or cannot be read",
     ),
     "inference_load_seconds": Measure(
         "forecaster_inference_load_duration_seconds",

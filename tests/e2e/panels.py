@@ -1,4 +1,4 @@
-"""Grafana's queries, asked of a real Prometheus that scrapes the page of a real night: no panel stands empty."""
+"""Grafana's queries, asked of a real Prometheus that scrapes page and inference of a real night: no panel is empty."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.parse import urlencode
@@ -25,7 +25,7 @@ from tests.e2e.on_call import ROOT, ask, eventually, free_port, running
 BOARDS = ROOT / "dashboards" / "grafana"
 SCRAPES = """
 global: {scrape_interval: 1s}
-scrape_configs: [{job_name: forecaster, static_configs: [{targets: ["127.0.0.1:METRICS"]}]}]
+scrape_configs: [{job_name: forecaster, static_configs: [{targets: [TARGETS]}]}]
 """
 RATE = "15s"  # over which rates are taken: a dozen scrapes
 PAGES = ("", "depot/NYC-01", "depot/NYC-01", "health", "roster", "wp-admin")
@@ -46,12 +46,17 @@ def all_but_devices_are_filled(file: Path, instant: str, folder: Path) -> None:
     if absent := [program for program in ("prometheus", "faketime") if shutil.which(program) is None]:
         pytest.skip(f"{', '.join(absent)} not installed: apt-get install prometheus faketime")
     pipeline = re.findall(r"(?m)^name: (\S+)", file.read_text("utf-8"))[0]
-    with _page(file, instant, folder) as (page, metrics), _prometheus(metrics, folder) as prometheus:
+    with (
+        _server("serve", "healthz", file, instant, folder) as (page, metrics),
+        _server("infer", "v2/health/live", file, instant, folder) as (inference, others),
+        _prometheus((metrics, others), folder) as prometheus,
+    ):
         queries = set(_queries(pipeline))
         rightly_empty = {query for query in queries if set(re.findall(r"forecaster_\w+", query)) <= set(RIGHTLY_EMPTY)}
         empty, deadline = queries, time.monotonic() + PATIENCE
         while empty != rightly_empty and time.monotonic() < deadline:
             _read(page)
+            _infer(inference)
             time.sleep(2)  # of the minute until the page has written down its counts
             empty = {query for query in empty if not _has_number(prometheus, query)}
         assert empty == rightly_empty
@@ -82,20 +87,25 @@ def _read(page: str) -> None:
         ask(f"{page}/api/v1/overrides", {"depot_id": "NYC-01"})
 
 
+def _infer(address: str) -> None:
+    """What other programs ask: forecasts as they are published, and as they would be, for which the model is asked."""
+    days = ask(f"{address}/v1/forecast", {"depots": ["NYC-01"]})["dates"]
+    ask(f"{address}/v1/forecast", {"depots": ["NYC-01"], "what_if": {"date": days[0], "kind": "closed"}})
+
+
 @contextmanager
-def _page(file: Path, instant: str, folder: Path) -> Iterator[tuple[str, str]]:
-    """The page at an instant, and the address of its metrics."""
+def _server(command: str, alive: str, file: Path, instant: str, folder: Path) -> Iterator[tuple[str, str]]:
+    """The page or inference at an instant, and the address of its metrics."""
     ports = [free_port(), free_port()]
-    serve = (sys.executable, "-m", "forecaster", "serve", str(file), "--port", str(ports[0]))
-    command = ("faketime", instant, *serve, "--metrics", f"127.0.0.1:{ports[1]}")
-    with running(command, folder) as process:
-        page, metrics = f"http://127.0.0.1:{ports[0]}", f"127.0.0.1:{ports[1]}"
+    words = (sys.executable, "-m", "forecaster", command, str(file), "--port", str(ports[0]))
+    with running(("faketime", instant, *words, "--metrics", f"127.0.0.1:{ports[1]}"), folder, command) as process:
+        address = f"http://127.0.0.1:{ports[0]}"
         try:
-            eventually(lambda: ask(f"{page}/healthz"), "the page")
-            yield page, metrics
+            eventually(lambda: ask(f"{address}/{alive}"), command)
+            yield address, f"127.0.0.1:{ports[1]}"
         finally:
-            os.killpg(process.pid, signal.SIGTERM)  # faketime does not tell the page that it is to end
-            eventually(lambda: _is_closed(ports[0]), "the end of the page")
+            os.killpg(process.pid, signal.SIGTERM)  # faketime does not tell the server that it is to end
+            eventually(lambda: _is_closed(ports[0]), f"the end of {command}")
 
 
 def _is_closed(port: int) -> bool:
@@ -104,9 +114,9 @@ def _is_closed(port: int) -> bool:
 
 
 @contextmanager
-def _prometheus(metrics: str, folder: Path) -> Iterator[str]:
+def _prometheus(targets: Sequence[str], folder: Path) -> Iterator[str]:
     config, port = folder / "scrapes.yml", free_port()
-    config.write_text(SCRAPES.replace("127.0.0.1:METRICS", metrics), "utf-8")
+    config.write_text(SCRAPES.replace("TARGETS", json.dumps(targets).strip("[]")), "utf-8")
     command = ("prometheus", f"--config.file={config}", f"--storage.tsdb.path={folder / 'tsdb'}")
     with running((*command, f"--web.listen-address=127.0.0.1:{port}"), folder):
         address = f"http://127.0.0.1:{port}"

@@ -141,6 +141,7 @@ def test_requests_that_come_together_are_computed_together_and_one_bad_one_hurts
             counted = 'forecaster_inference_requests_total{code="200",pipeline="small",route="infer",start="warm"}'
             assert values[counted] == "16.0"
             assert values['forecaster_inference_ready{pipeline="small"}'] == "1.0"
+            assert values['forecaster_inference_queue_limit_rows{pipeline="small"}'] == "64.0"
 
     run(body)
 
@@ -169,6 +170,8 @@ def test_a_new_champion_takes_over_beside_the_old_one_and_a_damaged_one_never_do
                 await asyncio.sleep(0.05)
                 np.testing.assert_array_equal(await infer(), before)
             assert "model.onnx has sha256" in caplog.text
+            behind = 'forecaster_inference_model_current{pipeline="small"} '
+            assert f"{behind}0.0" in (await served.client.get("/metrics")).text
             promote(spec, write_bundle(spec, 2.0))
             for _ in range(200):
                 await asyncio.sleep(0.02)
@@ -180,6 +183,7 @@ def test_a_new_champion_takes_over_beside_the_old_one_and_a_damaged_one_never_do
             assert 'start="cold"} 0' not in text.split("requests_total", 1)[1].split("# HELP")[0]
             assert 'forecaster_inference_load_duration_seconds_count{outcome="refused",pipeline="small"} 1.0' in text
             assert text.count("forecaster_inference_model_timestamp_seconds{") == 1
+            assert f"{behind}1.0" in text
 
     run(body)
 

@@ -106,6 +106,9 @@ def test_whoever_asks_too_much_is_told_when_to_come_back(published: Path, monkey
             assert statuses == [200, 200, 429, 401, 429]
             answer = await served.client.get(ABOUT, headers=vic)
             assert int(answer.headers["Retry-After"]) > 1
+            text = served.service.metrics.text().decode()
+            for reason, count in (("limit", 3), ("stranger", 1)):
+                assert f'forecaster_inference_refused_total{{pipeline="small",reason="{reason}"}} {count}.0' in text
 
     run(body)
 

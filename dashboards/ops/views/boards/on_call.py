@@ -44,6 +44,7 @@ RUNBOOKS: Mapping[str, str] = {  # pages of dashboards/runbooks, and when each h
     "stale-forecast": N_("nothing new is out"),
     "page-down": N_("nobody answers, or a ledger cannot be read"),
     "page-errors": N_("answers are errors, or slow"),
+    "inference-service": N_("other programs get no answers, late ones, or those of an older model"),
     "out-of-memory": N_("runs are killed"),
     "no-model": N_("the same weekday is repeated, as no model could forecast"),
     "compile-regression": N_("nights compile anew, or take too long"),
