@@ -116,7 +116,10 @@ class Bodies:
 
     @asynccontextmanager
     async def read(self, request: Request) -> AsyncIterator[bytes]:
-        """The body, for as long as the context lasts. Raises Refused 413, 408 or 503."""
+        """The body, for as long as the context lasts. Raises Refused 413, 415, 408 or 503."""
+        if (encoding := request.headers.get("content-encoding", "identity")) != "identity":
+            sentence = f"Content-Encoding: found {encoding[:40]!r}, wanted a body that is not compressed"
+            raise Refused(415, sentence, headers=CLOSE)  # a small one may unfold to any size
         declared = request.headers.get("content-length", "")
         if declared and (not declared.isdecimal() or int(declared[:20]) > self._largest):
             raise self._too_large()

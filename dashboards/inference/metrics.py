@@ -17,7 +17,16 @@ ROUTES = ("infer", "forecast")
 STARTS = ("warm", "cold")
 LOADED, BUNDLE_REFUSED = "loaded", "refused"
 # Why a request was turned away, by its status; what waits for the graph says itself why.
-REASONS = {400: "shape", 401: "stranger", 403: "forbidden", 408: "size", 411: "size", 413: "size", 429: "limit"}
+REASONS = {
+    400: "shape",
+    401: "stranger",
+    403: "forbidden",
+    408: "size",
+    411: "size",
+    413: "size",
+    415: "shape",
+    429: "limit",
+}
 REFUSALS = ("full", "late", "closing", *dict.fromkeys(REASONS.values()))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
@@ -25,6 +26,7 @@ from forecaster.planning import saved_inputs
 from forecaster.publishing.predict import predict
 from forecaster.serving import bundle, keys
 from forecaster.serving.batching import BatchLimits
+from forecaster.serving.encryption import Cipher
 from tests import fleets, graphs
 from tests.fleets import AS_OF, LEVELS
 
@@ -33,8 +35,8 @@ LOOKBACK = 21
 INFER = "/v2/models/small/infer"
 
 
-def write_bundle(spec: Spec, factor: float) -> Path:
-    """A signed bundle whose median is `factor` times the mean of ten days (`graphs.plain`)."""
+def write_bundle(spec: Spec, factor: float, cipher: Cipher | None = None) -> Path:
+    """A signed bundle whose median is `factor` times the mean of ten days (`graphs.plain`), encrypted with a cipher."""
     panel = panels.build(read_as_of(spec, as_of=AS_OF), spec)
     about = {
         "calendar": list(panel.calendar_names),
@@ -45,7 +47,7 @@ def write_bundle(spec: Spec, factor: float) -> Path:
         "lookback": LOOKBACK,
     }
     graph = graphs.plain(factor, LOOKBACK, panel.horizon)
-    return bundle.write(spec.paths.bundles, graph, {"none": np.zeros(1)}, about, keys.signer(spec.paths.folder))
+    return bundle.write(spec.paths.bundles, graph, {"none": np.zeros(1)}, about, keys.signer(spec.paths.folder), cipher)
 
 
 def promote(spec: Spec, folder: Path) -> None:
@@ -130,3 +132,10 @@ def read_binary(answer: httpx.Response) -> Any:
     size = int(answer.headers["Inference-Header-Content-Length"])
     [output] = json.loads(answer.content[:size])["outputs"]
     return np.frombuffer(answer.content, "<f4", offset=size).reshape(output["shape"])
+
+
+def python_of(variable: str) -> Path:
+    """The Python of an environment of its own, which has what wants other versions than we do; skips without one."""
+    if variable not in os.environ:
+        pytest.skip(f"{variable} names no Python that has it")
+    return Path(os.environ[variable])

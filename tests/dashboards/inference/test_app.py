@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from pydantic_core import to_json
 
 from forecaster.config import load
 from forecaster.serving import bundle
 from forecaster.serving.batching import BatchLimits
+from forecaster.serving.encryption import VARIABLE, Cipher, is_encrypted
 from forecaster.serving.predict import Predictor
 from tests.dashboards.inference.conftest import (
     INFER,
@@ -53,8 +57,31 @@ def test_json_and_raw_tensors_get_the_numbers_of_the_bundle(published: Path) -> 
             np.testing.assert_array_equal(
                 read_binary(await client.post(by_version, content=raw, headers=headers)), expected
             )
+            for content, headers in (as_tritonclient(arrays, []), as_tritonclient(arrays, [True])):
+                answer = await client.post(INFER, content=content, headers=headers)
+                np.testing.assert_array_equal(read_binary(answer), expected)
+                assert (answer.status_code, b'"id":"7"' in answer.content) == (200, True)
+            packed = {**headers, "Content-Encoding": "gzip"}
+            answer = await client.post(INFER, content=gzip.compress(content), headers=packed)
+            assert answer.json() == {"error": "Content-Encoding: found 'gzip', wanted a body that is not compressed"}
+            assert answer.status_code == 415
 
     run(body)
+
+
+def as_tritonclient(arrays: dict[str, Any], outputs: list[bool]) -> tuple[bytes, dict[str, str]]:
+    """Body and headers, byte by byte, of `InferenceServerClient.infer` of tritonclient 2.73, with these outputs."""
+    kinds = {"f": "FP32", "i": "INT32"}
+    tensors = [
+        f'{{"name":"{name}","shape":{to_json(x.shape).decode()},"datatype":"{kinds[x.dtype.kind]}",'
+        f'"parameters":{{"binary_data_size":{x.nbytes}}}}}'
+        for name, x in arrays.items()
+    ]
+    head = f'{{"id":"7","inputs":[{",".join(tensors)}'
+    named = ",".join(f'{{"name":"quantiles","parameters":{{"binary_data":{str(raw).lower()}}}}}' for raw in outputs)
+    head += f'],"outputs":[{named}]}}' if outputs else '],"parameters":{"binary_data_output":true}}'
+    content = head.encode() + b"".join(x.tobytes() for x in arrays.values())
+    return content, {"Inference-Header-Content-Length": str(len(head)), "Accept-Encoding": "gzip"}
 
 
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
@@ -186,6 +213,47 @@ def test_a_new_champion_takes_over_beside_the_old_one_and_a_damaged_one_never_do
             assert f"{behind}1.0" in text
 
     run(body)
+
+
+def test_an_encrypted_bundle_is_served_with_its_key_and_refused_without_a_word_of_keys_or_paths(
+    file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec = load(file)
+    content, headers = as_binary(window(spec, 0))
+    [plain] = spec.paths.bundles.iterdir()
+    expected = Predictor(bundle.load(plain, spec.paths.folder)).of_checked(window(spec, 0))
+    key, other = bytes(32), bytes([1]) * 32
+    assert write_bundle(spec, 1.0, Cipher(key)) == plain  # whose model and weights lie there encrypted now
+    assert is_encrypted((plain / "model.onnx").read_bytes())
+
+    async def served() -> None:
+        async with serving(spec) as with_key:
+            answer = await with_key.client.post(INFER, content=content, headers=headers)
+            np.testing.assert_array_equal(read_binary(answer), expected)
+            assert (await with_key.client.post("/v1/forecast", json={})).status_code == 200
+
+    async def refused() -> None:
+        async with serving(spec) as without:
+            answers = [
+                await without.client.get("/v2/health/ready"),
+                await without.client.post(INFER, content=content, headers=headers),
+                await without.client.post("/v1/forecast", json={}),
+            ]
+            assert {answer.status_code for answer in answers} == {503}
+            for answer in answers:
+                assert "/" not in answer.text, answer.text
+                assert not any(word in answer.text for word in ("key", plain.name, Cipher(other).name.hex()))
+
+    for declared, sentence in ((None, "no key to decrypt with"), (other, "encrypted with the key")):
+        if declared is None:
+            monkeypatch.delenv(VARIABLE, raising=False)
+        else:
+            monkeypatch.setenv(VARIABLE, b64encode(declared).decode())
+        caplog.clear()
+        run(refused)
+        assert f"bundle {plain}: model.onnx: {sentence}" in caplog.text
+    monkeypatch.setenv(VARIABLE, b64encode(key).decode())
+    run(served)
 
 
 def test_without_a_champion_it_is_live_and_not_ready(file: Path) -> None:

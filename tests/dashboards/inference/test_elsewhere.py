@@ -23,7 +23,7 @@ import pytest
 
 from forecaster.config import load
 from tests.benchmarks.inference import RUNTIME
-from tests.dashboards.inference.conftest import INFER, as_binary, as_json, read_binary, run, serving, window
+from tests.dashboards.inference.conftest import INFER, as_binary, as_json, python_of, read_binary, run, serving, window
 from tests.e2e.on_call import free_port
 
 KSERVE = """
@@ -47,13 +47,6 @@ class Graph(Model):
 
 ModelServer(http_port=int(sys.argv[2]), enable_grpc=False, workers=1).start([Graph("small", sys.argv[1])])
 """
-
-
-def python_of(variable: str) -> Path:
-    """The Python of another server's environment; skips where there is none."""
-    if variable not in os.environ:
-        pytest.skip(f"{variable} names no Python that has this server")
-    return Path(os.environ[variable])
 
 
 @contextmanager
