@@ -102,11 +102,14 @@ lock: | $(UV) ## pin what pyproject.toml asks for, with hashes, in requirements.
 	@$(IMAGE_NAMES) flows/containers/serve.in | $(ONLY_NAMES) >flows/containers/serve.txt
 	@$(IMAGE_NAMES) flows/containers/build.in | $(ONLY_NAMES) >flows/containers/build.txt
 	@$(IMAGE_NAMES) $(addprefix --extra ,$(NIGHT)) pyproject.toml | $(ONLY_NAMES) >flows/containers/night.txt
+	@$(IMAGE_NAMES) --generate-hashes flows/containers/night-gpu.in | awk '$(OF_CUDA)' >flows/containers/night-gpu.lock
 
 # Which of the lock's packages each image installs.
 NIGHT       := train baselines flows dashboard postgres excel shifts metrics object-store cluster
 IMAGE_NAMES  = $(UV) pip compile --quiet --universal --python-version 3.11 --fork-strategy fewest \
   --constraint build/pins.txt --no-header --no-annotate --no-emit-index-url --no-emit-find-links
+# awk: the blocks of CUDA's packages, which are in no lock of ours: nobody else is to download them.
+OF_CUDA     := /^[a-z0-9]/ { cuda = /^(jax-cuda|nvidia-)/ } cuda { print }
 ONLY_NAMES  := grep -oE '^[a-z0-9.-]+' | sort -u
 
 # BASE= makes a base of Debian's own packages, where no registry is to be reached (needs mmdebstrap and podman).
@@ -121,7 +124,7 @@ images: $(ENV) ## build the container images IMAGES="serve night" with buildah; 
 	    --dpkgopt='path-exclude=/usr/share/man/*' --dpkgopt='path-exclude=/usr/share/locale/*' bookworm build/base.tar.new \
 	  && mv build/base.tar.new build/base.tar && podman import build/base.tar localhost/debian-python:bookworm; fi
 	@for image in $(IMAGES); do \
-	  $(BIN)/python -m docs.dependencies flows/containers/$${image%-gpu}.txt && \
+	  $(BIN)/python -m docs.dependencies flows/containers/$${image%-gpu}.txt $$(ls flows/containers/$$image.lock 2>/dev/null) && \
 	  buildah bud --layers --isolation chroot --network host $(if $(wildcard $(CA)),--volume $(CA):$(CA):ro) \
 	    --ignorefile flows/containers/ignored.txt --build-arg BASE=$(or $(BASE),localhost/debian-python:bookworm) \
 	    --label io.forecaster.sources="$$($(BIN)/python -m tests.flows.containers.sources)" \

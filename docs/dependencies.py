@@ -127,9 +127,9 @@ def is_permissive(expression: str) -> bool:
     )
 
 
-def bill_of_materials(names: Set[str] | None = None) -> Bom:
-    """The product and every locked package, or those of these names: version, licence, SHA-256 of its files, where it
-    comes from."""
+def bill_of_materials(names: Set[str] | None = None, further: str = "") -> Bom:
+    """The product and every locked package, or those of these names, and those of a `further` lock: version, licence,
+    SHA-256 of its files, where it comes from."""
     project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
     product = Component(
         name=project["name"],
@@ -141,7 +141,7 @@ def bill_of_materials(names: Set[str] | None = None) -> Bom:
     bom = Bom()
     bom.metadata.component = product
     locked = [package for package in locked_packages(LOCK.read_text("utf-8")) if names is None or package.name in names]
-    components = {package.name: _component(package) for package in locked}
+    components = {package.name: _component(package) for package in (*locked, *locked_packages(further))}
     for component in components.values():
         bom.components.add(component)
     direct = {dependency.name for dependency in dependencies(PYPROJECT.read_text("utf-8"))}
@@ -188,11 +188,12 @@ def _needs(name: str) -> set[str]:
     } - {name}
 
 
-def main(image: Path | None = None) -> int:
-    """Write the bill of all locked packages, or of those that the file of an image names; 1 where it is not valid."""
+def main(image: Path | None = None, lock: Path | None = None) -> int:
+    """Write the bill of all locked packages, or of those that the file of an image names, with those of its own lock;
+    1 where it is not valid."""
     names = set(image.read_text("utf-8").split()) if image else None
-    bill = BILL.parent / "sbom" / f"{image.stem}.cdx.json" if image else BILL
-    bom = bill_of_materials(names)
+    bill = BILL.parent / "sbom" / f"{(lock or image).stem}.cdx.json" if image else BILL
+    bom = bill_of_materials(names, lock.read_text("utf-8") if lock else "")
     text = JsonV1Dot6(bom).output_as_string(indent=1)
     if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         print(f"the bill of materials is not valid CycloneDX: {error}", file=sys.stderr)
@@ -204,4 +205,4 @@ def main(image: Path | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(*map(Path, sys.argv[1:2])))
+    sys.exit(main(*map(Path, sys.argv[1:3])))
