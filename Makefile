@@ -50,7 +50,7 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages dashboards docs format lock sbom images bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
   bench-scale bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-inference bench-worthwhile bench-drift bench-canary bench-prior bench-boosted bench-library bench-gate prior baseline \
+  bench-faults bench-scrape bench-inference bench-worthwhile bench-drift bench-canary bench-prior bench-boosted bench-library bench-pipelines bench-gate prior baseline \
   game-day clean
 
 help: ## list the targets
@@ -215,6 +215,11 @@ bench-drift: $(ENV) ## measure how often drift is told in vain, and found where 
 
 bench-scrape: $(ENV) ## measure what a scrape of Prometheus costs, with 5,000 depots and 1,000 nights
 	@$(BIN)/python -m tests.benchmarks.scrape
+
+bench-pipelines: $(ENV) ## run 20 pipelines' nights on one PostgreSQL and one object store, a pool's limit, and failures of both (20 minutes); ARGS="--pipelines 200"
+	@$(BIN)/python -m tests.benchmarks.pipelines $(ARGS)
+	@$(BIN)/python -m tests.benchmarks.pipeline_pool
+	@$(BIN)/python -m tests.benchmarks.pipeline_faults
 
 bench-gate: $(ENV) ## measure ratios within one process (step, graph, kept answer); fails below two thirds of the baseline
 	@$(BIN)/python -m tests.benchmarks.ratios

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import pwd
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -28,6 +29,22 @@ class Postgres:
     """A running server with password authentication."""
 
     port: int
+    folder: Path
+    command: tuple[str, ...]
+    processes: list[subprocess.Popen[bytes]] = field(default_factory=list)
+    """All that were started, the last one running."""
+
+    def start(self) -> None:
+        """Returns once it answers."""
+        with (self.folder / "log").open("ab") as log:
+            server = subprocess.Popen(self.command, cwd=self.folder, stdout=log, stderr=log, **_somebody())
+        self.processes.append(server)
+        _wait_for(server, self, self.folder / "log")
+
+    def stop(self) -> None:
+        """As an administrator does who waits for nobody: whoever is connected is sent away (`fast`)."""
+        self.processes[-1].send_signal(signal.SIGINT)
+        self.processes[-1].wait(30)
 
     def url(self, password: str = PASSWORD, database: str = "postgres") -> sa.URL:
         return sa.URL.create("postgresql+psycopg", "owner", password, "127.0.0.1", self.port, database)
@@ -56,12 +73,25 @@ def programs() -> Path | None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
     """A server for the whole test run; skips where PostgreSQL is not installed."""
-    bin = programs()
-    if bin is None:
+    if programs() is None:
         pytest.skip("no PostgreSQL on this machine: `apt install postgresql` brings one")
+    with postgres_server() as server:
+        yield server
+
+
+@contextmanager
+def postgres_server(*settings: str) -> Iterator[Postgres]:
+    """A server while this is not left, with further settings, as `max_connections=20`."""
+    bin = programs()
+    assert bin is not None, "no PostgreSQL on this machine"
     folder = Path(tempfile.mkdtemp(prefix="forecaster-postgres-"))
     try:
-        yield from _running(bin, folder)
+        server = _made(bin, folder, settings)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -77,7 +107,7 @@ def new_database(server: Postgres, kind: str) -> Iterator[str]:
         server.run_alone(f"drop database {name} with (force)")
 
 
-def _running(bin: Path, folder: Path) -> Iterator[Postgres]:
+def _made(bin: Path, folder: Path, settings: tuple[str, ...]) -> Postgres:
     user = _somebody()
     if user:
         shutil.chown(folder, user["user"], user["group"])
@@ -88,16 +118,9 @@ def _running(bin: Path, folder: Path) -> Iterator[Postgres]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    settings = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "timezone=America/New_York")
-    command = [bin / "postgres", "-D", folder / "data", "-p", str(port), *(f"--{setting}" for setting in settings)]
-    with (folder / "log").open("wb") as log:
-        server = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, **user)
-    try:
-        _wait_for(server, database := Postgres(port), folder / "log")
-        yield database
-    finally:
-        server.terminate()
-        server.wait(30)
+    always = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "timezone=America/New_York")
+    words = [str(bin / "postgres"), "-D", str(folder / "data"), "-p", str(port)]
+    return Postgres(port, folder, (*words, *(f"--{setting}" for setting in (*always, *settings))))
 
 
 def _somebody() -> dict[str, Any]:

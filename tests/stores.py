@@ -55,7 +55,8 @@ class Gateway:
         self._there = urlsplit(there)
         self.hangs: Callable[[str, str], bool] = lambda method, path: False
         self.fails: Callable[[str, str], bool] = lambda method, path: False
-        """Requests that are answered with 500."""
+        """Requests that are answered with `status`."""
+        self.status = "500 Internal Server Error"
         self.delay = 0.0  # seconds that each answer is late
         self.requests = 0
         self.trickles = False
@@ -98,7 +99,7 @@ class Gateway:
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
         if self.fails(request.command, request.path):
             with suppress(OSError):
-                self._send(request, b"HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
+                self._send(request, f"HTTP/1.1 {self.status}\r\nContent-Length: 0\r\n\r\n".encode())
             return
         onward = HTTPConnection(str(self._there.hostname), self._there.port, timeout=60)
         onward.request(request.command, request.path, body, dict(request.headers))

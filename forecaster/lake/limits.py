@@ -19,6 +19,8 @@ Result = TypeVar("Result")
 
 WAITING = 1 / 3  # of the time that a night has: all that one process waits for the lake
 REQUEST, CONNECTING, TRYING = 30.0, 5.0, 180.0  # seconds at the most, for a request, a connection and all tries
+# The client alone gives up after ten tries, which a store that refuses at once (503) has answered within seconds.
+TRIES, BETWEEN = 1000, 5.0  # how often at the most, and seconds between two of them at the most: the time ends it
 TRIED = 1 / 12  # of the time that a night has, where that is less
 _budgets: dict[tuple[str, float], Budget] = {}
 
@@ -28,7 +30,8 @@ def storage_options(url: str, window: float | None) -> dict[str, str] | None:
     if window is None or "://" not in url:
         return None
     limits = {"timeout": REQUEST, "connect_timeout": CONNECTING, "retry_timeout": TRYING}
-    return {name: f"{max(1, round(min(limit, window * TRIED)))}s" for name, limit in limits.items()}
+    options = {name: f"{max(1, round(min(limit, window * TRIED)))}s" for name, limit in limits.items()}
+    return options | {"max_retries": f"{TRIES}", "backoff_config.max_backoff": f"{BETWEEN:g}s"}
 
 
 class Waits:

@@ -23,7 +23,7 @@ from deltalake.exceptions import TableNotFoundError
 
 from forecaster.errors import LakeError, LakeSilent
 from forecaster.lake import digests
-from forecaster.lake.faults import FAULTS, sentence
+from forecaster.lake.faults import FAULTS, remedy, sentence
 from forecaster.lake.limits import Waits, storage_options
 from forecaster.lake.rows import conform
 from forecaster.lake.tables import GREW, GROWING, TABLES, TEXT, YEAR, schema_of
@@ -158,8 +158,7 @@ class Lake:
             raise
         except Exception as error:  # delta-rs raises bare ones, too
             raise LakeError(
-                f"lake table '{table}' at {self.url} cannot be read: {sentence(error)}; restore the folder from a "
-                "backup, or move it aside and ingest again"
+                f"lake table '{table}' at {self.url} cannot be read: {sentence(error)}; {remedy(error)}"
             ) from error
 
     def covariates(self, table: str = "demand", *, version: int | None = None) -> dict[str, pa.DataType]:

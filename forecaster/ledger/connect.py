@@ -7,10 +7,12 @@ write lock at its first statement, so that what it read cannot change before it 
 from __future__ import annotations
 
 import json
+import random
 import shutil
 import sqlite3
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -31,6 +33,17 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 WAIT_SECONDS = 5  # for another writer's lock
+PATIENCE = 60.0  # seconds that a writer goes on trying to reach a PostgreSQL that takes nobody just now
+ATTENDED = 2.0  # the same where somebody waits for the answer
+# What it says, or the system for it, while it is restarted, and while its connections are all taken.
+PASSING = (
+    "Connection refused",
+    "server closed the connection",
+    "the database system is",
+    "too many clients",
+    "remaining connection slots",
+    "too many connections",
+)
 LEAST_ROOM = 65_536  # bytes without which SQLite cannot so much as open its shared memory
 # Of a PostgreSQL that accepts and says nothing, or whose machine is gone: seconds to connect, then milliseconds of
 # silence, of one statement and of another's lock, after which a transaction fails.
@@ -38,10 +51,11 @@ ANSWER_LIMITS = {"connect_timeout": 10, "tcp_user_timeout": 30_000, "keepalives_
 STATEMENT_LIMITS = "-c statement_timeout=60000 -c lock_timeout=20000 -c idle_in_transaction_session_timeout=120000"
 
 
-def writer(url: str) -> sa.Engine:
+def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
     """An engine on the ledger at its newest revision; folder and tables are made if need be.
 
-    Raises LedgerError when the place cannot be written or the ledger is of an unknown revision.
+    `patience` is for how many seconds a PostgreSQL that takes nobody just now is tried again, now and at each later
+    transaction. Raises LedgerError when the place cannot be written or the ledger is of an unknown revision.
     """
     with translated_errors(url):
         path = _sqlite_file(url)
@@ -52,7 +66,7 @@ def writer(url: str) -> sa.Engine:
                 raise LedgerError(f"the ledger's folder {path.parent} cannot be made: {error.strerror}") from error
             if not path.exists():
                 import_module("alembic.command")  # before the lock: on a busy machine it outlasts what others wait
-        engine = _engine(url, path, read_only=False)
+        engine = _engine(url, path, read_only=False, patience=patience)
         with _disposed_on_error(engine), engine.begin() as connection:
             if connection.dialect.name == "postgresql":  # two starting writers migrate one after the other
                 connection.exec_driver_sql("select pg_advisory_xact_lock(7261130)")
@@ -63,8 +77,8 @@ def writer(url: str) -> sa.Engine:
         return engine
 
 
-def reader(url: str) -> sa.Engine:
-    """An engine that cannot write; a ledger of an older revision is first brought to today's.
+def reader(url: str, *, patience: float = 0.0) -> sa.Engine:
+    """An engine that cannot write; a ledger of an older revision is first brought to today's. `patience` as `writer`.
 
     Raises NoLedger where there is none yet, LedgerError for one of an unknown revision, or that cannot be written.
     """
@@ -72,7 +86,7 @@ def reader(url: str) -> sa.Engine:
         path = _sqlite_file(url)
         if path is not None and not path.exists():
             raise NoLedger(_none_at(path))
-        engine = _engine(url, path, read_only=True)
+        engine = _engine(url, path, read_only=True, patience=patience)
         with _disposed_on_error(engine), engine.begin() as connection:
             if (revision := _revision(connection)) != REVISION:
                 if not sa.inspect(connection).get_table_names():
@@ -82,7 +96,7 @@ def reader(url: str) -> sa.Engine:
         if revision != REVISION:
             engine.dispose()
             writer(url).dispose()
-            return reader(url)
+            return reader(url, patience=patience)
         return engine
 
 
@@ -190,10 +204,13 @@ def _sqlite_file(url: str) -> Path | None:
     return Path(str(parsed.database)).absolute()
 
 
-def _engine(url: str, path: Path | None, *, read_only: bool) -> sa.Engine:
+def _engine(url: str, path: Path | None, *, read_only: bool, patience: float) -> sa.Engine:
     strict = partial(json.dumps, allow_nan=False, ensure_ascii=False)
     if path is None:
-        engine = sa.create_engine(url, json_serializer=strict, pool_pre_ping=True, connect_args=_limits(url))
+        # A writer's connection lives for one transaction, too: hundreds of nights that train need none meanwhile.
+        pool: dict[str, Any] = {"pool_pre_ping": True} if read_only else {"poolclass": NullPool}
+        engine = sa.create_engine(url, json_serializer=strict, connect_args=_limits(url), **pool)
+        sa.event.listen(engine, "do_connect", partial(_connect_patiently, patience))
     else:
         mode = "ro" if read_only else "rwc"
         address = f"file:{quote(str(path))}?mode={mode}"
@@ -227,6 +244,22 @@ def _connected_reader(path: Path, url: str, connect: Callable[[], sqlite3.Connec
         connection = sqlite3.connect(copy, check_same_thread=False)
         connection.execute("select 1 from sqlite_master").fetchone()
     return connection  # which has its files open, gone or not
+
+
+def _connect_patiently(patience: float, dialect: Any, _: Any, arguments: Any, parameters: Any) -> Any:
+    """A connection to a database that may be on its way up, or have no place left for a moment."""
+    deadline, pause = time.monotonic() + patience, 0.1
+    while True:
+        try:
+            return dialect.connect(*arguments, **parameters)
+        except dialect.loaded_dbapi.OperationalError as error:
+            if not any(refusal in str(error) for refusal in PASSING):
+                raise
+            if time.monotonic() + pause >= deadline:
+                cause = str(error).strip().partition("\n")[0]
+                raise type(error)(f"{cause}; tried for {patience:g} s" if patience else cause) from error
+        time.sleep(pause * random.uniform(0.5, 1))  # whoever waits beside us comes at another moment
+        pause = min(2 * pause, 2.0)
 
 
 def _limits(url: str) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 
 from forecaster.config import Spec
 from forecaster.errors import BUSY
-from forecaster.ledger import lease, records, tables
+from forecaster.ledger import connect, lease, records, tables
 from forecaster.ledger.columns.sentences import sentence_values
 from forecaster.ledger.lease import Lease
 from forecaster.ledger.records import Kind
@@ -38,7 +38,7 @@ def begin(
     Raises LedgerError when the ledger cannot be written, its pages are broken or the run id is taken.
     """
     # A reader, which keeps nobody from writing meanwhile.
-    with Ledger.open_reader(ledger.url) as reader, reader.transaction() as connection:
+    with Ledger.open_reader(ledger.url, patience=connect.PATIENCE) as reader, reader.transaction() as connection:
         row_checksums.require_sound(connection)
     at = now or datetime.now(UTC)
     row = {"run_id": run_id, "pipeline": spec.name, "as_of": as_of, "spec_digest": spec.digest, "kind": kind}

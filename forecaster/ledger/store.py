@@ -42,14 +42,14 @@ class Ledger:
         self.url, self._engine = url, engine
 
     @classmethod
-    def open(cls, url: str) -> Self:
-        """For writing: makes the folder, brings the tables to the newest revision."""
-        return cls(url, connect.writer(url))
+    def open(cls, url: str, *, patience: float = connect.PATIENCE) -> Self:
+        """For writing: makes the folder, brings the tables to the newest revision. `patience` as `connect.writer`."""
+        return cls(url, connect.writer(url, patience=patience))
 
     @classmethod
-    def open_reader(cls, url: str) -> Self:
+    def open_reader(cls, url: str, *, patience: float = 0.0) -> Self:
         """For reading: never writes; LedgerError when the ledger is missing or of another revision."""
-        return cls(url, connect.reader(url))
+        return cls(url, connect.reader(url, patience=patience))
 
     def close(self) -> None:
         self._engine.dispose()

@@ -17,6 +17,7 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.core.language import _, ngettext
 from forecaster.errors import OverrideError
+from forecaster.ledger import connect
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
@@ -161,7 +162,7 @@ def save_group(
 
     Raises OverrideError as `save` and `OverrideGroup.expand` do; LedgerError.
     """
-    with Ledger.open(spec.ledger_url) as ledger:
+    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger:
         head = ledger.current(spec.name)
         if head is None:
             raise OverrideError(_("nothing has been published yet; wanted a published day to override"))
@@ -200,7 +201,7 @@ def withdraw(
     check_words(by, note)
     if not 0 < override_id <= LARGEST_ID:
         raise OverrideError(_("found {override_id}, wanted the number of an override", override_id=shown(override_id)))
-    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         if begin is not None:
             begin(connection)
         override = override_table.withdraw(

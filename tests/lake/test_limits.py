@@ -15,9 +15,10 @@ never = threading.Event()
 
 
 def test_the_client_waits_half_a_minute_for_a_request_and_less_where_the_night_is_short() -> None:
-    expected = {"timeout": "30s", "connect_timeout": "5s", "retry_timeout": "180s"}
+    tries = {"max_retries": "1000", "backoff_config.max_backoff": "5s"}  # the time ends them, and no number
+    expected = {"timeout": "30s", "connect_timeout": "5s", "retry_timeout": "180s", **tries}
     assert storage_options("s3://bucket/lake", 2 * 3600.0) == expected
-    short = {"timeout": "5s", "connect_timeout": "5s", "retry_timeout": "5s"}  # a twelfth of a minute
+    short = {"timeout": "5s", "connect_timeout": "5s", "retry_timeout": "5s", **tries}  # a twelfth of a minute
     assert storage_options("s3://bucket/lake", 60.0) == short
     assert storage_options("/var/lake", 60.0) is None
     assert storage_options("s3://bucket/lake", None) is None

@@ -13,10 +13,12 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+import sqlalchemy as sa
 
 from forecaster.errors import LedgerError
 from forecaster.ledger import connect
 from forecaster.ledger.store import Ledger
+from tests.databases import Postgres, new_database
 from tests.ledger.publications import publication, start
 
 ROOT = Path(__file__).parents[2]
@@ -33,6 +35,26 @@ def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytes
             assert reader.current() is None
         other.execute("rollback")
         start(ledger, "night-1")
+
+
+def test_a_writer_outlasts_a_database_that_is_started_again_and_holds_no_connection(postgres: Postgres) -> None:
+    with new_database(postgres, "restarted") as url, Ledger.open(url) as ledger, Ledger.open(url, patience=0) as hasty:
+        start(ledger, "night-1")
+        database = url.rpartition("/")[2]
+        connections = f"select 1 / (count(*) = 0)::int from pg_stat_activity where datname = '{database}'"
+        postgres.run(connections)  # a division by zero where there is one
+        postgres.stop()
+        with pytest.raises(LedgerError, match=r"Connection refused$"):
+            hasty.runs()
+        starting = threading.Timer(0.3, postgres.start)
+        starting.start()
+        ledger.finish_run("night-1", "failed", 1)
+        starting.join()
+        assert [run.outcome for run in ledger.runs()] == ["failed"]
+        postgres.run(f"create role {database} login password 'x'", f"alter database {database} connection limit 0")
+        guest = sa.make_url(url).set(username=database, password="x").render_as_string(hide_password=False)
+        with pytest.raises(LedgerError, match=r"too many connections for database .*; tried for 0.5 s"):
+            Ledger.open(guest, patience=0.5)
 
 
 def test_two_writers_may_make_the_ledger_at_once(url: str) -> None:

@@ -18,6 +18,7 @@ from dashboards.ops.access.sessions import Sessions
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.config.access import Access
 from forecaster.errors import SpecError
+from forecaster.ledger import connect
 from forecaster.ledger.store import Ledger
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ class AccessContext:
     @contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction on the ledger."""
-        with Ledger.open(self.url) as ledger, ledger.transaction() as connection:
+        with Ledger.open(self.url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
             yield connection
 
     @contextmanager

@@ -18,6 +18,7 @@ from dashboards.ops.access.person import Person
 from forecaster.config import Spec
 from forecaster.errors import SpecError
 from forecaster.ledger import access as ledger_access
+from forecaster.ledger import connect
 from forecaster.ledger.store import Ledger
 
 COOKIE = "link"
@@ -116,7 +117,7 @@ def make_link(
         raise SpecError(f"--days: found {days}, wanted {ledger_access.MOST_DAYS} at most")
     if view not in (views := (*linkable(), FEED, INFER)):
         raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(views)}")
-    with Ledger.open(spec.ledger_url) as ledger:
+    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger:
         if problem := city_problem(ledger, spec.name, city):
             raise SpecError(f"--city: {problem}")
         if problem := depot_problem(ledger, spec.name, view, city, depot):
