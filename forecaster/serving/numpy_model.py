@@ -42,6 +42,7 @@ class ReferenceModel:
         # Calibration may reverse close neighbours, of which the one nearer the median holds.
         log[..., median:] = np.maximum.accumulate(log[..., median:], axis=-1)
         log[..., median::-1] = np.minimum.accumulate(log[..., median::-1], axis=-1)
+        log = np.minimum(log, self.bound(inputs)[..., None])
         open_ = inputs["open"][:, -self.sizes["horizon"] :, None] > 0
         quantiles: Floats = np.where(open_, np.expm1(np.clip(log, 0, MAX_LOG_COUNT)), 0.0).astype(np.float32)
         return quantiles
@@ -56,6 +57,24 @@ class ReferenceModel:
         ratio = asked * missed[:, None, None] / np.maximum(np.abs(distance), of["shortest"])
         grown: Doubles = distance * np.clip(ratio, 1, of["farthest_asked"]) ** of["follows"]
         return grown
+
+    def bound(self, inputs: Mapping[str, Any]) -> Doubles:
+        """The largest log count that a day's quantiles may say, (depots, horizon), by the largest one that a depot
+        knows; not of depots that know few days, nor of bundles of before."""
+        of, horizon = self.lengths, self.sizes["horizon"]
+        depots, days = inputs["demand"].shape
+        if "times_most" not in of:
+            return np.full((depots, horizon), MAX_LOG_COUNT)
+        known = np.isfinite(inputs["demand"]) & (inputs["open"][:, :days] > 0)
+        most = np.log1p(np.max(inputs["demand"], axis=1, where=known, initial=0.0).astype(float))
+        covariates, where = inputs["covariates"], known[..., None]
+        ahead = covariates[:, days:]
+        least = np.min(covariates[:, :days], axis=1, where=where, initial=np.inf)[:, None]
+        highest = np.max(covariates[:, :days], axis=1, where=where, initial=-np.inf)[:, None]
+        unseen = np.any((ahead < least) | (ahead > highest), axis=-1)
+        growth = np.log(of["times_most"] + np.arange(horizon) // 7)
+        supported = most[:, None] + growth + of["most_unseen"] * unseen
+        return np.where(known.sum(axis=1)[:, None] >= of["enough_days"], supported, MAX_LOG_COUNT)
 
     def features(self, inputs: Mapping[str, Any]) -> tuple[Doubles, Doubles, Doubles, Doubles]:
         """What encoder (depots, days, …) and decoder (depots, horizon, …) read, the anchor (depots, horizon), and what

@@ -118,14 +118,19 @@ def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() ->
 @pytest.mark.parametrize("horizon", [1, 8, 61])
 def test_weeks_ahead_agree_as_well(horizon: int) -> None:
     panel = odd(horizon)
+    panel.covariates[0, -1] = 3  # an event that this depot has never had
     labels = tuple(len(words) for words in panel.encoding.statics.values())
     covariates = len(panel.encoding.covariates)
     shape = encoder_decoder.Architecture(1, 4, (0.1, 0.5, 0.9), horizon, covariates, len(panels.CALENDAR), labels)
     candidate, inputs = drawn(shape, panel.encoding, [1, 1, 1]), panel.window(LOOKBACK)
     with panels.quickly():
         expected = to_onnx.on_arrays(candidate)(inputs)
-    predicted = of(candidate)(inputs)
+    model = of(candidate)
+    predicted, bound = model(inputs), model.bound(inputs)
     assert predicted.shape == (5, horizon, 3)
+    assert np.isclose(np.log1p(predicted[..., -1]), bound).any()  # for a network that means nothing goes far beyond
+    model.lengths = {name: length for name, length in model.lengths.items() if name != "times_most"}  # as before
+    np.testing.assert_allclose(predicted, np.minimum(model(inputs), np.expm1(bound)[..., None]), rtol=1e-5)
     np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-4)
     graph = predict.session(to_onnx.to_graph(candidate))
     np.testing.assert_allclose(predict.run(graph, inputs), expected, rtol=1e-4, atol=1e-4)

@@ -35,6 +35,7 @@ from forecaster.model.network.encoder_decoder import (
 )
 from forecaster.model.network.features import HOLIDAYS, LEVEL, LOOKBACK, SEASON_WEEKS, Window
 from forecaster.model.network.special_days import ALIKE, DOUBT, MOST_SPECIAL, MOVED, SURE, SWING, WEEKS, YEAR
+from forecaster.model.network.support import ENOUGH_DAYS, MOST_UNSEEN, TIMES_MOST
 
 OPSET = 21
 INPUTS = Window._fields
@@ -190,6 +191,9 @@ FEATURES = {
     "follows": FOLLOWS,
     "farthest_asked": FARTHEST_ASKED,
     "shortest": SHORTEST,
+    "times_most": TIMES_MOST,
+    "enough_days": ENOUGH_DAYS,
+    "most_unseen": MOST_UNSEEN,
 }
 
 # What differs between two trainings that made the same model: it belongs to the run, not to the bundle.

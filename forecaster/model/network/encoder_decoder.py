@@ -22,7 +22,7 @@ from flax import nnx
 from jax import Array
 from jaxtyping import Float, Int
 
-from forecaster.model.network import features, gru
+from forecaster.model.network import features, gru, support
 from forecaster.model.network.features import Features, Window
 
 Parameters = Mapping[str, Any]
@@ -204,9 +204,9 @@ def forward(
     center = middle + share * (inputs.anchor[:, 0, :, None] - middle)
     distance = _surprised(mean - middle, inputs.missed[:, 0], shape.levels)
     calibrated = center + distance * parameters["calibration"][None]
-    log = _in_order(calibrated, shape.median)
+    log = jnp.minimum(_in_order(calibrated, shape.median), support.bound(window, shape.horizon)[..., None])
     open_ = window.open[:, -shape.horizon :, None]
-    return jnp.where(open_ > 0, jnp.expm1(jnp.clip(log, 0.0, 20.0)), 0.0)
+    return jnp.where(open_ > 0, jnp.expm1(jnp.clip(log, 0.0, support.LARGEST_LOG)), 0.0)
 
 
 def _surprised(distance: Array, missed: Array, levels: tuple[float, ...]) -> Array:
