@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from forecaster.core.forecast import Candidate, Forecast
 from forecaster.core.panel import Panel
 
+if TYPE_CHECKING:
+    from forecaster.publishing.caveats import Newcomers
+    from forecaster.serving.predict import Predictor
+
 Predict = Callable[[Panel], Forecast]
+
+
+class Reference(NamedTuple):
+    """A model's parameters, an .npz file, and what its manifest says of it."""
+
+    weights: bytes
+    about: Mapping[str, Any]
 
 
 class CandidateModel:
@@ -34,13 +47,18 @@ class CandidateModel:
         return predict
 
     @cached_property
-    def _in_numpy(self) -> Predict:
+    def reference(self) -> Reference:
+        """What `ReferenceModel` is made of."""
         from forecaster.model.export import to_onnx
         from forecaster.serving import bundle as bundles
+
+        return Reference(bundles.npz(to_onnx.weights(self._candidate)), to_onnx.about(self._candidate))
+
+    @cached_property
+    def _in_numpy(self) -> Predict:
         from forecaster.serving.numpy_model import ReferenceModel
 
-        about = to_onnx.about(self._candidate)
-        quantiles = ReferenceModel(bundles.npz(to_onnx.weights(self._candidate)), about)
+        about, quantiles = self.reference.about, ReferenceModel(*self.reference)
 
         def predict(panel: Panel) -> Forecast:
             levels, is_open = self._candidate.levels, panel.open[:, panel.history :]
@@ -48,3 +66,35 @@ class CandidateModel:
             return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, levels, predicted, is_open)
 
         return predict
+
+
+def of_bundle(bundle: Path, state: Path) -> Predictor:
+    """A bundle that is ready to forecast. Raises BundleError for one that is damaged or foreign."""
+    from forecaster.serving import bundle as bundles
+    from forecaster.serving.predict import Predictor
+
+    return Predictor(bundles.load(bundle, state))
+
+
+def reference(model: Predict) -> Reference:
+    """What a model of either kind is in NumPy."""
+    from forecaster.serving.predict import Predictor
+
+    if isinstance(model, Predictor):
+        return Reference(model.bundle.weights, model.bundle.manifest)
+    assert isinstance(model, CandidateModel), type(model)
+    return model.reference
+
+
+def newcomers(panel: Panel, trained_on: Panel) -> Newcomers:
+    """The depots of a panel that a model was not trained on."""
+    from forecaster.publishing import caveats
+
+    return caveats.newcomers(panel, trained_on.depot_ids, panel.encoding.statics)
+
+
+def published(model: Predict, trained_on: Panel) -> Predict:
+    """A model that forecasts as is published: depots of which it has no forecast get the seasonal naive's."""
+    from forecaster.publishing.forecast import naive_for_strangers
+
+    return lambda panel: naive_for_strangers(model(panel), panel, newcomers(panel, trained_on))

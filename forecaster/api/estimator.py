@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import pyarrow as pa
 
 from forecaster.api import saved_folder
 from forecaster.api.backtest_result import BacktestResult
-from forecaster.api.candidate_model import CandidateModel, Predict
+from forecaster.api.callers_words import ARGUMENTS, OF_BACKTEST, callers_words
+from forecaster.api.candidate_model import CandidateModel, Predict, newcomers, of_bundle, published, reference
 from forecaster.api.fitting import FittedModel, fit
 from forecaster.api.frames import FrameKind, forecast_columns
 from forecaster.api.pipeline_folder import (
@@ -27,17 +29,17 @@ from forecaster.api.pipeline_folder import (
     logger,
     merged,
     refuse_unknown_days,
+    strangers_in,
 )
 from forecaster.api.rosters import roster_columns, staffing_of
 from forecaster.core.forecast import Forecast
+from forecaster.core.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Panel
 from forecaster.core.terminal import count
 from forecaster.errors import NoUsableData, SpecError
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-    from forecaster.serving.predict import Predictor
 
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
@@ -100,9 +102,11 @@ class Forecaster:
         TrainingError where training fails. What is wrong with single rows is logged and kept in `findings`.
         """
         frames = frames_to_learn_from(df, static, events, self.known_future)
-        work = WorkFolder()
-        folder = PipelineFolder.create(work.path, self.pipeline_content(), frames)
-        fitted = fit(folder, progress=self.progress)
+        work, logged = WorkFolder(), set[str]()
+        with callers_words(work.path):
+            folder = PipelineFolder.create(work.path, self.pipeline_content(), frames)
+            fitted = fit(folder, progress=self.progress, logged=logged)
+        self._logged = logged  # so that `predict` tells of each finding once
         self._work, self._folder, self._frames, self._kind = work, folder, frames, frames.kind
         self._fitted: FittedModel | None = fitted
         self._bundle: Path | None = None
@@ -160,7 +164,10 @@ class Forecaster:
             self._check_fitted()
         frames = self._frames if df is None else frames_to_learn_from(df, static, events, self.known_future)
         content = merged(self.pipeline_content(), _backtest_section(windows, self.horizon, baselines))
-        with tempfile.TemporaryDirectory(prefix="forecaster-") as work:
+        with (
+            tempfile.TemporaryDirectory(prefix="forecaster-") as work,
+            callers_words(Path(work), {**ARGUMENTS, **OF_BACKTEST}),
+        ):
             folder = PipelineFolder.create(Path(work), content, frames)
             fitted = fit(folder, progress=self.progress)
         return BacktestResult(fitted.scores, frames.kind)
@@ -172,8 +179,9 @@ class Forecaster:
         """What the checks of the frame noticed, as a frame: rule, severity, count (of rows), message. Raises
         NoUsableData where nothing is fitted, and for a loaded forecaster, which brings the model alone."""
         fitted = self._needs_fit("findings")
-        names = ("rule", "severity", "count", "message")
-        return self._kind.frame({name: [getattr(f, name) for f in fitted.findings] for name in names})
+        types = {"rule": pa.string(), "severity": pa.string(), "count": pa.int64(), "message": pa.string()}
+        columns = {name: pa.array([getattr(f, name) for f in fitted.findings], kind) for name, kind in types.items()}
+        return self._kind.frame(columns)
 
     @property
     def scores(self) -> BacktestResult:
@@ -181,16 +189,25 @@ class Forecaster:
         NoUsableData as `findings` does."""
         return BacktestResult(self._needs_fit("scores").scores, self._kind)
 
-    def why(self, depot: Any, day: str | date, *, future: Any = None) -> Any:
-        """What a forecast is made of, as a frame of parts, in orders, that add up to it: the mean of the last four days
-        of that weekday on which the depot was open, what the model makes of level and season, each known-future
-        covariate, and holidays. Each part is the difference that it makes to the median when it comes to those before
-        it (a sequential swap). Raises SpecError for a depot or a day that is not forecast."""
-        from forecaster.api.explanation import parts
+    def why(self, depot: Any, day: str | date, *, of: str = "forecast", future: Any = None) -> Any:
+        """What a forecast is made of, as a frame of parts, in orders, that add up to it, or, `of="band"`, to the width
+        of its 80 % band (q0.9 − q0.1).
 
+        Of a forecast: the mean of the last four days of that weekday on which the depot was open, what the model makes
+        of level and season, each known-future covariate, and holidays. Of a band: the depot's own scatter (the width
+        that the mean of four same weekdays would have needed on its days of the last year), the network's view of it
+        for a first day ahead, the days ahead, a surprising last week, calibration on held-out days, and what is not
+        known of a young depot. Each part is the difference that it makes when it comes to those before it (a
+        sequential swap). Raises SpecError for a depot or a day that is not forecast.
+        """
+        from forecaster.api.explanation import band_parts, parts
+
+        if of not in ("forecast", "band"):
+            raise SpecError(f"of: found {of!r}, wanted 'forecast' or 'band'")
         self._check_fitted()
         panel, _ = self._panel_of(None, future)
-        rows = parts(self._model, panel, str(depot), np.datetime64(day, "D"))
+        predict, place = published(self._model, self._panel), (panel, str(depot), np.datetime64(day, "D"))
+        rows = parts(predict, *place) if of == "forecast" else band_parts(predict, reference(self._model), *place)
         return self._kind.frame({"part": [name for name, _ in rows], "orders": [orders for _, orders in rows]})
 
     def plot(self, depot: Any, *, days: int = 56, future: Any = None) -> Figure:
@@ -225,12 +242,13 @@ class Forecaster:
 
         saved = saved_folder.read(Path(path))
         loaded = cls(**saved.parameters)
-        work = WorkFolder()
+        work, loaded._logged = WorkFolder(), set()
         shutil.copytree(path, work.path, dirs_exist_ok=True)
-        folder = PipelineFolder.open(work.path)
-        loaded._bundle = folder.spec.paths.bundle(saved.bundle)
-        predictor = _of_bundle(folder, loaded._bundle)
-        knowledge, _ = folder.knowledge()
+        with callers_words(work.path, place=str(path)):
+            folder = PipelineFolder.open(work.path)
+            loaded._bundle = folder.spec.paths.bundle(saved.bundle)
+            predictor = of_bundle(loaded._bundle, folder.spec.paths.folder)
+            knowledge, _ = folder.knowledge(loaded._logged)
         loaded._work, loaded._folder, loaded._kind, loaded._fitted = work, folder, saved.kind, None
         loaded._frames = saved_folder.frames(folder.folder, saved.kind)
         loaded._knowledge = knowledge
@@ -283,7 +301,10 @@ class Forecaster:
         self._folder = PipelineFolder.open(self._work.path)
         paths = self._folder.spec.paths
         self._bundle = paths.bundle(self._bundle.name) if self._bundle else None
-        self._model = CandidateModel(self._fitted.candidate) if self._fitted else _of_bundle(self._folder, self._bundle)
+        if self._fitted is None:
+            self._model = of_bundle(self._bundle or Path(), paths.folder)
+        else:
+            self._model = CandidateModel(self._fitted.candidate)
 
     # ------------------------------------------------------------------------------------------- inside
 
@@ -313,12 +334,11 @@ class Forecaster:
 
     def _forecast(self, history: Any, future: Any) -> tuple[Forecast, Panel, FrameKind]:
         """The forecast, the panel that it goes on from, and how the frame of that was given."""
-        from forecaster.publishing import caveats
         from forecaster.publishing.forecast import naive_for_strangers
 
         self._check_fitted()
         panel, kind = self._panel_of(history, future)
-        new = caveats.newcomers(panel, self._panel.depot_ids, panel.encoding.statics)
+        new = newcomers(panel, self._panel)
         for note in new.notes():
             logger.warning(note.text)
         return naive_for_strangers(self._model(panel), panel, new), panel, kind
@@ -334,14 +354,27 @@ class Forecaster:
         frames = self._frames
         if history is not None:
             frames = replace(frames, readings=frames_of(history, None, None, self.known_future, "history").readings)
-        with tempfile.TemporaryDirectory(prefix="forecaster-") as work:
+        strangers: list[str] = []
+        with tempfile.TemporaryDirectory(prefix="forecaster-") as work, callers_words(Path(work)):
             folder = PipelineFolder.create(Path(work), self.pipeline_content(), frames)
             if future is not None:
-                folder.with_future(days_ahead(future, self.known_future, frames.covariates))
-            knowledge, _ = folder.knowledge()
+                table = days_ahead(future, self.known_future, frames.covariates)
+                strangers = strangers_in(table, frames)
+                folder.with_future(table)
+            knowledge, _ = folder.knowledge(self._logged)
             panel = build(knowledge, folder.spec, self._panel.encoding)
-        refuse_unknown_days(knowledge, panel, frames.covariates)
+        refuse_unknown_days(knowledge, panel, frames.covariates, strangers)
+        self._tell_of(strangers, panel)
         return panel, frames.kind
+
+    def _tell_of(self, strangers: Sequence[str], panel: Panel) -> None:
+        """Log which depots `future` alone names: a slip of the pen would be forecast as a new one."""
+        for depot in strangers:
+            hint = did_you_mean(nearest_word(depot, set(panel.depot_ids) - set(strangers)))
+            line = f"future: depot {depot!r} is in no row of the readings, and is forecast as a new one{hint}"
+            if line not in self._logged:
+                self._logged.add(line)
+                logger.warning(line)
 
     def _exported(self) -> Path:
         """The folder of the signed bundle, made where there is none yet."""
@@ -349,20 +382,14 @@ class Forecaster:
 
         if self._bundle is None:
             fitted = self._needs_fit("save")
-            exported = to_bundle(fitted.candidate, fitted.panel, fitted.scores, fitted.knowledge, self._folder.spec)
+            with callers_words(self._folder.folder):
+                exported = to_bundle(fitted.candidate, fitted.panel, fitted.scores, fitted.knowledge, self._folder.spec)
             self._bundle = exported.folder
         return self._bundle
 
 
-def _of_bundle(folder: PipelineFolder, bundle: Path | None) -> Predictor:
-    """A bundle that is ready to forecast. Raises BundleError for one that is damaged or foreign."""
-    from forecaster.serving import bundle as bundles
-    from forecaster.serving.predict import Predictor
-
-    return Predictor(bundles.load(bundle or Path(), folder.spec.paths.folder))
-
-
 def _backtest_section(windows: int, horizon: int, baselines: Sequence[str]) -> dict[str, Any]:
-    if windows < 1:
-        raise SpecError(f"windows: found {windows}, wanted 1 or more")
+    for name, number in (("windows", windows), ("horizon", horizon)):
+        if not isinstance(number, int) or number < 1:
+            raise SpecError(f"{name}: found {number!r}, wanted a whole number of 1 or more")
     return {"backtest": {"days": windows * horizon, "every": horizon, "baselines": list(baselines)}}

@@ -1,18 +1,26 @@
-"""What a forecast is made of: parts that add up to its median, by swapping in one kind of knowledge after the other."""
+"""What a forecast is made of: parts that add up to its median, or to the width of its band, by swapping in one kind of
+knowledge after the other."""
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
-from forecaster.core.arrays import Floats
+from forecaster.api.callers_words import row_of
+from forecaster.api.candidate_model import Reference
+from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.errors import SpecError
+from forecaster.serving.numpy_model import ReferenceModel
 
+LOW, HIGH = 0.1, 0.9  # levels of the band's ends
+YEAR, ENOUGH = 364, 28  # days that tell how much a depot's counts scatter, and how many of them must
 USUAL = 4  # weeks of the same weekday whose mean is the first part
+_STEPS = "members.step.embedding"  # what the network adds for each day ahead, (members, horizon, …)
 _OF_HOLIDAYS = ("holiday", "before_holiday", "after_holiday", "day_off", "counterpart")
 
 
@@ -20,17 +28,12 @@ def parts(
     predict: Callable[[Panel], Forecast], panel: Panel, depot: str, day: np.datetime64
 ) -> list[tuple[str, float]]:
     """Name and orders of each part, whose sum is the median. Raises SpecError for a depot or day without forecast."""
-    ahead = panel.days[panel.history :]
-    if depot not in panel.depot_ids:
-        raise SpecError(f"depot: found {depot!r}, wanted one of {', '.join(panel.depot_ids[:5])} …")
-    if day not in ahead:
-        raise SpecError(f"day: found {day}, wanted one from {ahead[0]} to {ahead[-1]}")
-    row, step = panel.depot_ids.index(depot), int(np.flatnonzero(ahead == day)[0])
+    row, step = _place(panel, depot, day)
 
     def median(of: Panel) -> float:
         return float(predict(of).median[row, step])
 
-    usual = _usual(panel, row, step)
+    usual = _usual(panel, row, panel.history + step)
     if not panel.open[row, panel.history + step]:
         return [("usual on this weekday", usual), ("closed", -usual)]
     plain = _without_holidays(panel)
@@ -47,11 +50,76 @@ def parts(
     return rows
 
 
-def _usual(panel: Panel, row: int, step: int) -> float:
-    """The mean of the last four known days of the weekday on which the depot was open, 0 where none is."""
-    same = range((panel.history + step) % 7, panel.history, 7)
-    known = [day for day in same if np.isfinite(panel.demand[row, day]) and panel.open[row, day]]
-    return float(np.mean([panel.demand[row, day] for day in known[-USUAL:]] or [0.0]))
+def band_parts(
+    predict: Callable[[Panel], Forecast], reference: Reference, panel: Panel, depot: str, day: np.datetime64
+) -> list[tuple[str, float]]:
+    """Name and orders of each part, whose sum is the width of the 80 % band, from the quantile 0.1 to 0.9: the range
+    that a rule of thumb would have had to have on this depot's own days of a year (`_scatter`), what the network makes
+    of it for a first day ahead, that the day lies further ahead, that last week was missed by more than usual, the
+    calibration on held-out days, and that the depot is young. Raises SpecError as `parts` does."""
+    row, step = _place(panel, depot, day)
+    levels, rows = tuple(reference.about["levels"]), slice(row, row + 1)
+    low, high = levels.index(LOW), levels.index(HIGH)
+    if not panel.open[row, panel.history + step]:
+        return [("closed", 0.0)]
+    window = panel.window(reference.about["lookback"], rows)
+
+    def width(quantiles: Floats) -> float:
+        return float(quantiles[0, step, high] - quantiles[0, step, low])
+
+    calibrated = ReferenceModel(*reference)
+    predicted, forecast = calibrated(window), predict(panel)
+    follows = _with(calibrated, calibration=np.ones_like(calibrated.weights["calibration"]))
+    settled = _with(follows)
+    settled.lengths = {name: value for name, value in follows.lengths.items() if name != "follows"}
+    steps = settled.weights[_STEPS]
+    first_day = _with(settled, **{_STEPS: np.broadcast_to(steps[:, :1], steps.shape)})
+    widths = [
+        ("own scatter", _scatter(panel, row, float(forecast.median[row, step]))),
+        ("network", width(first_day(window))),
+        ("days ahead", width(settled(window))),
+        ("surprising last week", width(follows(window))),
+        ("calibration", width(predicted)),
+        ("young depot", width(forecast.quantiles[rows])),
+    ]
+    before = [0.0, *(orders for _, orders in widths)]
+    return [(name, orders - before[place]) for place, (name, orders) in enumerate(widths)]
+
+
+def _with(model: ReferenceModel, **weights: Doubles) -> ReferenceModel:
+    """The model with other parameters of these names."""
+    other = copy.copy(model)
+    other.weights = {**model.weights, **weights}
+    return other
+
+
+def _scatter(panel: Panel, row: int, median: float) -> float:
+    """The width from the quantile 0.1 to 0.9 of what came beside the mean of the four days of that weekday before, as a
+    ratio, on the known open days of the last year, at a median. 0 where fewer than `ENOUGH` days tell."""
+    misses = []
+    for day in range(max(panel.history - YEAR, 0), panel.history):
+        usual = _usual(panel, row, day)
+        if usual and panel.open[row, day] and np.isfinite(panel.demand[row, day]):
+            misses.append(np.log1p(panel.demand[row, day]) - np.log1p(usual))
+    if len(misses) < ENOUGH:
+        return 0.0
+    low, high = np.expm1(np.log1p(median) + np.quantile(misses, (LOW, HIGH)))
+    return float(high - max(low, 0.0))
+
+
+def _place(panel: Panel, depot: str, day: np.datetime64) -> tuple[int, int]:
+    """Row and day ahead of a forecast. Raises SpecError where there is none."""
+    row, ahead = row_of(panel, depot), panel.days[panel.history :]
+    if day not in ahead:
+        raise SpecError(f"day: found {day}, wanted one from {ahead[0]} to {ahead[-1]}")
+    return row, int(np.flatnonzero(ahead == day)[0])
+
+
+def _usual(panel: Panel, row: int, day: int) -> float:
+    """The mean of the last four known days of a weekday before a day on which the depot was open, 0 where none is."""
+    same = range(day % 7, min(day, panel.history), 7)
+    known = [past for past in same if np.isfinite(panel.demand[row, past]) and panel.open[row, past]]
+    return float(np.mean([panel.demand[row, past] for past in known[-USUAL:]] or [0.0]))
 
 
 def _without_covariates(panel: Panel) -> Floats:

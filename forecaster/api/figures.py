@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from forecaster.api.callers_words import row_of
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
-from forecaster.errors import MissingExtra, SpecError
+from forecaster.errors import MissingExtra
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,9 +24,7 @@ def depot_figure(forecast: Forecast, panel: Panel, depot: str, days: int) -> Fig
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; plot needs: pip install 'forecaster[train]'") from error
-    if depot not in panel.depot_ids:
-        raise SpecError(f"depot: found {depot!r}, wanted one of {', '.join(panel.depot_ids[:5])} …")
-    row = panel.depot_ids.index(depot)
+    row = row_of(panel, depot)
     past = slice(max(panel.history - days, 0), panel.history)
     ahead = np.asarray(forecast.target_dates, "datetime64[D]")
     low, high = (forecast.quantiles[row, :, forecast.levels.index(level)] for level in (0.1, 0.9))

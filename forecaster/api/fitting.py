@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from forecaster.model.fitting.training_loop import Epoch
 
 
+QUIET = "TF_CPP_MIN_LOG_LEVEL", "2"  # else XLA writes under a cell that it compiles slowly, as on a busy machine
+
+
 @dataclass(frozen=True)
 class FittedModel:
     """A model, the panel that it was fitted on, and its scores on days that it did not learn from."""
@@ -29,8 +32,8 @@ class FittedModel:
     scores: Mapping[str, Scores]
 
 
-def fit(folder: PipelineFolder, *, progress: bool) -> FittedModel:
-    """Train, backtest and calibrate on what the folder's tables say.
+def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = None) -> FittedModel:
+    """Train, backtest and calibrate on what the folder's tables say; findings are logged as `knowledge` says.
 
     Raises NoUsableData where there is too little to learn from, TrainingError where the loss stops being a number,
     MissingExtra where what trains is not installed.
@@ -39,11 +42,12 @@ def fit(folder: PipelineFolder, *, progress: bool) -> FittedModel:
     from forecaster.demand.panel.build import build
 
     _refuse_after_fork()
+    os.environ.setdefault(*QUIET)  # before JAX is imported
     try:
         from forecaster.training import backtest, fit_candidate
     except ModuleNotFoundError as error:
         raise MissingExtra(f"fit needs {error.name}, wanted: pip install 'forecaster[train]'") from error
-    knowledge, findings = folder.knowledge()
+    knowledge, findings = folder.knowledge(logged)
     spec, panel = folder.spec_to_train(), build(knowledge, folder.spec)
     past_panels = Past(knowledge, panel, spec)
     with _progress(progress) as on_epoch:

@@ -179,4 +179,7 @@ def _names(columns: Sequence[str], argument: str, demand: bool) -> ColumnNames:
             raise SpecError(f"{argument}: found '{clash[0]}' beside {', '.join(NIXTLA)}; wanted one set of names")
         return names
     wanted = " or ".join(", ".join(names if demand else names[:2]) for names in (OURS, NIXTLA))
-    raise SpecError(f"{argument}: found the columns {', '.join(columns) or 'none'}; wanted {wanted}")
+    hint = ""
+    if argument == "history" and any(set(names[:2]) <= set(columns) for names in (OURS, NIXTLA)):
+        hint = "; what is known of days ahead is given as future=…"
+    raise SpecError(f"{argument}: found the columns {', '.join(columns) or 'none'}; wanted {wanted}{hint}")

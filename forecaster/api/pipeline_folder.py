@@ -30,7 +30,9 @@ import yaml
 from forecaster.api.frames import OURS, FrameKind, LongFrame, long_frame, to_arrow
 from forecaster.config import Spec, load
 from forecaster.core.knowledge import Finding, Knowledge
+from forecaster.core.near_words import nearest_word
 from forecaster.core.panel import Panel
+from forecaster.core.terminal import count
 from forecaster.errors import NoUsableData, SpecError
 
 FILE, READINGS, FUTURE, STATIC, EVENTS = (
@@ -66,10 +68,12 @@ class Frames:
 
 def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str], argument: str = "df") -> Frames:
     """The frames as tables; `argument` is what `df` is called. Raises SpecError for a column of `df` that is not among
-    `known_future`, and where that is no list."""
+    `known_future`, and where that is no list, NoUsableData for a frame without a row."""
     if isinstance(known_future, str):
         raise SpecError(f"known_future: found the text {known_future!r}, wanted a list of names: [{known_future!r}]")
     readings = long_frame(df, argument)
+    if len(readings.table) == 0:
+        raise NoUsableData(f"{argument}: found no row, wanted one for each depot and day")
     _refuse_unnamed(readings.table, known_future, argument)
     return Frames(readings, _static(static, readings.kind), _events(events, readings.kind))
 
@@ -89,15 +93,17 @@ def days_ahead(future: Any, known_future: Sequence[str], covariates: Sequence[st
     _refuse_unnamed(table, known_future, "future")
     if missing := [name for name in covariates if name not in table.column_names]:
         columns = ", ".join(table.column_names)
-        raise SpecError(f"future: found the columns {columns}; wanted '{missing[0]}' too, which is in known_future")
+        raise SpecError(f"future: found the columns {columns}; wanted {_quoted(missing)} too, which known_future names")
     return table.drop_columns([name for name in table.column_names if name == OURS.demand])
 
 
 def _refuse_unnamed(table: pa.Table, known_future: Sequence[str], argument: str) -> None:
     if unknown := sorted(set(table.column_names) - {*OURS, OPEN, *known_future}):
+        several = len(unknown) > 1
         raise SpecError(
-            f"{argument}: found the column '{unknown[0]}', which nothing names; wanted it in known_future, where it is "
-            "known of the days ahead, in the frame `static`, where it is one value a depot, or left out"
+            f"{argument}: found the {'columns' if several else 'column'} {_quoted(unknown)}, which nothing names; "
+            f"wanted {'each of them' if several else 'it'} in known_future, where it is known of the days ahead, in "
+            "the frame `static`, where it is one value a depot, or left out"
         )
 
 
@@ -107,8 +113,13 @@ def _refuse_missing(known_future: Sequence[str], columns: Sequence[str], events:
     if missing := [name for name in known_future if name not in known]:
         wanted = f"wanted one of {', '.join(map(str, known))}" if known else "wanted a column that df has"
         raise SpecError(
-            f"known_future: found '{missing[0]}', which is no column of df, and no kind of the frame `events`; {wanted}"
+            f"known_future: found {_quoted(missing)}, which {'are no columns' if len(missing) > 1 else 'is no column'} "
+            f"of df, and no kind of the frame `events`; {wanted}"
         )
+
+
+def _quoted(names: Sequence[str]) -> str:
+    return ", ".join(f"'{name}'" for name in names)
 
 
 def _static(static: Any, kind: FrameKind) -> pa.Table | None:
@@ -125,6 +136,8 @@ def _events(events: Any, kind: FrameKind) -> pa.Table | None:
     if events is None:
         return None
     table, _ = to_arrow(events, "events")
+    if missing := [name for name in (kind.names.date, "kind", "name") if name not in table.column_names]:
+        raise SpecError(f"events: found the columns {', '.join(table.column_names)}; wanted {_quoted(missing)} too")
     ours = dict(zip(kind.names, OURS, strict=True))
     return _with_ids(table.rename_columns([ours.get(name, name) for name in table.column_names]))
 
@@ -197,7 +210,7 @@ class PipelineFolder:
         try:
             return cls(folder, load(folder / FILE))
         except SpecError as error:
-            raise SpecError(_PLACE.sub("", str(error))) from error
+            raise SpecError(_PLACE.sub("", str(error))) from None  # whose chain would name the file
 
     def spec_to_train(self) -> Spec:
         """The pipeline with this user's folder of compiled programs, where `options` names none. The file names none
@@ -207,20 +220,25 @@ class PipelineFolder:
         execution = self.spec.execution.model_copy(update={"compile_cache": str(compile_cache())})
         return self.spec.model_copy(update={"execution": execution})
 
-    def knowledge(self) -> tuple[Knowledge, tuple[Finding, ...]]:
-        """What the tables say once they are checked, and what the checks noticed, which is logged too.
+    def knowledge(self, logged: set[str] | None = None) -> tuple[Knowledge, tuple[Finding, ...]]:
+        """What the tables say once they are checked, and what the checks noticed, which is logged too, but for what is
+        among the lines `logged` before; new ones are added to these.
 
         Raises NoUsableData where nothing is left, or where so much is wrong that nothing may count.
         """
         from forecaster.demand.history.point_in_time import read_as_of
         from forecaster.demand.ingest import ingest
 
-        now = datetime.now(UTC)
+        now, logged = datetime.now(UTC), set() if logged is None else logged
         batch = ingest(self.spec, now=now)
         for finding in batch.findings:
-            logger.warning("%s × %d: %s", finding.rule, finding.count, finding.message)
+            if (line := f"{finding.rule} × {finding.count}: {finding.message}") not in logged:
+                logged.add(line)
+                logger.warning(line)
         if batch.stopped:
             raise NoUsableData(batch.stopped)
+        if batch.read == batch.quarantined:
+            raise NoUsableData(f"none of {count(batch.read, 'row')} can be used: {batch.findings[0].message}")
         return read_as_of(self.spec, as_of=now), tuple(batch.findings)
 
     def with_future(self, future: pa.Table) -> None:
@@ -229,9 +247,19 @@ class PipelineFolder:
         pq.write_table(table, self.folder / FUTURE)
 
 
-def refuse_unknown_days(knowledge: Knowledge, panel: Panel, covariates: Sequence[str]) -> None:
+def strangers_in(future: pa.Table, frames: Frames) -> list[str]:
+    """The depots of which something is known ahead, and which no reading and no attribute names."""
+    known = set(frames.readings.table[OURS.depot_id].unique().to_pylist())
+    if frames.static is not None:
+        known |= set(frames.static[OURS.depot_id].to_pylist())
+    return sorted(set(future[OURS.depot_id].unique().to_pylist()) - known - {None})
+
+
+def refuse_unknown_days(
+    knowledge: Knowledge, panel: Panel, covariates: Sequence[str], strangers: Sequence[str] = ()
+) -> None:
     """Raises SpecError where a covariate is not known of a day ahead on which its depot is open: as 0 it would say
-    something."""
+    something. Among the `strangers` is the name of which it may have been given."""
     ahead, rows = panel.days[panel.history :], {depot: row for row, depot in enumerate(panel.depot_ids)}
     demand = knowledge.demand[(knowledge.demand["date"] >= ahead[0]) & knowledge.demand["depot_id"].isin(rows)]
     places = (
@@ -244,9 +272,12 @@ def refuse_unknown_days(knowledge: Knowledge, panel: Panel, covariates: Sequence
         is_known[places[0][inside], places[1][inside]] |= demand[name].notna().to_numpy()[inside]
         if not is_known.all():
             row, step = np.argwhere(~is_known)[0]
+            depot = panel.depot_ids[row]
+            meant = nearest_word(depot, strangers)
             raise SpecError(
-                f"future: depot {panel.depot_ids[row]!r} has no '{name}' on {ahead[step]}; wanted a row with one for "
-                f"each depot and each of the {panel.horizon} days after {panel.cutoff}: the model knows it ahead"
+                f"future: depot {depot!r} has no '{name}' on {ahead[step]}; wanted a row with one for each depot and "
+                f"each of the {panel.horizon} days after {panel.cutoff}: the model knows it ahead"
+                + (f"; did you mean this depot by {meant!r}, which no reading names?" if meant else "")
             )
 
 

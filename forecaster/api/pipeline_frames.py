@@ -64,8 +64,8 @@ class Pipeline:
         with Ledger.open_reader(self.spec.ledger_url) as ledger:
             heads = ledger.publications(self.spec.name)
         names = ("publication_id", "run_id", "published_at", "as_of", "cutoff", "horizon", "tier", "model", "note")
-        columns: dict[str, Any] = {name: [getattr(head, name) for head in heads] for name in names}
-        return self._frame(pa.table({**columns, "cutoff": _days(columns["cutoff"])}))
+        columns: dict[str, Any] = {name: _typed(name, [getattr(head, name) for head in heads]) for name in names}
+        return self._frame(pa.table({**columns, "cutoff": _days(head.cutoff for head in heads)}))
 
     def forecasts(self, publication: int | None = None) -> Any:
         """A row a depot and day of a publication, by default the one that is shown: open, forecast (the median, or the
@@ -130,8 +130,8 @@ class Pipeline:
             overrides = override_table.read_overrides(connection, self.spec.name)
         names = ("id", "depot_id", "target_date", "orders", "reason", "note", "by", "at", "until", "withdrawn")
         rows = [asdict(override) for override in overrides]
-        columns: dict[str, Any] = {name: [row[name] for row in rows] for name in names}
-        columns |= {name: _days(columns[name]) for name in ("target_date", "until")}
+        columns: dict[str, Any] = {name: _typed(name, [row[name] for row in rows]) for name in names}
+        columns |= {name: _days(row[name] for row in rows) for name in ("target_date", "until")}
         table = pa.table(columns)
         return self._frame(table.rename_columns([OURS.date if name == "target_date" else name for name in names]))
 
@@ -161,6 +161,19 @@ class Pipeline:
 
     def _frame(self, table: pa.Table) -> Any:
         return native(table, self._library)
+
+
+_TYPES = {
+    **dict.fromkeys(("publication_id", "horizon", "id", "orders"), pa.int64()),
+    **dict.fromkeys(("published_at", "as_of", "at", "withdrawn"), pa.timestamp("us", tz="UTC")),
+    **dict.fromkeys(("cutoff", "target_date", "until"), pa.date32()),
+}
+"""Columns of the ledger that are no text."""
+
+
+def _typed(name: str, values: list[Any]) -> pa.Array:
+    """A column of the ledger with its type, which one that is empty, or of which nothing is known, has too."""
+    return pa.array(values, _TYPES.get(name, pa.string()))
 
 
 def _days(dates: Iterable[Any] | Iterator[Any]) -> pa.Array:

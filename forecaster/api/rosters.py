@@ -22,7 +22,10 @@ def staffing_of(declared: Mapping[str, Any]) -> Staffing:
     """The section `staffing` of a pipeline file from arguments. Raises SpecError with a line for each mistake."""
     content = {"name": "roster", "demand": {"source": {"kind": "parquet", "path": "none"}}, "staffing": dict(declared)}
     with tempfile.TemporaryDirectory() as folder:
-        staffing = PipelineFolder.write(Path(folder), content).spec.staffing
+        try:
+            staffing = PipelineFolder.write(Path(folder), content).spec.staffing
+        except SpecError as error:
+            raise SpecError(str(error).replace("staffing.", "")) from None  # its keys are the arguments
     if staffing is None:
         raise SpecError("staffing: found nothing, wanted at least orders_per_driver, cost_short and cost_idle")
     return staffing

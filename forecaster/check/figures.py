@@ -188,7 +188,7 @@ def _days_to_shade(
         same = np.isclose(counts, counts[at])
         before, after = np.flatnonzero(~same[: at + 1]), np.flatnonzero(~same[at:])
         shaded[(before[-1] + 1 if before.size else 0) : (at + after[0] if after.size else len(days))] = True
-    if rule == "silent_depot":
+    if rule in ("silent_depot", "early_end"):
         counted_days = np.flatnonzero(~np.isnan(counts))
         shaded[(counted_days[-1] + 1 if counted_days.size else 0) :] = True
     return shaded

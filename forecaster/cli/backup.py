@@ -20,7 +20,7 @@ def backup(
         ),
     ] = False,
 ) -> None:
-    """Copy ledger, lake and bundles into a folder.
+    """Copy ledger, lake, bundles and reports into a folder.
 
     A night may run meanwhile. MLflow's and Prefect's own databases are not among it.
     """
@@ -35,7 +35,7 @@ def restore(
     folder: Annotated[Path, typer.Option("--from", metavar="DIR", help="A folder that `forecaster backup` made.")],
     replace: Annotated[bool, typer.Option("--replace", help="In place of the ledger, lake and bundles there.")] = False,
 ) -> None:
-    """Bring ledger, lake and bundles back from a folder.
+    """Bring ledger, lake, bundles and reports back from a folder.
 
     Refuses where something is there already, unless it shall be replaced. The ledger may be another database than the
     one that was backed up.

@@ -118,6 +118,9 @@ OF_BATCHES: Mapping[str, Rule] = {
     "silent_depot": Rule(
         "warn", N_("a reading within {max_gap_days} days (demand.rules.max_gap_days), or a closing day"), _REPORT
     ),
+    "early_end": Rule(
+        "warn", N_("readings up to about the same day at nearly all depots, or closing days of those that end"), _REPORT
+    ),
     "late": Rule("warn", N_("at most {late_days} days after its day (demand.rules.late_days)"), _REPORT),
     "covariate_missing": Rule("warn", N_("known-future covariates for the days ahead"), _REPORT),
     "out_of_business": Rule(

@@ -1,4 +1,4 @@
-"""Backup: copy ledger, lake, bundles and the public key that verifies them into a folder, with a manifest of SHA-256.
+"""Backup: copy ledger, lake, bundles, reports and the public key into a folder, with a manifest of SHA-256.
 
 The secret keys, of which one signs bundles and one decrypts them, come along only where that is wanted.
 
@@ -168,7 +168,7 @@ def _files_to_copy(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str,
 
 def saved_folders(paths: StatePaths) -> tuple[Path, ...]:
     """The folders of `state` that are saved whole."""
-    return paths.bundles, paths.specs, paths.registry_outbox
+    return paths.bundles, paths.specs, paths.registry_outbox, paths.reports
 
 
 def store_of(url: str) -> tuple[Any, str]:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import shutil
 import stat
+import traceback
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,7 @@ from utilsforecast.plotting import plot_series
 import forecaster
 from forecaster import Forecaster
 from forecaster.api.pipeline_folder import PipelineFolder, frames_of
-from forecaster.errors import BundleError, NoUsableData, SpecError
+from forecaster.errors import BundleError, NoUsableData, SourceError, SpecError
 
 TINY = {
     "model": {"layers": 1, "hidden": 4},
@@ -80,10 +82,23 @@ def test_a_covariate_that_is_not_known_ahead_is_asked_for(fitted: Forecaster) ->
         fitted.predict()
     with pytest.raises(SpecError, match=r"future: depot '3' has no 'promo' on 2026-02-07"):
         fitted.predict(future=ahead().iloc[:-1])
-    with pytest.raises(SpecError, match="future: found the columns depot_id, date; wanted 'promo' too, which is in"):
+    with pytest.raises(SpecError, match="future: found the columns depot_id, date; wanted 'promo' too, which known_f"):
         fitted.predict(future=ahead().drop(columns="promo"))
     with pytest.raises(SpecError, match="future: found the columns ds, promo; wanted depot_id, date or unique_id, ds"):
         fitted.predict(future=ahead().drop(columns="unique_id"))
+    with pytest.raises(SpecError, match=r"history: found the columns .* is given as future=…"):
+        fitted.predict(ahead())
+
+
+def test_a_misspelt_depot_of_the_days_ahead_is_named(fitted: Forecaster, caplog: pytest.LogCaptureFixture) -> None:
+    misspelt = ahead().astype({"unique_id": str}).replace({"unique_id": {"3": "3-"}})
+    with pytest.raises(SpecError, match=r"depot '3' has no 'promo' .* did you mean this depot by '3-', which no"):
+        fitted.predict(future=misspelt)
+    both = pd.concat([ahead().astype({"unique_id": str}), misspelt]).drop_duplicates()
+    for _ in range(2):
+        fitted.predict(future=both)
+    line = "future: depot '3-' is in no row of the readings, and is forecast as a new one; did you mean '3'?"
+    assert [record.message for record in caplog.records].count(line) == 1
 
 
 def test_other_readings_are_forecast_from_their_own_last_day(fitted: Forecaster) -> None:
@@ -141,8 +156,29 @@ def test_the_parts_of_a_forecast_add_up_to_it(fitted: Forecaster) -> None:
     assert parts["orders"][2] != 0
     with pytest.raises(SpecError, match="day: found 2026-03-02, wanted one from 2026-02-01 to 2026-02-07"):
         fitted.why(2, "2026-03-02", future=ahead())
-    with pytest.raises(SpecError, match="depot: found '9', wanted one of 1, 2, 3"):
+    with pytest.raises(SpecError, match=r"depot: found '9', wanted one of 1, 2, 3$"):
         fitted.why(9, "2026-02-02", future=ahead())
+    with pytest.raises(SpecError, match="wanted one of 1, 2, 3; did you mean '2'"):
+        fitted.plot("2.", future=ahead())
+
+
+def test_the_parts_of_a_band_add_up_to_its_width(fitted: Forecaster, saved: Path) -> None:
+    forecasts = fitted.predict(future=ahead())
+    row = forecasts[(forecasts["unique_id"] == 2) & (forecasts["ds"] == "2026-02-05")]
+    width = (row["Forecaster-hi-80"] - row["Forecaster-lo-80"]).item()
+    for model in (fitted, Forecaster.load(saved)):
+        parts = model.why(2, "2026-02-05", of="band", future=ahead()).set_index("part")["orders"]
+        names = ["own scatter", "network", "days ahead", "surprising last week", "calibration", "young depot"]
+        assert list(parts.index) == names
+        assert parts.sum() == pytest.approx(width, rel=1e-4)
+        assert abs(parts["young depot"]) < 1e-3 * width, "215 days are known of it"
+    counts = readings()[lambda df: df["unique_id"] == 2].set_index("ds")["y"]
+    usual = sum(counts.shift(7 * week) for week in range(1, 5)) / 4
+    low, high = np.quantile((np.log1p(counts) - np.log1p(usual)).dropna(), (0.1, 0.9))
+    median = row["Forecaster"].item() + 1
+    assert parts["own scatter"] == pytest.approx(median * (np.exp(high) - np.exp(low)), rel=0.05)
+    with pytest.raises(SpecError, match="of: found 'width', wanted 'forecast' or 'band'"):
+        fitted.why(2, "2026-02-05", of="width", future=ahead())
 
 
 def test_a_saved_forecaster_says_the_same_from_its_bundle(fitted: Forecaster, saved: Path) -> None:
@@ -222,13 +258,35 @@ def test_the_conventions_of_scikit_learn(fitted: Forecaster) -> None:
         ({"known_future": []}, r"df: found the column 'promo', which nothing names"),
         ({"known_future": ["promo", "cubs"]}, r"found 'cubs', which is no column of df, .* wanted one of promo$"),
         ({"known_future": "promo"}, r"known_future: found the text 'promo', wanted a list of names: \['promo'\]"),
-        ({"options": {"trainning": {}}}, r"trainning"),
+        ({"options": {"trainning": {}}}, r"^options: unknown key 'trainning'"),
+        ({"quantiles": (0.1, 0.5)}, r"^quantiles: \[0.9\] missing"),
+        ({"preset": "nigtly"}, r"^preset: found 'nigtly', .* did you mean 'nightly'"),
+        ({"seed": 0.5}, r"^seed: found 0.5"),
     ],
 )
 def test_wrong_arguments_are_refused_in_words_without_a_file(arguments: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence) as error:
         make(**arguments).fit(readings())
+    assert "forecaster-" not in "".join(traceback.format_exception(error.value))
     assert "pipeline.yaml" not in str(error.value)
+
+
+def test_what_is_wrong_with_frames_is_told_at_once_and_without_a_path() -> None:
+    with pytest.raises(SpecError, match="df: found the columns 'price', 'rain', which nothing names; wanted each of"):
+        make().fit(readings().assign(rain=0, price=1))
+    with pytest.raises(NoUsableData, match=r"^df: found no row, wanted one for each depot and day"):
+        make().fit(readings().iloc[:0])
+    with pytest.raises(SourceError, match=r"^static: column 'row' has a name") as error:
+        make().fit(readings(), static=pd.DataFrame({"unique_id": [1, 2, 3], "row": "a"}))
+    assert "/" not in str(error.value)
+    with pytest.raises(NoUsableData, match=r"^none of 645 rows can be used: df.parquet:1: depot 1 on 2025-07-01"):
+        make().fit(readings().assign(y=-1))
+    with pytest.raises(SpecError, match=r"^events: found the columns ds, kind; wanted 'name' too"):
+        make().fit(readings(), events=pd.DataFrame({"ds": ["2026-01-01"], "kind": ["closure"]}))
+    with pytest.raises(SpecError, match=r"^baselines.0: found 'prophett'"):
+        make().backtest(baselines=["prophett"], df=readings())
+    with pytest.raises(SpecError, match=r"^horizon: found '7', wanted a whole number of 1 or more"):
+        make(horizon="7").backtest(df=readings())
 
 
 def test_rows_that_no_file_may_have_are_named_and_the_others_counted(
@@ -243,3 +301,32 @@ def test_rows_that_no_file_may_have_are_named_and_the_others_counted(
     assert "df.parquet:10: depot 1 on 2025-07-10, column 'demand': found 'n/a', wanted a number" in caplog.text
     assert {finding.rule for finding in findings} == {"count_negative", "count_form"}
     assert len(knowledge.demand) == len(df) - 2
+
+
+def test_a_finding_is_logged_once_and_names_the_value_that_counts(
+    fitted: Forecaster, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = readings().iloc[[5]]
+    twice = pd.concat([readings(), row.assign(y=777)])
+    for _ in range(2):
+        fitted.predict(twice, future=ahead())
+    value = row["y"].item()
+    sentence = rf"superseded × 1: df.parquet:6: .*: found '{value}', wanted one value .*: '777', df.parquet:646"
+    assert sum(bool(re.search(sentence, record.message)) for record in caplog.records) == 1
+
+
+def test_depots_whose_counts_end_long_before_the_others_are_told_of(tmp_path: Path) -> None:
+    df = readings()[lambda df: (df["ds"] < "2026-01-18") | (df["unique_id"] == 2)]
+    folder = PipelineFolder.create(tmp_path, make().pipeline_content(), frames_of(df, None, None, ["promo"]))
+    [finding] = folder.knowledge()[1]
+    assert (finding.rule, finding.severity, finding.count) == ("early_end", "warn", 2)
+    assert finding.message.startswith(
+        "depot 1: found no reading for 14 days up to 2026-01-31, and at 2 depots for more"
+    )
+
+
+def test_without_a_finding_the_frame_has_its_types(fitted: Forecaster) -> None:
+    assert len(fitted.findings) == 0
+    in_polars = copy.copy(fitted)
+    in_polars._kind = frames_of(pl.from_pandas(readings()), None, None, ["promo"]).kind
+    assert in_polars.findings.dtypes == [pl.String, pl.String, pl.Int64, pl.String]

@@ -93,8 +93,12 @@ def test_scores_are_the_last_backtest_beside_what_came(fleet: Fleet, pipeline: P
 def test_overrides_say_who_and_why(pipeline: Pipeline) -> None:
     [row] = pipeline.overrides().to_dict("records")
     assert (row["depot_id"], row["date"], row["orders"], row["by"]) == ("B", pd.Timestamp("2024-04-11"), 77, "ann")
-    assert row["withdrawn"] is None
+    assert pd.isna(row["withdrawn"])
 
 
 def test_frames_are_of_the_library_that_is_named(fleet: Fleet) -> None:
-    assert isinstance(forecaster.load(fleet.file, library="polars").forecasts(), pl.DataFrame)
+    pipeline = forecaster.load(fleet.file, library="polars")
+    assert isinstance(pipeline.forecasts(), pl.DataFrame)
+    overrides, publications = pipeline.overrides(), pipeline.publications()
+    assert overrides["withdrawn"].dtype == pl.Datetime("us", "UTC"), "of which nothing is known"
+    assert pl.Null not in {*overrides.dtypes, *publications.dtypes}

@@ -52,6 +52,9 @@ def spec(tmp_path: Path) -> Spec:
     (spec.paths.bundles / "abc").mkdir(parents=True)
     (spec.paths.bundles / "abc" / "model.onnx").write_bytes(b"graph")
     (spec.paths.bundles / ".bundle-half").mkdir()
+    spec.paths.report_of("night-1").parent.mkdir(parents=True)
+    spec.paths.report_of("night-1").write_text("<h1>what the page serves</h1>", "utf-8")
+    spec.paths.registered_run("night-1").write_text("{}", "utf-8")
     return spec
 
 
@@ -75,6 +78,8 @@ def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_ru
     assert Lake(spec.lake_url).read("demand").num_rows == readings
     assert Lake(spec.lake_url).versions() == manifest.lake_versions
     assert [path.name for path in (spec.paths.bundles).iterdir()] == ["abc"]
+    assert spec.paths.report_of("night-1").read_text("utf-8") == "<h1>what the page serves</h1>"
+    assert spec.paths.registered_run("night-1").exists(), "the address of its run in MLflow"
     pipeline(spec.folder, days=DAYS + 1)  # the source has a further day
     night(spec, 1)
     head, _ = published(spec)

@@ -37,6 +37,7 @@ class Repeats:
     """Which readings of a batch break a rule beside the others."""
 
     broken: Mapping[str, NDArray[np.intp]]  # rule → their positions
+    last: NDArray[np.intp]  # of each superseded one, the position of the row that counts
     single: bool  # has every depot and day one reading at most?
 
 
@@ -83,14 +84,15 @@ def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
     slot = slots(batch, batch.iloc[:0])
     where = np.flatnonzero(_several(slot.batch, slot.count))
     if not len(where):
-        return Repeats({}, single=True)
+        return Repeats({}, where, single=True)
     repeated = batch.iloc[where].assign(slot=slot.batch[where])
     key = ["slot", *(["recorded_at"] if declared else [])]
     group = repeated.groupby(key, sort=False).ngroup()
     value = repeated.groupby([*key, *_values(repeated)], sort=False, dropna=False, observed=True).ngroup()
     agrees_with_last = value == value.groupby(group).transform("last")
     superseded, twice = (broken.to_numpy(bool) for broken in (~agrees_with_last, agrees_with_last & value.duplicated()))
-    return Repeats({"superseded": where[superseded], "duplicate_row": where[twice]}, single=False)
+    last = pd.Series(where).groupby(group.to_numpy()).transform("last").to_numpy(np.intp)[superseded]
+    return Repeats({"superseded": where[superseded], "duplicate_row": where[twice]}, last, single=False)
 
 
 def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, now: int) -> NewReadings:

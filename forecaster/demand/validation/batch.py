@@ -112,7 +112,8 @@ def without_repeats(batch: Batch, spec: Spec, now: datetime) -> Batch:
     for rule, places in repeats.broken.items():
         if len(places):
             repeated = batch.accepted.loc[places]
-            message = _message(repeated, spec, rule)
+            last = batch.accepted.loc[repeats.last] if rule == SUPERSEDED else None
+            message = _message(repeated, last, spec, rule)
             if rule == SUPERSEDED:
                 batch = replace(batch, superseded=repeated)
             batch = batch.refuse(batch.accepted.index.isin(places), rule, message, spec, now)
@@ -216,16 +217,22 @@ def quarantine_all(batch: Batch, reason: str, spec: Spec, now: datetime) -> Batc
     return batch.refuse(everything, STOPPED, message, spec, now)
 
 
-def _message(rows: pd.DataFrame, spec: Spec, rule: str) -> RowSentences:
-    counts = each_value(rows["demand"], lambda distinct: distinct.map("{:g}".format).astype("str"), "nothing")
-    return RowSentences.of(
-        N_("{place}: depot {depot} on {day}, column '{column}': found '{value}', wanted {wanted}"),
-        rows.index,
-        **start(rows),
-        column=spec.demand.columns.demand,
-        value=counts,
-        wanted=data_rules.requirement(rule),
+def _message(rows: pd.DataFrame, last: pd.DataFrame | None, spec: Spec, rule: str) -> RowSentences:
+    """What is wrong with repeated rows; `last` has, row by row, those that count instead."""
+    values = {**start(rows), "column": spec.demand.columns.demand, "value": _counts(rows)}
+    values["wanted"] = data_rules.requirement(rule)
+    if last is None:
+        template = N_("{place}: depot {depot} on {day}, column '{column}': found '{value}', wanted {wanted}")
+        return RowSentences.of(template, rows.index, **values)
+    template = N_(
+        "{place}: depot {depot} on {day}, column '{column}': found '{value}', wanted {wanted}: '{held}', {where}"
     )
+    last = last.set_axis(rows.index)
+    return RowSentences.of(template, rows.index, **values, held=_counts(last), where=quarantine.where(last)["place"])
+
+
+def _counts(rows: pd.DataFrame) -> Column:
+    return each_value(rows["demand"], lambda distinct: distinct.map("{:g}".format).astype("str"), "nothing")
 
 
 def start(rows: pd.DataFrame) -> dict[str, Column]:

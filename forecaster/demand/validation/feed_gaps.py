@@ -1,4 +1,5 @@
-"""Completeness and staleness checks of a feed: flat lines, silent depots, a day that came for few depots."""
+"""Completeness and staleness checks of a feed: flat lines, depots that are silent, one by one or many at once, a day
+that came for few depots."""
 
 from __future__ import annotations
 
@@ -12,6 +13,8 @@ from forecaster.core.arrays import Bools, Days, Doubles, Floats, Ints
 RARE = 1e-3  # runs of such a length that chance may bring to a depot, before one is worth telling of
 NEVER_BY_CHANCE = 10  # a count that is no smaller never stands still by chance, however few the depot's other days are
 APART = 28  # known days beside the run that must tell how often a depot's counts repeat
+A_WEEK = 7  # days, after which a depot that is open on one weekday alone has been heard again
+MANY = 0.2  # of the depots in business, whose readings never end on about the same day by chance
 SAME_WEEKDAYS = 4  # that tell how many depots such a day has; a feed that is younger is not judged
 _CELLS = 1 << 18  # looked at together
 
@@ -86,6 +89,22 @@ def silent_depots(last: Days, opened: Days, closed: Days, newest: np.datetime64,
     days = (newest - last_heard[silent_rows]).astype("timedelta64[D]").astype(np.int32)
     order = np.argsort(-days, kind="stable")
     return Silences(silent_rows[order].astype(np.int32), days[order])
+
+
+def early_ends(last: Days, closed: Days, newest: np.datetime64, *, longest: int) -> Silences | None:
+    """Depots in business whose last reading lies more than `A_WEEK` before the `newest` day, where these are `MANY` of
+    all: a feed that stopped for them together, days before any one of them is silent for long.
+
+    `last` reading and first day out of business as in `silent_depots`; one without a reading for more than `longest`
+    days is none of all.
+    """
+    gap = (newest - last).astype("timedelta64[D]").astype(np.float64)  # NaN where there never was a reading
+    in_business = (gap <= longest) & ~(closed <= newest)
+    rows = np.flatnonzero(in_business & (gap > A_WEEK))
+    if len(rows) < max(2, MANY * np.count_nonzero(in_business)):
+        return None
+    order = np.argsort(-gap[rows], kind="stable")
+    return Silences(rows[order].astype(np.int32), gap[rows][order].astype(np.int32))
 
 
 def thin_day(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_share: float) -> ThinDay | None:

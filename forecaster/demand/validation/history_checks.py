@@ -263,8 +263,8 @@ def _last_places(grid: CountGrid, depots: Any) -> tuple[tuple[str, str], ...]:
 def silent_depots(
     accepted: pd.DataFrame, last_readings: LastReadings, depots: pd.DataFrame | None, spec: Spec
 ) -> list[Finding]:
-    """A finding about depots in business that have had no reading for long. One that is silent for longer than
-    `reach` counts as closed."""
+    """What is to be told of depots in business that have had no reading for long, and of many that end at once. One
+    that is silent for longer than `reach` counts as closed."""
     all_readings = last_readings.beside(LastReadings.of(accepted))
     last = pd.Series(all_readings.last_heard, all_readings.depots)[all_readings.last_heard > NEVER].sort_index()
     if last.empty:
@@ -275,15 +275,24 @@ def silent_depots(
     opened, closed = (np.asarray(table.get(name, pd.Series(pd.NaT, table.index)), "datetime64[D]") for name in _SPAN)
     opened[opened < np.datetime64(newest - reach(spec), "D")] = np.datetime64("NaT")
     since = np.where(last.isna(), np.datetime64("NaT"), last.fillna(0).to_numpy().astype("datetime64[D]"))
-    gap = spec.demand.rules.max_gap_days
-    silences = feed_gaps.silent_depots(since, opened, closed, np.datetime64(newest, "D"), max_gap_days=gap)
-    if not len(silences):
-        return []
-    names = [str(table.index[depot]) for depot in silences.depot[:PLACES]]
-    day = str(np.datetime64(newest, "D"))
-    silent = N_("depot {depot}: found no reading for {days} up to {day}")
-    detail = sentence(silent, depot=names[0], days=_days(int(silences.days[0])), day=_date(newest))
-    return [_of_feed("silent_depot", len(silences), detail, spec, tuple((name, day) for name in names))]
+    end, rules = np.datetime64(newest, "D"), spec.demand.rules
+    silences = feed_gaps.silent_depots(since, opened, closed, end, max_gap_days=rules.max_gap_days)
+    template = N_("depot {depot}: found no reading for {days} up to {day}")
+    findings = [_silence("silent_depot", template, silences, table.index, end, spec)] if len(silences) else []
+    many = feed_gaps.early_ends(since, closed, end, longest=rules.closed_after_days)
+    if many is None or len(many) <= len(silences) or spec.demand.missing == "zero":  # then no row is told of as none
+        return findings
+    template = N_("depot {depot}: found no reading for {days} up to {day}, and at {n} depots for more than a week")
+    return [*findings, _silence("early_end", template, many, table.index, end, spec)]
+
+
+def _silence(
+    rule: str, template: str, silences: feed_gaps.Silences, depots: pd.Index[Any], end: np.datetime64, spec: Spec
+) -> Finding:
+    names, day = [str(depots[depot]) for depot in silences.depot[:PLACES]], str(end)
+    values = {"days": _days(int(silences.days[0])), "day": _date(end.astype(int)), "n": len(silences)}
+    detail = sentence(template, depot=names[0], **values)
+    return _of_feed(rule, len(silences), detail, spec, tuple((name, day) for name in names))
 
 
 def count_grid(batch: Batch, known_days: KnownDays) -> CountGrid:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecaster.core.arrays import Bools, Days, Floats
-from forecaster.demand.validation.feed_gaps import ThinDay, flat_lines, silent_depots, thin_day
+from forecaster.demand.validation.feed_gaps import ThinDay, early_ends, flat_lines, silent_depots, thin_day
 
 NAN = float("nan")
 
@@ -159,6 +159,19 @@ def test_depots_without_a_reading_for_too_long_are_silent_the_longest_first() ->
     closed = dates("NaT", "NaT", "NaT", "2024-03-05", "NaT", "NaT", "2024-03-01")
     silences = silent_depots(last, opened, closed, np.datetime64("2024-03-01"), max_gap_days=14)
     assert (silences.depot.tolist(), silences.days.tolist()) == ([4, 3, 2], [60, 29, 15])
+
+
+def test_many_depots_whose_readings_end_at_once_are_told_of_before_any_is_silent() -> None:
+    newest, none = np.datetime64("2024-03-01"), dates("NaT", "NaT", "NaT", "NaT", "NaT")
+    two_of_four = dates("2024-02-16", "2024-03-01", "2024-02-20", "2024-02-29", "2020-01-01")
+    ends = early_ends(two_of_four, none, newest, longest=90)
+    assert ends is not None
+    assert (ends.depot.tolist(), ends.days.tolist()) == ([0, 2], [14, 10])
+    assert len(silent_depots(two_of_four[:4], none[:4], none[:4], newest, max_gap_days=14)) == 0
+    assert early_ends(dates("2024-02-16", *["2024-03-01"] * 4), none, newest, longest=90) is None, "one alone"
+    assert early_ends(dates(*["2024-02-23"] * 4, "2024-03-01"), none, newest, longest=90) is None, "open once a week"
+    closed = dates("2024-02-17", "NaT", "2024-02-21", "NaT", "NaT")
+    assert early_ends(two_of_four, closed, newest, longest=90) is None
 
 
 def test_a_depot_that_opens_later_is_not_silent() -> None:

@@ -1,0 +1,67 @@
+"""Errors in the words of whoever called the library: its arguments and frames instead of a file's keys and paths."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from forecaster.core.near_words import did_you_mean, nearest_word
+from forecaster.core.panel import Panel
+from forecaster.errors import ForecasterError, SpecError
+
+ARGUMENTS: Mapping[str, str] = {
+    "calendar.country": "country",
+    "calendar.known_future": "known_future",
+    "calendar.subdivision": "subdivision",
+    "model.quantiles": "quantiles",
+    "training.preset": "preset",
+    "training.seed": "seed",
+}
+"""Key of a pipeline file → the argument of `Forecaster` that sets it."""
+
+OF_BACKTEST: Mapping[str, str] = {"backtest.baselines": "baselines", "backtest.days": "windows * horizon"}
+"""The same of `Forecaster.backtest`."""
+
+FRAMES: Mapping[str, str] = {
+    "demand/df.parquet": "df",
+    "demand/future.parquet": "future",
+    "events.parquet": "events",
+    "static.parquet": "static",
+}
+"""File of a `PipelineFolder` → the frame that it was written from."""
+
+_NAMED = 5  # depots that an error names
+
+
+@contextmanager
+def callers_words(folder: Path, arguments: Mapping[str, str] = ARGUMENTS, *, place: str = "") -> Iterator[None]:
+    """Errors of this package that are raised inside name no file of `folder`, which whoever called never saw: `place`
+    stands for it. The same errors go on, with the cause where that names none either."""
+    try:
+        yield
+    except ForecasterError as error:
+        error.args = tuple(translated(str(part), folder, arguments, place=place) for part in error.args)
+        if str(folder) in f"{error.__cause__}{error.__context__}":
+            error.__cause__, error.__suppress_context__ = None, True
+        raise
+
+
+def translated(text: str, folder: Path, arguments: Mapping[str, str] = ARGUMENTS, *, place: str = "") -> str:
+    """A message of the pipeline as one of the library."""
+    for file, frame in FRAMES.items():
+        text = text.replace(str(folder / file), frame)
+    text = text.replace(str(folder), place) if place else text.replace(f"{folder}/", "")
+    for key, argument in arguments.items():
+        text = re.sub(rf"(?<![\w.]){re.escape(key)}(?!\w)", argument, text)
+    return re.sub(r"(?m)^unknown key", "options: unknown key", text)
+
+
+def row_of(panel: Panel, depot: str) -> int:
+    """The row of a depot. Raises SpecError for one that has no forecast, with the one that may have been meant."""
+    if depot in panel.depot_ids:
+        return panel.depot_ids.index(depot)
+    some = ", ".join(panel.depot_ids[:_NAMED]) + (" …" if len(panel.depot_ids) > _NAMED else "")
+    hint = did_you_mean(nearest_word(depot, panel.depot_ids))
+    raise SpecError(f"depot: found {depot!r}, wanted one of {some}{hint}")
