@@ -193,12 +193,13 @@ class Forecaster:
         """What a forecast is made of, as a frame of parts, in orders, that add up to it, or, `of="band"`, to the width
         of its 80 % band (q0.9 − q0.1).
 
-        Of a forecast: the mean of the last four days of that weekday on which the depot was open, what the model makes
-        of level and season, each known-future covariate, and holidays. Of a band: the depot's own scatter (the width
-        that the mean of four same weekdays would have needed on its days of the last year), the network's view of it
-        for a first day ahead, the days ahead, a surprising last week, calibration on held-out days, and what is not
-        known of a young depot. Each part is the difference that it makes when it comes to those before it (a
-        sequential swap). Raises SpecError for a depot or a day that is not forecast.
+        Of a forecast: the mean of the last four days of that weekday on which the depot was open, what the model
+        makes of level and season, each known-future covariate, and holidays. Of a band: the depot's own scatter (the
+        width that the mean of four same weekdays would have needed on its days of the last year), the network's view
+        of it for a first day ahead, the days ahead, a surprising last week, calibration on held-out days, the bound
+        by the largest count that is known, and what is not known of a young depot. Each part is the difference that
+        it makes when it comes to those before it (a sequential swap). Raises SpecError for a depot or a day that is
+        not forecast.
         """
         from forecaster.api.explanation import band_parts, parts
 

@@ -54,9 +54,10 @@ def band_parts(
     predict: Callable[[Panel], Forecast], reference: Reference, panel: Panel, depot: str, day: np.datetime64
 ) -> list[tuple[str, float]]:
     """Name and orders of each part, whose sum is the width of the 80 % band, from the quantile 0.1 to 0.9: the range
-    that a rule of thumb would have had to have on this depot's own days of a year (`_scatter`), what the network makes
-    of it for a first day ahead, that the day lies further ahead, that last week was missed by more than usual, the
-    calibration on held-out days, and that the depot is young. Raises SpecError as `parts` does."""
+    that a rule of thumb would have had to have on this depot's own days of a year (`_scatter`), what the network
+    makes of it for a first day ahead, that the day lies further ahead, that last week was missed by more than usual,
+    the calibration on held-out days, the bound by the largest known count, and that the depot is young. Raises
+    SpecError as `parts` does."""
     row, step = _place(panel, depot, day)
     levels, rows = tuple(reference.about["levels"]), slice(row, row + 1)
     low, high = levels.index(LOW), levels.index(HIGH)
@@ -67,11 +68,10 @@ def band_parts(
     def width(quantiles: Floats) -> float:
         return float(quantiles[0, step, high] - quantiles[0, step, low])
 
-    calibrated = ReferenceModel(*reference)
-    predicted, forecast = calibrated(window), predict(panel)
+    bounded, forecast = ReferenceModel(*reference), predict(panel)
+    calibrated = _without(bounded, "times_most")
     follows = _with(calibrated, calibration=np.ones_like(calibrated.weights["calibration"]))
-    settled = _with(follows)
-    settled.lengths = {name: value for name, value in follows.lengths.items() if name != "follows"}
+    settled = _without(follows, "follows")
     steps = settled.weights[_STEPS]
     first_day = _with(settled, **{_STEPS: np.broadcast_to(steps[:, :1], steps.shape)})
     widths = [
@@ -79,7 +79,8 @@ def band_parts(
         ("network", width(first_day(window))),
         ("days ahead", width(settled(window))),
         ("surprising last week", width(follows(window))),
-        ("calibration", width(predicted)),
+        ("calibration", width(calibrated(window))),
+        ("largest count", width(bounded(window))),
         ("young depot", width(forecast.quantiles[rows])),
     ]
     before = [0.0, *(orders for _, orders in widths)]
@@ -90,6 +91,13 @@ def _with(model: ReferenceModel, **weights: Doubles) -> ReferenceModel:
     """The model with other parameters of these names."""
     other = copy.copy(model)
     other.weights = {**model.weights, **weights}
+    return other
+
+
+def _without(model: ReferenceModel, name: str) -> ReferenceModel:
+    """The model as one is that was made before it had this among its `features`."""
+    other = copy.copy(model)
+    other.lengths = {known: value for known, value in model.lengths.items() if known != name}
     return other
 
 
