@@ -264,7 +264,7 @@ def measure(folder: Path, count: int, at_once: int, nights: int, trained: int, s
             Figure(f"a night among {at_once} at once", _median([e.seconds for e in quiet]), "s", n=len(quiet)),
             *_ratios(quiet, [*before, *after], at_once),
             Figure("all nights of one date", _median(took), "s", n=len(took)),
-            Figure("connections of PostgreSQL in use at the end", _connections(server), ""),
+            Figure("connections of PostgreSQL in use at the end", connections(server), ""),
         ]
 
 
@@ -297,7 +297,8 @@ def _median(values: Sequence[float]) -> float:
     return float(np.median(values))
 
 
-def _connections(server: Postgres) -> float:
+def connections(server: Postgres) -> float:
+    """How many there are, that of who counts included."""
     engine = sa.create_engine(server.url(), poolclass=sa.NullPool)
     with engine.begin() as connection:
         count = connection.exec_driver_sql("select count(*) from pg_stat_activity where usename = 'owner'").scalar()

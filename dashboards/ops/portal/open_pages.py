@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections import Counter
 from collections.abc import Callable
 from typing import Generic, TypeVar
@@ -22,6 +23,7 @@ class OpenPages(Generic[App]):
         self._open: dict[str, App] = {}  # the one that was asked last at the end
         self._opening: dict[str, asyncio.Task[App]] = {}
         self._requests: Counter[str] = Counter()
+        self._closed = 0  # since Python looked for garbage
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -51,3 +53,7 @@ class OpenPages(Generic[App]):
             del self._open[name]
             del self._requests[name]
             self._close(name)
+            self._closed += 1
+        if self._closed >= self._most:  # an app is full of cycles, for which a page's process seldom looks by itself
+            self._closed = 0
+            gc.collect()

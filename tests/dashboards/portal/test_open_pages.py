@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gc
+import weakref
 
 from starlette.types import Receive, Scope, Send
 
@@ -57,3 +59,31 @@ def test_who_asks_while_pages_are_opened_waits_for_them() -> None:
         assert made == ["a"]
 
     asyncio.run(ask())
+
+
+def test_closed_pages_leave_no_memory_behind_where_python_seldom_looks_for_cycles() -> None:
+    class Page(App):
+        """One with a cycle, as FastAPI's have many."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.itself = self
+
+    async def ask() -> None:
+        made: list[weakref.ref[Page]] = []
+
+        def make(_: str) -> Page:
+            page = Page()
+            made.append(weakref.ref(page))
+            return page
+
+        pages = OpenPages(make, lambda _: None, most=4)
+        for number in range(40):
+            await pages(f"{number}", {}, None, None)  # type: ignore[arg-type]
+        assert sum(page() is not None for page in made) <= 2 * 4
+
+    gc.disable()
+    try:
+        asyncio.run(ask())
+    finally:
+        gc.enable()
