@@ -50,7 +50,8 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages dashboards docs format lock sbom images bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
   bench-scale bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-inference bench-worthwhile bench-drift bench-canary bench-prior bench-boosted bench-library bench-pipelines bench-gate prior baseline \
+  bench-faults bench-scrape bench-inference bench-cold-starts bench-inference-faults bench-worthwhile bench-drift bench-canary bench-prior bench-boosted \
+  bench-library bench-pipelines bench-gate prior baseline \
   game-day clean
 
 help: ## list the targets
@@ -178,6 +179,12 @@ bench-serving: $(ENV) ## measure the inference step: size, cold start, calls aga
 
 bench-inference: $(ENV) ## measure the inference service, against MLServer where MLSERVER_PYTHON names a Python that has it
 	@$(BIN)/python -m tests.benchmarks.inference
+
+bench-cold-starts: $(ENV) ## measure from a command to its first answer, and memory: page, inference, prediction, as processes and containers
+	@$(BIN)/python -m tests.benchmarks.cold_starts
+
+bench-inference-faults: $(ENV) ## give the inference service a damaged champion, and too little memory, and count what clients saw
+	@$(BIN)/python -m tests.benchmarks.inference_faults
 
 bench-orchestration: $(ENV) ## measure what Prefect costs a night
 	@$(BIN)/python -m tests.benchmarks.orchestration

@@ -59,6 +59,18 @@ def test_every_pod_is_nobody_s_and_only_reads_its_root(overlay: str) -> None:
             assert mounted <= {volume["name"] for volume in pod["volumes"]}, name
 
 
+def test_whoever_reads_an_sqlite_ledger_may_write_beside_it() -> None:
+    for overlay, only_reads in (("single", set()), ("team", {"forecaster-inference"})):
+        mounts = {
+            name
+            for name, pod in pods(built(overlay)).items()
+            for container in pod["containers"]
+            for mount in container["volumeMounts"]
+            if mount["name"] == "state" and mount.get("readOnly")
+        }
+        assert mounts == only_reads, overlay
+
+
 def test_every_claim_account_and_port_is_declared() -> None:
     manifests = built("team")
     by_kind = {(manifest["kind"], manifest["metadata"]["name"]) for manifest in manifests}

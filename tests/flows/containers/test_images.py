@@ -21,6 +21,7 @@ import pytest
 
 from tests.e2e.on_call import free_port
 from tests.e2e.test_night import shrink
+from tests.flows.containers.manifests import PODMAN, playing
 from tests.flows.containers.sources import digest
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
@@ -28,8 +29,11 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
 ROOT = Path(__file__).resolve().parents[3]
 NOBODY = 10001
 HARDENED = ("--user", f"{NOBODY}:{NOBODY}", "--read-only", "--cap-drop", "all", "--security-opt", "no-new-privileges")
+SIGN_IN = """
+page:
+  access: {sign_in: header, url: "http://127.0.0.1", proxies: [127.0.0.1], secret: "${PAGE_SECRET}"}
+"""
 KILLED = 137  # 128 + SIGKILL
-PODMAN = ("podman", "--runtime", "runc")
 
 
 def image(name: str) -> str:
@@ -135,6 +139,32 @@ def test_inference_says_what_the_page_shows(fleet: Path) -> None:
         forecast = json.loads(answer(request))
     assert forecast["depots"][0]["depot_id"] == "NYC-01"
     assert len(forecast["depots"][0]["quantiles"]) == 7
+
+
+def test_page_and_inference_run_from_the_manifests_of_one_node(fleet: Path, tmp_path: Path) -> None:
+    """`podman play kube`: their arguments, accounts, read-only roots and probes, on a copy of the night's folder."""
+    image("serve")
+    if shutil.which("kubectl") is None:
+        pytest.skip("kubectl is not installed: it puts the manifests together")
+    state = tmp_path / "fleet"
+    shutil.copytree(fleet, state)
+    with (state / "pipeline.yaml").open("a", encoding="utf-8") as file:
+        file.write(SIGN_IN)
+    with playing(tmp_path, state, {"PAGE_SECRET": "abcdefghij" * 4}) as played:
+        for container in played.values():
+            for path in container.probes:
+                answer(f"{container.address}{path}")
+        page, inference = played["forecaster-page"], played["forecaster-inference"]
+        ada = {"X-Forwarded-User": "ada", "X-Forwarded-Email": "ada@example.com"}
+        assert b"NYC-01" in answer(urllib.request.Request(f"{page.address}/depot/NYC-01", headers=ada))
+        asked = urllib.request.Request(f"{inference.address}/v1/forecast", b'{"depots": ["NYC-01"]}', ada)
+        assert json.loads(answer(asked))["depots"][0]["depot_id"] == "NYC-01"
+        assert b'forecaster_inference_ready{pipeline="harbor-fleet"} 1.0' in answer(inference.metrics)
+        assert b"forecaster_publication_timestamp_seconds" in answer(page.metrics)
+        for container in played.values():
+            status = Path(f"/proc/{container.pid()}/status").read_text("utf-8")
+            assert f"Uid:\t{NOBODY}\t" in status
+            assert "CapEff:\t0000000000000000" in status
 
 
 def test_predictions_are_published_by_the_champion(fleet: Path) -> None:

@@ -1,0 +1,109 @@
+"""Page and inference of `flows/kubernetes/single` as podman plays them: on this machine's network and ports.
+
+Podman takes a claim for a volume of that name. What it cannot do as a cluster does is left out: the secret, which is
+given as variables; the hook before the end; and probes, for which it would call curl in the container.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.e2e.on_call import free_port
+
+OVERLAY = Path(__file__).resolve().parents[3] / "flows" / "kubernetes" / "single"
+DEPLOYMENTS = ("forecaster-page", "forecaster-inference")
+PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
+PODMAN = ("podman", "--runtime", "runc")
+
+
+@dataclass(frozen=True)
+class Played:
+    """A container of the manifests: its name, where its two ports answer, and the paths that its probes ask for."""
+
+    container: str
+    address: str
+    metrics: str
+    probes: Sequence[str]
+    begun: float = 0.0  # when podman was told to play, as `time.perf_counter` counts
+
+    def pid(self) -> int:
+        """Its first process, as this machine counts them."""
+        return pid_of(self.container)
+
+
+def pid_of(container: str) -> int:
+    """The first process of a container, as this machine counts them."""
+    return int(_podman("inspect", "--format", "{{.State.Pid}}", container))
+
+
+@contextmanager
+def playing(
+    folder: Path,
+    state: Path,
+    environment: Mapping[str, str],
+    only: Sequence[str] = DEPLOYMENTS,
+    *,
+    host: str = "0.0.0.0",
+) -> Iterator[dict[str, Played]]:
+    """The deployments by name, in podman, on a copy of a folder as their claim; the file that is played lies in
+    `folder`. They listen on `host`. All of it is gone afterwards."""
+    volume = f"forecaster-test-{free_port()}"
+    play = (*PODMAN, "play", "kube", "--network", "host")
+    command = ["kubectl", "kustomize", str(OVERLAY)]
+    manifests = list(yaml.safe_load_all(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+    chosen = {
+        m["metadata"]["name"]: m for m in manifests if m["kind"] == "Deployment" and m["metadata"]["name"] in only
+    }
+    played = {name: _rewrite(manifest, volume, environment, host) for name, manifest in chosen.items()}
+    file = folder / "kube.yaml"
+    file.write_text(yaml.safe_dump_all(chosen.values()), "utf-8")
+    try:
+        _podman("volume", "create", volume)
+        place = _podman("volume", "inspect", "--format", "{{.Mountpoint}}", volume)
+        subprocess.run(["cp", "--archive", f"{state}/.", place], check=True)
+        subprocess.run(["chown", "--recursive", "10001:10001", place], check=True)
+        begun = time.perf_counter()
+        process = subprocess.run([*play, str(file)], capture_output=True, text=True, check=False, timeout=120)
+        assert process.returncode == 0, process.stderr
+        yield {name: replace(container, begun=begun) for name, container in played.items()}
+    finally:
+        subprocess.run(["podman", "play", "kube", "--down", str(file)], capture_output=True, check=False, timeout=120)
+        subprocess.run(["podman", "volume", "rm", "--force", volume], capture_output=True, check=False)
+
+
+def _podman(*words: str) -> str:
+    return subprocess.run(["podman", *words], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def _rewrite(manifest: dict[str, Any], volume: str, environment: Mapping[str, str], host: str) -> Played:
+    """The manifest with ports that are free, the volume and the variables; what was in it, as it answers now."""
+    pod = manifest["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    ports = {str(port["containerPort"]): free_port() for port in container.pop("ports")}
+    web, metrics = ports.values()
+    for theirs, ours in ports.items():
+        container["args"] = [
+            f"{ours}" if word == theirs else word.replace(f":{theirs}", f":{ours}").replace("0.0.0.0", host)
+            for word in container["args"]
+        ]
+    probes = [container.pop(probe)["httpGet"]["path"] for probe in PROBES]
+    container.pop("lifecycle")
+    container.pop("envFrom")
+    container["env"] = [{"name": name, "value": value} for name, value in environment.items()]
+    pod["hostNetwork"] = True
+    for place in pod["volumes"]:
+        if "persistentVolumeClaim" in place:
+            place["persistentVolumeClaim"]["claimName"] = volume
+    name = manifest["metadata"]["name"]
+    # Podman's name of the first pod of a deployment, and of its container.
+    return Played(
+        f"{name}-pod-0-{container['name']}", f"http://127.0.0.1:{web}", f"http://127.0.0.1:{metrics}/metrics", probes
+    )
