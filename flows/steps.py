@@ -95,11 +95,15 @@ def judge(night: Night, panel: Panel) -> None:
 
 
 def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
-    """What the prior forecasts stands while a first model is trained, where it is better than the seasonal naive."""
-    if night.champion() is not None or not night.spec.model.is_of_prior:
+    """What the prior forecasts stands while a model is trained, where there is none that can be used and it is better
+    than the seasonal naive."""
+    from forecaster.publishing import forecast
+
+    champion = night.champion()
+    if not night.spec.model.is_of_prior or (champion is not None and forecast.is_usable(night.spec, champion)):
         return
     from forecaster.lake import Lake
-    from forecaster.publishing import forecast, publish
+    from forecaster.publishing import publish
     from forecaster.training import preview as previews
     from forecaster.training import score_rows
 

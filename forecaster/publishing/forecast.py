@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -45,6 +46,7 @@ class ModelChoice:
     tier: Tier
     absence: str = sentence(N_("no model was ever admitted"))  # why there is no bundle
     trial: CanaryTrial | None = None  # the canary that forecasts beside it
+    standby: Path | None = None  # the prior's bundle, which forecasts where this one cannot be used
 
 
 @dataclass(frozen=True)
@@ -94,17 +96,20 @@ class Beside:
 def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> ModelChoice:
     """The reigning champion, the prior or the fallback when there is none; `promoted_by` is tonight's run."""
     reigning = ledger.champion(spec.name)
+    is_night = promoted_by is not None and ledger.run(promoted_by).kind == "night"
+    digest = standby_bundle(ledger.current(spec.name), promoted_by if is_night else None)
+    standby = spec.paths.bundle(digest) if digest else None
     if reigning is None:
-        is_night = promoted_by is not None and ledger.run(promoted_by).kind == "night"
-        if standby := standby_bundle(ledger.current(spec.name), promoted_by if is_night else None):
-            return of_prior(spec.paths.bundle(standby))
+        if standby is not None:
+            return of_prior(standby)
         absence = champion_fit.under_another_name(spec, ledger)
         return ModelChoice(None, NAIVE, "fallback", absence or ModelChoice.absence)
     label = (
         f"{spec.name} v{reigning.model_version}" if reigning.model_version else f"{spec.name} {reigning.bundle_digest}"
     )
     tier: Tier = "fresh" if promoted_by is not None and reigning.run_id == promoted_by else "champion"
-    return ModelChoice(spec.paths.bundle(reigning.bundle_digest), label, tier, trial=_canary_beside(spec, ledger))
+    bundle, trial = spec.paths.bundle(reigning.bundle_digest), _canary_beside(spec, ledger)
+    return ModelChoice(bundle, label, tier, trial=trial, standby=standby)
 
 
 def of_prior(bundle: Path) -> ModelChoice:
@@ -113,7 +118,7 @@ def of_prior(bundle: Path) -> ModelChoice:
 
 
 def standby_bundle(head: Head | None, night: str | None) -> str | None:
-    """The bundle that forecasts where no model reigns; None: the seasonal naive does.
+    """The bundle that forecasts where no model reigns, or none that can be used; None: the seasonal naive does.
 
     The prior stands by where it was found better than the seasonal naive (`training.preview`) and forecast what is
     shown: in this very run where that is a `night`, which judges it anew, else in whichever.
@@ -143,20 +148,16 @@ def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:
 
 
 def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastResult:
-    """The forecast of the chosen bundle, or, where it cannot be used, of the fallback; nothing is written.
+    """The forecast of the chosen bundle, or, where it cannot be used, of the prior that stands by or the fallback;
+    nothing is written.
 
     Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old.
     """
-    # Whatever is wrong with a bundle raises BundleError, and the seasonal naive goes out in its place.
+    # Whatever is wrong with a bundle raises BundleError, and something else goes out in its place.
     try:
         result, _ = forecast_of_bundle(spec, choice, knowledge)
     except BundleError as error:
-        for_readers = N_("What came on the same weekdays before is repeated: {why}.")
-        fallback = sentence(N_("Seasonal-naive fallback: {why}."), why=of_error(error))
-        notes = [Note(fallback, sentence(for_readers, why=as_sentence(error.for_readers)))]
-        panel = panels.build(knowledge, spec)
-        predicted = seasonal_naive(panel, spec.model.quantiles)
-        result = ForecastResult(predicted, panel, ModelChoice(None, NAIVE, "fallback"), None, notes)
+        result = _without_bundle(spec, choice, knowledge, error)
     if result.choice.tier == "prior":  # of which the tier tells readers
         why = sentence(N_("The prior forecasts: {why}."), why=result.choice.absence)
         result = replace(result, notes=[Note(why, ""), *result.notes])
@@ -165,6 +166,29 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
     of_feed = caveats.stale_feed(panel, spec, knowledge.as_of)
     notes = [*result.notes, *of_feed, *caveats.notes(caveats.silent_depots(panel, spec))]
     return replace(result, notes=notes)
+
+
+def _without_bundle(spec: Spec, choice: ModelChoice, knowledge: Knowledge, error: BundleError) -> ForecastResult:
+    """What the prior says in the place of a bundle that cannot be used, or the seasonal naive where none stands by."""
+    if choice.standby is not None:
+        prior = replace(of_prior(choice.standby), absence=of_error(error))
+        with suppress(BundleError):
+            return forecast_of_bundle(spec, prior, knowledge)[0]
+    for_readers = N_("What came on the same weekdays before is repeated: {why}.")
+    fallback = sentence(N_("Seasonal-naive fallback: {why}."), why=of_error(error))
+    notes = [Note(fallback, sentence(for_readers, why=as_sentence(error.for_readers)))]
+    panel = panels.build(knowledge, spec)
+    predicted = seasonal_naive(panel, spec.model.quantiles)
+    return ForecastResult(predicted, panel, ModelChoice(None, NAIVE, "fallback"), None, notes)
+
+
+def is_usable(spec: Spec, bundle: Path) -> bool:
+    """Whether a bundle can be read, is trusted, and forecasts what the pipeline file asks for."""
+    try:
+        manifest = bundles.load(bundle, spec.paths.folder).manifest
+    except BundleError:
+        return False
+    return champion_fit.obstacles(spec, manifest) is None
 
 
 def forecast_of_bundle(

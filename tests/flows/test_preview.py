@@ -17,12 +17,17 @@ from dashboards.ops.app import create_app
 from flows import lines, steps
 from flows.night import Night
 from forecaster.config import Spec, load
+from forecaster.core.forecast import Candidate
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
 from forecaster.errors import TrainingError
 from forecaster.lake import Lake
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import standby_bundle
 from forecaster.publishing.replay import replay
+from forecaster.training import preview as previews
+from forecaster.training.backtest import CANDIDATE
 from tests.flows import tiny
 
 pytestmark = pytest.mark.timeout(300)
@@ -99,6 +104,38 @@ def test_the_page_stands_while_a_first_model_is_trained_and_stays_where_that_fai
     morning.run(lambda: lines.predict_only(morning, steps))
     assert (morning.publication["tier"], morning.exit_code) == ("prior", 3)
     assert morning.message == "The prior forecasts: no model was ever admitted."
+    _next_night_has_a_model(file, spec)
+
+
+def _next_night_has_a_model(file: Path, spec: Spec) -> None:
+    """While it is trained the page is the prior's, then it is the model's own; one that is damaged gives way again."""
+    pages = list[str]()
+
+    def train(run: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
+        pages.append(front_page(spec))
+        candidate, scores = previews.judged(panel, spec)
+        by.backtest = lambda *_: (candidate, {CANDIDATE: scores[previews.PRIOR]})
+        return candidate
+
+    by: Any = SimpleNamespace(**{**vars(steps), "train": train, "record": lambda *_: None, "register": lambda _: None})
+    night = Night.begin(str(file), tiny.NIGHT + timedelta(days=1))
+    night.run(lambda: lines.nightly(night, by))
+    head = head_of(spec)
+    assert head is not None
+    assert (night.outcome, head.tier, head.run_id) == ("published", "fresh", night.run_id), night.message
+    assert night.preview is not None
+    assert head.publication_id > night.preview
+    assert "general model" in pages[0]
+    page = front_page(spec)
+    assert "general model" not in page
+    assert "Made by the newest model" in page
+
+    (spec.paths.bundle(str(head.bundle_digest)) / "model.onnx").write_bytes(b"")
+    by.train = diverging
+    damaged = Night.begin(str(file), tiny.NIGHT + timedelta(days=2))
+    damaged.run(lambda: lines.nightly(damaged, by))
+    assert (damaged.outcome, damaged.publication["tier"]) == ("degraded", "prior"), damaged.message
+    assert "model.onnx has sha256" in str(damaged.message)
 
 
 def test_where_the_seasonal_naive_is_better_nothing_goes_out_before_the_model(tmp_path: Path) -> None:

@@ -24,6 +24,8 @@ from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
 from forecaster.lake import Lake
 from forecaster.ledger.store import Ledger
+from forecaster.publishing.forecast import choose, forecast, is_usable, of_prior
+from forecaster.publishing.publish import publish
 from forecaster.serving import bundle, keys
 from forecaster.serving.bundle import MANIFEST, MODEL, SEAL, WEIGHTS
 from forecaster.training import export
@@ -193,6 +195,27 @@ def test_whatever_is_wrong_with_a_bundle_the_fallback_goes_out_and_says_it_loudl
         )
         assert head.note == readers  # of what is wrong with it, whoever runs the pipeline is told
         assert len(ledger.depots(head.publication_id)) == 4
+
+
+def test_the_prior_goes_out_where_it_stands_by_and_the_champion_cannot_be_used(fleet: Fleet) -> None:
+    spec, knowledge = fleet.spec, read_as_of(fleet.spec, as_of=AS_OF)
+    with Ledger.open(spec.ledger_url) as ledger:
+        for run_id in ("night", "another"):
+            ledger.start_run(run_id, pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
+        ledger.promote(spec.name, run_id="night", bundle_digest="0" * 16, by="gate", reason="")
+        champion = choose(spec, ledger)
+        assert (champion.standby, forecast(spec, champion, knowledge).choice.tier) == (None, "fallback")
+        publish(spec, of_prior(fleet.bundle), as_of=AS_OF, run_id="night")  # as a preview does
+        champion, another_night = choose(spec, ledger), choose(spec, ledger, promoted_by="another")
+    assert (champion.tier, champion.standby) == ("champion", fleet.bundle)
+    assert another_night.standby is None
+    result = forecast(spec, champion, knowledge)
+    assert (result.choice.tier, result.digest) == ("prior", fleet.bundle.name)
+    assert result.notes[0].text.startswith("The prior forecasts: bundle ")
+    assert "No such file" in result.notes[0].text
+    changed(MODEL)(fleet)  # and the prior's bundle too
+    assert forecast(spec, champion, knowledge).choice.tier == "fallback"
+    assert not is_usable(spec, fleet.bundle)
 
 
 @pytest.mark.parametrize(
