@@ -174,12 +174,10 @@ def _pages() -> Iterator[str]:
 
 
 def test_every_answer_is_that_of_their_depots_alone(readers: Readers) -> None:
-    count = 0
-    for path in _addresses():
-        whole, alone = readers.whole(path), readers.alone(path)
+    paths = list(_addresses())
+    assert len(paths) > 400
+    for path, whole, alone in zip(paths, readers.whole.each(paths), readers.alone.each(paths), strict=True):
         assert (whole.status_code, _plain(whole.text)) == (alone.status_code, _plain(alone.text)), path
-        count += 1
-    assert count > 400
 
 
 def test_pages_of_the_catalogue_are_among_them() -> None:
