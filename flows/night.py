@@ -141,6 +141,11 @@ class Night:
         return self._troubles.message
 
     @property
+    def note_for_readers(self) -> str | None:
+        """What the page is to say of the night so far."""
+        return self._troubles.for_the_page(self.verdict)
+
+    @property
     def longest_prediction(self) -> float:
         """Seconds after which a prediction hangs: an hour, or what a night has until its deadline."""
         return min(PREDICTION, self.spec.schedule.window)
@@ -326,8 +331,7 @@ class Night:
         """
         command = [sys.executable, "-m", "forecaster", "predict", str(self.file), "--json"]
         command += ["--as-of", self.as_of.isoformat(), "--run", self.run_id]
-        note = self._troubles.for_the_page(self.verdict)
-        command += ["--note", as_argument(note)] if note else []
+        command += ["--note", as_argument(self.note_for_readers)] if self.note_for_readers else []
         try:
             process = subprocess.run(
                 command,
@@ -366,7 +370,7 @@ class Night:
         """Settle tier and exit code."""
         self.publication = report
         self._keep_findings(map(finding_of_row, self._ledger.run(self.run_id).findings))  # those of the prediction
-        note, troubled = self._troubles.for_the_page(self.verdict) or "", self._troubles.concerns_readers
+        note, troubled = self.note_for_readers or "", self._troubles.concerns_readers
         remark = without_start(report["note"] or "", note)  # what the prediction itself has to say
         if report["trouble"]:
             self._troubles.add(report["trouble"])

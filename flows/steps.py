@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flows.night import Night
+from flows.orchestration import grouped_prediction
 from forecaster.config import credentials
 from forecaster.core.forecast import Candidate, Scores, Verdict
 from forecaster.core.knowledge import Knowledge
@@ -306,11 +307,12 @@ def _registry(night: Night) -> str:
     return f"the registry at {credentials.hide(night.spec.registry_url)}"
 
 
-def predict(night: Night) -> None:
-    """Forecast on CPU and publish, in a process of its own that never imports JAX."""
+def predict(night: Night, *, fan: Fan = in_turn) -> None:
+    """Forecast on CPU and publish: by groups of depots, which are shared out, where `execution.depots_at_a_time` says
+    so, else in a process of its own that never imports JAX."""
     with night.stage("predict"):
         try:
-            published = night.predict_in_its_own_process()
+            published = grouped_prediction.predict(night, fan) or night.predict_in_its_own_process()
         except NoUsableData:
             raise
         except ForecasterError as error:

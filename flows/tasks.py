@@ -73,6 +73,17 @@ def backtest(
         return _backtest(night, candidate, panel, knowledge, fan=fan)
 
 
+_predict = computes(steps.predict)
+
+
+def predict(night: Night) -> None:
+    """`steps.predict`; by groups of depots, shared out as `execution` says."""
+    if night.spec.execution.depots_at_a_time is None:
+        return _predict(night)
+    with runners.open_fan(night.spec, lambda trouble: night.note(message=trouble)) as fan:
+        return _predict(night, fan=fan)
+
+
 ingest = reaches_out(steps.ingest)
 panel = computes(steps.panel)
 judge = computes(steps.judge)
@@ -84,7 +95,6 @@ export = computes(steps.export)
 record = computes(steps.record)
 register = reaches_out(steps.register)
 promote = computes(steps.promote)
-predict = computes(steps.predict)
 archive = computes(steps.archive)
 tidy = computes(steps.tidy)
 

@@ -185,7 +185,8 @@ def _asks_prefect(step: str, spec: Spec) -> bool:
     """A step that Prefect has something for: its secret blocks, its task runners."""
     if step == "ingest":
         return any(credentials.secrets_in(json.dumps(spec.model_dump(mode="json"))))
-    return step == "backtest" and (spec.execution.runner != "threads" or spec.execution.workers > 1)
+    is_shared_out = step == "backtest" or (step == "predict" and spec.execution.depots_at_a_time is not None)
+    return is_shared_out and (spec.execution.runner != "threads" or spec.execution.workers > 1)
 
 
 def _patience() -> int:

@@ -100,7 +100,7 @@ def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: boo
         _stopped(ingested) or _staleness(panel, spec, as_of or now),
         panel_at,
         (
-            *(note.text for note in caveats.stale_feed(panel, spec, as_of or now)),
+            *(note.text for note in caveats.stale_feed(panel.cutoff, spec, as_of or now)),
             *caveats.archive(panel, spec, as_of or now),
             *caveats.silent_depots(panel, spec),
             *subdivision_days.left_out_holidays(panel, spec),

@@ -10,7 +10,8 @@ from forecaster.config.base import Section
 
 
 class Execution(Section):
-    """What is the same wherever it is done: fitting the declared baselines, and their folds of the backtest."""
+    """What is the same wherever it is done: fitting the declared baselines, their folds of the backtest, and forecasts
+    by groups of depots."""
 
     runner: Literal["threads", "dask"] = "threads"
     """Prefect's task runner: `threads` of the night's own process, or processes of a Dask cluster."""
@@ -18,6 +19,11 @@ class Execution(Section):
     """Threads, or processes of a cluster that is started for the night. With one thread all is done in turn."""
     address: str | None = None
     """Of a cluster that is up already, as in tcp://scheduler:8786. Left out: one is started on the night's machine."""
+
+    depots_at_a_time: int | None = Field(default=None, ge=1)
+    """Depots that one worker reads from the lake, forecasts and rosters at a time, rounded to 4,096 or a multiple of
+    it: for fleets that no machine holds whole. All workers see `state`. Left out: all depots at once, in a process of
+    the night's machine."""
 
     compile_cache: str | None = None
     """Folder for compiled programs that several machines share, as on a mounted volume; each kind of processor has a

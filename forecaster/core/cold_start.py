@@ -10,9 +10,9 @@ from the profile counts the same way, by how peers differ there. Plain arrays (d
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from statistics import NormalDist
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ RECENT = 4 * WEEK  # days before the cutoff that make a peer's level
 CITY = 2  # peers that make a city's profile; with fewer all depots make it
 PEERS = 1000  # that are asked, at most: enough for a median
 TINY = 1e-12
+EVERYONE = ""  # in the place of a city that is not known, or has too few peers
 
 _Floats = NDArray[np.float32]
 _Doubles = NDArray[np.float64]
@@ -42,52 +43,129 @@ class Guess(NamedTuple):
     doubt: _Doubles  # (guessed,) standard deviation, in log counts, of what is not known of their level
 
 
+class DepotStanding(NamedTuple):
+    """How far depots are to be gone by."""
+
+    days: NDArray[np.signedinteger[Any]]  # (depots,) known ones
+    level: _Doubles  # (depots,) mean of the last days' counts; NaN where too few are known
+
+
+class ChosenPeers(NamedTuple):
+    """Positions of the depots that young ones go by."""
+
+    limit: int  # known days below which a depot's past is guessed
+    rows: NDArray[np.intp]  # whose levels tell those of others
+    by_city: Mapping[str, NDArray[np.intp]]  # whose days do; those of `EVERYONE` for cities with too few
+
+
+class PeerProfile(NamedTuple):
+    """How the days of a city's depots went."""
+
+    shape: _Doubles  # (days,) to their own recent level
+    residuals: _Doubles  # (peers, recent days) by which they missed that, in log counts
+
+
+class Peers(NamedTuple):
+    """What young depots go by."""
+
+    limit: int  # known days below which a depot's past is guessed
+    level: _Doubles  # (peers,)
+    attributes: Mapping[str, tuple[str, ...]]  # words of the peers
+    profiles: Mapping[str, PeerProfile]  # by city; empty: nobody is gone by
+
+
 def cold_depots(demand: _Floats, open_: _Bools) -> _Bools:
     """Which depots are so new that a forecast rests on their peers, (depots,)."""
     is_cold: _Bools = _known_days(demand, open_).sum(axis=1) < MIN_HISTORY
     return is_cold
 
 
-def guess(demand: _Floats, open_: _Bools, attributes: Mapping[str, Sequence[str]] | None = None) -> Guess:
+def guess(
+    demand: _Floats,
+    open_: _Bools,
+    attributes: Mapping[str, Sequence[str]] | None = None,
+    peers: Peers | None = None,
+) -> Guess:
     """Imputed counts of depots that have not settled yet on the unknown days before their first known one; NaN
     elsewhere, and where more of the peers were closed than counted.
 
     `attributes` are words a depot, "" where one is not known; those of "city" also say whose profile it is. Peers are
     the settled depots; of a fleet of which most are younger, those that are not cold. Without any nothing is guessed,
-    and nothing doubted.
+    and nothing doubted. `peers` are those of the network that these depots are a part of; left out, they are all of it.
     """
     is_known, attributes = _known_days(demand, open_), attributes or {}
-    level = _level(demand, is_known)
-    is_new = _needs_guess(is_known, level > 0)
-    guesses = Guess(
-        is_new, np.full((int(is_new.sum()), demand.shape[1]), np.nan, np.float32), np.zeros(int(is_new.sum()))
-    )
-    peers = ~is_new & (level > 0)
-    if not is_new.any() or not peers.any():
+    if peers is None:
+        standing = _standing(demand, is_known)
+        chosen = choose_peers(standing, attributes.get("city"))
+        peers = learn_peers(chosen, standing.level, attributes, lambda rows: (demand[rows], open_[rows]))
+    is_new: _Bools = is_known.sum(axis=1) < peers.limit
+    members = np.flatnonzero(is_new)
+    guesses = Guess(is_new, np.full((len(members), demand.shape[1]), np.nan, np.float32), np.zeros(len(members)))
+    if not len(members) or not peers.profiles:
         return guesses
     # All attributes tell the level; the shape of the days is the city's alone.
-    city = _groups(attributes.get("city"), peers)
-    expected = typical_levels(np.log1p(level), _sample(np.flatnonzero(peers)), tuple(attributes.values()))
-    for group in np.unique(city[is_new]):
-        city_peers = _sample(np.flatnonzero(peers & (city == group) if group >= 0 else peers))
-        shape = _profile(demand[city_peers] / level[city_peers, None], is_known[city_peers], open_[city_peers])
-        rows = city[is_new] == group
-        members = np.flatnonzero(is_new)[rows]
-        recent = np.s_[city_peers, -RECENT:]
-        residuals = _residuals(demand[recent], is_known[recent], level[city_peers, None] * shape[-RECENT:])
-        trust = _trust(is_known[members] & (shape > 0), residuals, expected.variance)
-        past = _expected_counts(shape, demand[members], is_known[members], expected.level[members], trust, residuals)
-        guesses.past[rows] = _guessed_past(demand[members], is_known[members], past)
+    words = [
+        (*of_peers, *(attributes[name][row] for row in members.tolist())) for name, of_peers in peers.attributes.items()
+    ]
+    log_level = np.concatenate([np.log1p(peers.level), np.zeros(len(members))])
+    expected = typical_levels(log_level, np.arange(len(peers.level)), words)
+    typical = expected.level[len(peers.level) :]
+    cities = attributes.get("city", ("",) * len(is_new))
+    profile_of = [cities[row] if cities[row] in peers.profiles else EVERYONE for row in members.tolist()]
+    for city, profile in peers.profiles.items():
+        rows = np.array([name == city for name in profile_of], np.bool_)
+        if not rows.any():
+            continue
+        of_city, shape, residuals = members[rows], profile.shape, profile.residuals
+        trust = _trust(is_known[of_city] & (shape > 0), residuals, expected.variance)
+        past = _expected_counts(shape, demand[of_city], is_known[of_city], typical[rows], trust, residuals)
+        guesses.past[rows] = _guessed_past(demand[of_city], is_known[of_city], past)
         guesses.doubt[rows] = np.sqrt(expected.variance * (1 - trust))
     return guesses
 
 
-def _needs_guess(is_known: _Bools, alive: _Bools) -> _Bools:
-    """Whose past is guessed: the young depots', unless they are most of those that could be peers; `alive` ones can."""
-    days = is_known.sum(axis=1)
+def depots_standing(demand: _Floats, open_: _Bools) -> DepotStanding:
+    """How far each depot is to be gone by, (depots,)."""
+    return _standing(demand, _known_days(demand, open_))
+
+
+def choose_peers(standing: DepotStanding, cities: Sequence[str] | None) -> ChosenPeers:
+    """Whom young depots are to go by, of all depots of a network; nobody where none is young or none is settled."""
+    days, is_alive = standing.days, standing.level > 0
     young, few = days < SETTLED, days < MIN_HISTORY
-    new: _Bools = young if 2 * (alive & ~young).sum() >= (alive & ~few).sum() else few
-    return new
+    # Young depots' past is guessed, unless they are most of those that could be peers.
+    limit = SETTLED if 2 * (is_alive & ~young).sum() >= (is_alive & ~few).sum() else MIN_HISTORY
+    is_new = days < limit
+    peers = ~is_new & is_alive
+    if not is_new.any() or not peers.any():
+        return ChosenPeers(limit, np.zeros(0, np.intp), {})
+    names, city = _groups(cities, peers)
+    by_city = {
+        str(names[group]) if group >= 0 else EVERYONE: _sample(
+            np.flatnonzero(peers & (city == group) if group >= 0 else peers)
+        )
+        for group in np.unique(city[is_new])
+    }
+    return ChosenPeers(limit, _sample(np.flatnonzero(peers)), by_city)
+
+
+def learn_peers(
+    chosen: ChosenPeers,
+    level: _Doubles,
+    attributes: Mapping[str, Sequence[str]],
+    days_of: Callable[[NDArray[np.intp]], tuple[_Floats, _Bools]],
+) -> Peers:
+    """What young depots go by; `days_of` gives the counts and the open days of some depots."""
+    profiles = {}
+    for city, rows in chosen.by_city.items():
+        demand, open_ = days_of(rows)
+        is_known, of_rows = _known_days(demand, open_), level[rows]
+        shape = _profile(demand / of_rows[:, None], is_known, open_)
+        recent = np.s_[:, -RECENT:]
+        residuals = _residuals(demand[recent], is_known[recent], of_rows[:, None] * shape[-RECENT:])
+        profiles[city] = PeerProfile(shape, residuals)
+    words = {name: tuple(of_depots[row] for row in chosen.rows.tolist()) for name, of_depots in attributes.items()}
+    return Peers(chosen.limit, level[chosen.rows], words, profiles)
 
 
 def _trust(both_known: _Bools, residuals: _Doubles, of_level: float) -> _Doubles:
@@ -128,6 +206,10 @@ def _known_days(demand: _Floats, open_: _Bools) -> _Bools:
     return is_known
 
 
+def _standing(demand: _Floats, is_known: _Bools) -> DepotStanding:
+    return DepotStanding(is_known.sum(axis=1), _level(demand, is_known))
+
+
 def _level(demand: _Floats, is_known: _Bools) -> _Doubles:
     """Mean of the known counts of the last days; NaN for a depot of which fewer than `ENOUGH` are known."""
     count = is_known[:, -RECENT:].sum(axis=1)
@@ -136,13 +218,13 @@ def _level(demand: _Floats, is_known: _Bools) -> _Doubles:
     return level
 
 
-def _groups(cities: Sequence[str] | None, peers: _Bools) -> NDArray[np.intp]:
-    """A number for each depot's city, -1 where it is not known or has too few peers."""
+def _groups(cities: Sequence[str] | None, peers: _Bools) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
+    """The names of cities, and a number among them for each depot's, -1 where it is not known or has too few peers."""
     if cities is None:
-        return np.full(len(peers), -1)
+        return np.zeros(0, np.str_), np.full(len(peers), -1)
     names, city = np.unique(np.asarray(cities, np.str_), return_inverse=True)
     enough = (np.bincount(city[peers], minlength=len(names)) >= CITY) & (names != "")
-    return np.where(enough[city], city, -1)
+    return names, np.where(enough[city], city, -1)
 
 
 def _sample(rows: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -65,6 +65,7 @@ class Panel:
     calendar_names: tuple[str, ...]
     attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # attribute → its word per depot
     marks: Marks = field(default_factory=Marks)
+    peers: cold_start.Peers | None = None  # of the network of which these depots are a part; None: they are all of it
 
     def __post_init__(self) -> None:
         depots, days = len(self.depot_ids), len(self.days)
@@ -196,7 +197,7 @@ class Panel:
 
     @cached_property
     def _guess(self) -> cold_start.Guess:
-        return cold_start.guess(self.demand, self.open, self.attributes)
+        return cold_start.guess(self.demand, self.open, self.attributes, self.peers)
 
     def window(self, lookback: int, rows: Rows = ALL_ROWS) -> dict[str, Floats | Ints]:
         """The model's raw input: the last `lookback` days of history and the horizon, by name, of the depots `rows`.

@@ -12,6 +12,7 @@
     profiles/RUN            traces of trainings
     page_answers/HOST.json  how many answers of the page were errors or slow, by the hour
     specs/DIGEST.json       pipeline files that published, which `plan` compares with; plan.json is what it showed
+    groups/RUN              what a run by groups of depots has in hand, until it is done
     restoring               the backup that a restore is bringing back, until it is done
     reports/RUN/            the report of a night's model, and which run of MLflow it is
     report.html, check.html the last run and the last check, as pages
@@ -99,6 +100,10 @@ class StatePaths:
     @property
     def restoring(self) -> Path:
         return self.folder / "restoring"
+
+    @property
+    def groups(self) -> Path:
+        return self.folder / "groups"
 
     @property
     def plan(self) -> Path:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -160,6 +161,43 @@ class Lake:
             raise LakeError(
                 f"lake table '{table}' at {self.url} cannot be read: {sentence(error)}; {remedy(error)}"
             ) from error
+
+    def share(
+        self, table: str, *, version: int, columns: Iterable[str], number: int, of: int, where: Any = None
+    ) -> Iterator[pa.Table]:
+        """One of `of` shares of a commit's rows, about as large as the others, a million rows or so at a time, in the
+        order in which they lie; words that repeat are codes. Whoever asks, the shares are the same.
+
+        Raises LakeError when the table is damaged.
+        """
+        names, schema = list(columns), schema_of(table)
+        try:
+            dataset = self._waits.call(lambda: self._dataset(table, version, codes=True), table)
+            pieces = [
+                piece
+                for file in sorted(dataset.get_fragments(), key=lambda fragment: fragment.path)
+                for piece in file.split_by_row_group()
+            ]
+            further = [field for field in dataset.schema if field.name not in (*schema.names, YEAR)]
+            target = _coded(pa.schema([*schema, *further]), names, codes=True)
+            present = [name for name in target.names if name in dataset.schema.names]
+            for piece in pieces[number * len(pieces) // of : (number + 1) * len(pieces) // of]:
+                rows = partial(piece.to_table, schema=dataset.schema, columns=present, filter=where)
+                yield _completed(self._waits.call(rows, table), target)
+        except LakeSilent:
+            raise
+        except Exception as error:  # delta-rs raises bare ones, too
+            raise LakeError(f"lake table '{table}' at {self.url} cannot be read: {sentence(error)}") from error
+
+    def pieces(self, table: str, *, version: int) -> int:
+        """Into how many shares the rows of a commit can be divided. Raises LakeError when the table is damaged."""
+        try:
+            dataset = self._waits.call(lambda: self._dataset(table, version, codes=True), table)
+            return sum(file.num_row_groups for file in dataset.get_fragments())
+        except LakeSilent:
+            raise
+        except Exception as error:  # delta-rs raises bare ones, too
+            raise LakeError(f"lake table '{table}' at {self.url} cannot be read: {sentence(error)}") from error
 
     def covariates(self, table: str = "demand", *, version: int | None = None) -> dict[str, pa.DataType]:
         """The columns that a table has beyond its own, with their types. Raises LakeError when it cannot be read."""

@@ -215,31 +215,8 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
     key = connection.execute(tables.publications.insert().values(**values))
     assert key.inserted_primary_key is not None
     number: int = key.inserted_primary_key[0]
-    connection.execute(
-        tables.published_depots.insert(),
-        [
-            {
-                "publication_id": number,
-                "depot_id": depot.depot_id,
-                "position": position,
-                "attributes": dict(depot.attributes),
-                "recent": [[day.date.isoformat(), day.demand, day.open] for day in depot.recent],
-                "marks": [[mark.date.isoformat(), mark.kind, mark.name] for mark in depot.marks],
-                "timezone": depot.timezone,
-                "tier": depot.tier,
-                "bundle_digest": depot.bundle_digest,
-            }
-            for position, depot in enumerate(publication.depots)
-        ],
-    )
-    connection.execute(
-        tables.published.insert(),
-        [
-            {"publication_id": number, "depot_id": depot.depot_id, **of_day(day)}
-            for depot in publication.depots
-            for day in depot.days
-        ],
-    )
+    if publication.depots:
+        stage_depots(connection, number, publication.depots)
     rows = [
         {"publication_id": number, **asdict(total), "quantiles": list(total.quantiles)} for total in publication.totals
     ]
@@ -247,6 +224,38 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
         connection.execute(tables.published_totals.insert(), rows)
     plan_rows.write(connection, number, publication.plans)
     return number
+
+
+def stage_depots(connection: sa.Connection, number: int, depots: Sequence[PublishedDepot], first: int = 0) -> None:
+    """Write depots of a publication that no slot shows yet; `first` is the position of the first of them."""
+    connection.execute(
+        tables.published_depots.insert(),
+        [
+            {"publication_id": number, "position": position, **of_depot(depot)}
+            for position, depot in enumerate(depots, first)
+        ],
+    )
+    connection.execute(
+        tables.published.insert(),
+        [
+            {"publication_id": number, "depot_id": depot.depot_id, **of_day(day)}
+            for depot in depots
+            for day in depot.days
+        ],
+    )
+
+
+def of_depot(depot: PublishedDepot) -> dict[str, Any]:
+    """A depot as a row of its publication, without its days."""
+    return {
+        "depot_id": depot.depot_id,
+        "attributes": dict(depot.attributes),
+        "recent": [[day.date.isoformat(), day.demand, day.open] for day in depot.recent],
+        "marks": [[mark.date.isoformat(), mark.kind, mark.name] for mark in depot.marks],
+        "timezone": depot.timezone,
+        "tier": depot.tier,
+        "bundle_digest": depot.bundle_digest,
+    }
 
 
 def of_day(day: PublishedDay) -> dict[str, Any]:
@@ -282,14 +291,14 @@ def depots(
     with row_checksums.named_damage(f"publication {publication_id}"):
         days = defaultdict(list)
         for row in connection.execute(queries[1].order_by(tables.published.c.target_date)).mappings():
-            days[row["depot_id"]].append(_day(row))
+            days[row["depot_id"]].append(day_of_row(row))
         return tuple(
-            _depot(row, tuple(days[row["depot_id"]]))
+            depot_of_row(row, tuple(days[row["depot_id"]]))
             for row in connection.execute(queries[0].order_by(tables.published_depots.c.position)).mappings()
         )
 
 
-def _day(row: sa.RowMapping) -> PublishedDay:
+def day_of_row(row: Mapping[Any, Any]) -> PublishedDay:
     return PublishedDay(
         row["target_date"],
         row["horizon"],
@@ -302,7 +311,7 @@ def _day(row: sa.RowMapping) -> PublishedDay:
     )
 
 
-def _depot(row: sa.RowMapping, days: tuple[PublishedDay, ...]) -> PublishedDepot:
+def depot_of_row(row: Mapping[Any, Any], days: tuple[PublishedDay, ...]) -> PublishedDepot:
     return PublishedDepot(
         row["depot_id"],
         days,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING
@@ -102,7 +102,7 @@ def newcomers(panel: Panel, trained_on: Collection[str], statics: Collection[str
 
 def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
     """Raises StaleHistory when the newest reading of all is older than `demand.rules.max_age_days` allows."""
-    limit, age = spec.demand.rules.max_age_days, _age(panel, spec, as_of)
+    limit, age = spec.demand.rules.max_age_days, _age(panel.cutoff, spec, as_of)
     if limit is not None and age > limit:
         last = int(np.argmax(np.isfinite(panel.demand[:, -1])))
         template = N_(
@@ -113,13 +113,14 @@ def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
         raise StaleHistory(sentence(template, depot=depot, day=day, days=_days(age), limit=limit))
 
 
-def stale_feed(panel: Panel, spec: Spec, as_of: datetime) -> list[Note]:
-    """Freshness of the feed, a sentence where it has stopped: its newest reading is older than readings come late."""
-    age, limit = _age(panel, spec, as_of), spec.demand.rules.late_days
+def stale_feed(cutoff: date, spec: Spec, as_of: datetime) -> list[Note]:
+    """Freshness of the feed, a sentence where it has stopped: its newest reading, of the day `cutoff`, is older than
+    readings come late."""
+    age, limit = _age(cutoff, spec, as_of), spec.demand.rules.late_days
     if age <= limit:
         return []
-    over = sentence(N_("All days that are forecast are over.")) if age >= panel.horizon else ""
-    values = {"day": panel.cutoff, "days": _days(age)}
+    over = sentence(N_("All days that are forecast are over.")) if age >= spec.horizon else ""
+    values = {"day": cutoff, "days": _days(age)}
     late = N_(
         "No reading is newer than {day}, {days} before the last day that was over; wanted at most {limit} "
         "(demand.rules.late_days)."
@@ -154,25 +155,37 @@ def what_an_archive_lacks(spec: Spec) -> str:
 
 def silent_depots(panel: Panel, spec: Spec) -> list[str]:
     """Freshness of single depots: a sentence about those in business whose own last reading is older than allowed."""
+    return said_of_late(*late_depots(panel, spec), spec)
+
+
+def late_depots(panel: Panel, spec: Spec) -> tuple[Sequence[str], int]:
+    """Names and last days of the first depots in business whose last reading is older than allowed, and how many there
+    are."""
     limit = spec.demand.rules.max_age_days
     if limit is None:
-        return []
+        return [], 0
     reported = np.isfinite(panel.demand[:, -limit - 1 :]).any(axis=1)
     business = panel.open[:, panel.history - 1 :].any(axis=1)
     late = np.flatnonzero(business & ~reported & np.isfinite(panel.demand).any(axis=1))
-    if not len(late):
-        return []
     depots = [
         sentence(N_("{depot} ({day})"), depot=panel.depot_ids[row], day=_last_reading(panel, row))
         for row in late[:MAX_NAMED]
     ]
+    return depots, len(late)
+
+
+def said_of_late(depots: Sequence[str], count: int, spec: Spec) -> list[str]:
+    """A sentence about so many late depots, of which the first are named; none where there are none."""
+    limit = spec.demand.rules.max_age_days
+    if limit is None or not count:
+        return []
     template = N_("{depots}: the last reading is more than {days} older than the cutoff.")
-    return [sentence(template, depots=and_more(depots, len(late) - MAX_NAMED), days=_days(limit))]
+    return [sentence(template, depots=and_more(depots, count - MAX_NAMED), days=_days(limit))]
 
 
-def _age(panel: Panel, spec: Spec, as_of: datetime) -> int:
+def _age(cutoff: date, spec: Spec, as_of: datetime) -> int:
     """Days from the cutoff to the last day that was over."""
-    return (as_of.astimezone(spec.zone).date() - timedelta(days=1) - panel.cutoff).days
+    return (as_of.astimezone(spec.zone).date() - timedelta(days=1) - cutoff).days
 
 
 def _last_reading(panel: Panel, row: int) -> date:

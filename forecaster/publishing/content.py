@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date, datetime
 from types import MappingProxyType
 
 from forecaster.config import Spec
-from forecaster.core.arrays import Floats
+from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.forecast import Forecast
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
@@ -34,10 +34,15 @@ RECENT_DAYS = 60  # days of actuals that a publication carries
 
 def published_totals(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
     """Quantiles of the orders of each city, and of the network under an empty name, day by day."""
+    return totals_by_day(totals.group_totals(forecast, panel), forecast.target_dates)
+
+
+def totals_by_day(quantiles: Mapping[str, Doubles], days: Sequence[date]) -> tuple[PublishedTotal, ...]:
+    """Quantiles (horizon, levels) of each city, and of the network under an empty name, day by day."""
     return tuple(
-        PublishedTotal(city, day, tuple(quantiles))
-        for city, days in sorted(totals.group_totals(forecast, panel).items())
-        for day, quantiles in zip(forecast.target_dates, days.tolist(), strict=True)
+        PublishedTotal(city, day, tuple(of_day))
+        for city, of_city in sorted(quantiles.items())
+        for day, of_day in zip(days, of_city.tolist(), strict=True)
     )
 
 
@@ -61,6 +66,21 @@ def published_depots(
     now: datetime | None = None,
     shares: ShiftShares | None = None,
 ) -> tuple[PublishedDepot, ...]:
+    """All that `each_depot` gives."""
+    return tuple(each_depot(forecast, result, spec, knowledge, overrides, changes, before, now, shares))
+
+
+def each_depot(
+    forecast: Forecast,
+    result: ForecastResult,
+    spec: Spec,
+    knowledge: Knowledge,
+    overrides: Mapping[Cell, Override] = MappingProxyType({}),
+    changes: Mapping[Cell, PublishedChange] = MappingProxyType({}),
+    before: Sequence[PublishedDepot] = (),
+    now: datetime | None = None,
+    shares: ShiftShares | None = None,
+) -> Iterator[PublishedDepot]:
     """Each depot's days, of a forecast with the planners' numbers in it and of what the model `result` without them.
 
     A depot that closed before its recent days began is left out. Of crews that are published already, `before`, those
@@ -72,7 +92,6 @@ def published_depots(
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     first, beside = max(panel.history - RECENT_DAYS, 0), result.beside
     recent_days = panel.days[first : panel.history].astype(object)
-    published = []
     for row, depot_id in enumerate(panel.depot_ids):
         if not panel.open[row, first:].any():
             continue  # closed for good
@@ -97,10 +116,7 @@ def published_depots(
         attributes = {name: panel.attributes[name][row] for name in spec.depots.static} if spec.depots else {}
         tier: Tier | None = "fallback" if depot_id in result.strangers else None
         canary = beside.canary.digest if beside and depot_id in beside.cohort else None
-        published.append(
-            PublishedDepot(depot_id, days, recent, attributes, marks, timezones.get(depot_id), tier, canary)
-        )
-    return tuple(published)
+        yield PublishedDepot(depot_id, days, recent, attributes, marks, timezones.get(depot_id), tier, canary)
 
 
 def _published_override(override: Override | None, quantiles: Floats) -> PublishedOverride | None:

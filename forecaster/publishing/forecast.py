@@ -163,7 +163,7 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
         result = replace(result, notes=[Note(why, ""), *result.notes])
     panel = result.panel
     caveats.refuse_stale(panel, spec, knowledge.as_of)
-    of_feed = caveats.stale_feed(panel, spec, knowledge.as_of)
+    of_feed = caveats.stale_feed(panel.cutoff, spec, knowledge.as_of)
     notes = [*result.notes, *of_feed, *caveats.notes(caveats.silent_depots(panel, spec))]
     return replace(result, notes=notes)
 
@@ -198,24 +198,39 @@ def forecast_of_bundle(
 
     Raises BundleError where it cannot be used, NoUsableData when there is nothing to start from.
     """
+    predictor = ready_predictor(spec, choice)
+    if panel is None or panel.encoding.to_json() != predictor.bundle.encoding.to_json():
+        panel = panels.build(knowledge, spec, predictor.bundle.encoding)
+    return predicted_by(predictor, panel, spec, choice), predictor
+
+
+def ready_predictor(spec: Spec, choice: ModelChoice) -> Predictor:
+    """The chosen bundle, verified and ready to forecast. Raises BundleError where it cannot be used."""
     if choice.bundle is None:
         raise BundleError(choice.absence, for_readers=N_("no model has passed its checks yet"))
     predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))
     if obstacle := champion_fit.obstacles(spec, predictor.bundle.manifest):
         raise BundleError(obstacle, for_readers=champion_fit.OBSTACLE)
-    if panel is None or panel.encoding.to_json() != predictor.bundle.encoding.to_json():
-        panel = panels.build(knowledge, spec, predictor.bundle.encoding)
+    return predictor
+
+
+def predicted_by(predictor: Predictor, panel: Panel, spec: Spec, choice: ModelChoice) -> ForecastResult:
+    """What a bundle says of the depots of a panel that was built for it."""
     trained_on = predictor.bundle.manifest.get("depots", panel.depot_ids)
     new = caveats.newcomers(panel, trained_on, predictor.bundle.encoding.statics)
     begun = time.perf_counter()
     predicted, digest = predictor(panel), predictor.bundle.name
     seconds = time.perf_counter() - begun
-    differences = champion_fit.differences(spec, predictor.bundle.manifest)
-    notes = [*new.notes(), *(Note(text, as_sentence(champion_fit.DIFFERENCE)) for text in differences[:1])]
-    notes += [Note(text, "") for text in differences[1:]]
+    notes = [*new.notes(), *differing(spec, predictor)]
     predicted = naive_for_strangers(predicted, panel, new)
     strangers, lookback = frozenset(new.strangers), predictor.bundle.lookback
-    return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds), predictor
+    return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds)
+
+
+def differing(spec: Spec, predictor: Predictor) -> list[Note]:
+    """What a bundle does otherwise than the pipeline file wants."""
+    differences = champion_fit.differences(spec, predictor.bundle.manifest)
+    return [Note(text, "" if place else as_sentence(champion_fit.DIFFERENCE)) for place, text in enumerate(differences)]
 
 
 def naive_for_strangers(predicted: Forecast, panel: Panel, new: caveats.Newcomers) -> Forecast:

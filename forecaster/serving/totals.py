@@ -9,7 +9,7 @@ by path.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -52,16 +52,31 @@ def group_totals(forecast: Forecast, panel: Panel, scored: NDArray[np.bool_] | N
 
     `scored` (depots, horizon) leaves out what is not to be counted.
     """
-    members = groups(panel)
-    sums: dict[str, Doubles] = {}
+    return quantiles_of_sums(chunk_sums(forecast, panel, groups(panel), scored), forecast.levels)
+
+
+def chunk_sums(
+    forecast: Forecast,
+    panel: Panel,
+    members: Mapping[str, NDArray[np.bool_]],
+    scored: NDArray[np.bool_] | None = None,
+) -> Iterator[dict[str, Doubles]]:
+    """What each path sums to over the depots of each group, (paths, horizon), `CHUNK` depots at a time."""
     for start in range(0, len(forecast.depot_ids), CHUNK):
         rows = slice(start, start + CHUNK)
         sampled = sample_paths(forecast, panel, rows=rows)
         if scored is not None:
             sampled = np.where(scored[None, rows], sampled, 0.0)
-        for name, in_group in members.items():
-            sums[name] = sums.get(name, 0.0) + sampled[:, in_group[rows]].sum(axis=1)
-    return {name: np.quantile(total, forecast.levels, axis=0).T for name, total in sums.items()}
+        yield {name: sampled[:, in_group[rows]].sum(axis=1) for name, in_group in members.items()}
+
+
+def quantiles_of_sums(parts: Iterable[Mapping[str, Doubles]], levels: Sequence[float]) -> dict[str, Doubles]:
+    """Quantiles (horizon, levels) of each group, of the sums of its chunks, which are added in their order."""
+    sums: dict[str, Doubles] = {}
+    for part in parts:
+        for name, of_chunk in part.items():
+            sums[name] = sums.get(name, 0.0) + of_chunk
+    return {name: np.quantile(total, levels, axis=0).T for name, total in sums.items()}
 
 
 def score_totals(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:

@@ -14,6 +14,7 @@ NAMES = {
     "check_report": "check.html",
     "checkpoints": "checkpoints",
     "graphs": "graphs",
+    "groups": "groups",
     "jax_cache": "jax_cache",
     "keys": "keys",
     "lake": "lake",

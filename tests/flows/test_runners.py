@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +16,11 @@ from forecaster.config import Spec
 from forecaster.core.forecast import Scores
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import MissingExtra
+from forecaster.serving import totals
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.training import backtest
 from tests.panels import LEVELS, panel
+from tests.publishing.groups import fleet
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
@@ -70,13 +73,25 @@ def test_two_threads_say_the_same_as_one() -> None:
     assert troubles == []
 
 
-def test_two_processes_of_a_dask_cluster_say_the_same() -> None:
+def test_two_processes_of_a_dask_cluster_say_the_same_though_one_is_killed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from flows import runners
 
+    monkeypatch.setattr(totals, "CHUNK", fleet.AT_A_TIME)
+    several = fleet.build(tmp_path / "fleet")
+    whole = fleet.whole(several)
     declared, troubles = spec({"runner": "dask", "workers": 2}), list[str]()
     with runners.open_fan(declared, troubles.append) as fan:
         same(backtested(declared, fan), alone())
         assert os.getpid() not in fan([os.getpid, os.getpid])
+        marker = tmp_path / "killed"
+
+        def deadly(calls: Iterable[Callable[[], Any]], /) -> list[Any]:
+            return fan(partial(fleet.after_dying_once, marker, call) for call in calls)
+
+        fleet.same(whole, fleet.by_groups(several, deadly))
+    assert int(marker.read_text("utf-8")) != os.getpid()
     assert troubles == []
 
 

@@ -85,10 +85,20 @@ def former_ids(spec: Spec) -> pd.DataFrame:
     return current_rows(frame(Lake.of(spec), "aliases"), KEYS["aliases"])
 
 
-def frame(lake: Lake, table: str, *, version: int | None = None, until: datetime | None = None) -> pd.DataFrame:
-    """A small table as a frame, with what was recorded by an instant."""
+def frame(
+    lake: Lake,
+    table: str,
+    *,
+    version: int | None = None,
+    until: datetime | None = None,
+    only: ds.Expression | None = None,
+    columns: Sequence[str] | None = None,
+) -> pd.DataFrame:
+    """A small table as a frame, with what was recorded by an instant, of those rows `only` and those `columns` that are
+    asked for."""
     where = None if until is None else ds.field("recorded_at") <= pa.scalar(until, pa.timestamp("us", tz="UTC"))
-    rows = lake.read(table, where=where, version=version)
+    where = only if where is None else where if only is None else where & only
+    rows = lake.read(table, where=where, version=version, columns=columns)
     result: pd.DataFrame = rows.to_pandas(
         date_as_object=False, ignore_metadata=True, types_mapper={pa.bool_(): pd.BooleanDtype()}.get
     )
@@ -112,17 +122,40 @@ def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.D
     """The readings known by an instant, all versions, and in an archive what is known of the days right after them.
 
     Raises NoUsableData when none of them has a count."""
-    limit = pa.scalar(as_of.astimezone(UTC), pa.timestamp("us", tz="UTC"))
-    columns = ["depot_id", "date", "demand", "open", "recorded_at", "row"]
-    columns += [name for name in spec.calendar.known_future if name in lake.covariates(version=version)]
-    by_then = _readings(lake, columns, ds.field("recorded_at") <= limit, version)
+    columns = reading_columns(lake, spec, version)
+    by_then = _readings(lake, columns, recorded_by(as_of), version)
     has_count = ~np.isnan(by_then["demand"].to_numpy())
     if not has_count.any():
         raise NoUsableData(_nothing_known(lake, spec, as_of, version))
-    if spec.demand.recorded != "next_day" or spec.demand.columns.recorded_at is not None:
+    if not is_archive(spec):
         return by_then
     cutoff = int(by_then["day"].to_numpy()[has_count].max())
-    ahead = _readings(lake, columns, _between(cutoff + 1, cutoff + spec.horizon), version)
+    return with_days_ahead(by_then, _readings(lake, columns, days_ahead(cutoff, spec), version), spec)
+
+
+def reading_columns(lake: Lake, spec: Spec, version: int) -> list[str]:
+    """The columns of the lake's demand that a panel is made of."""
+    columns = ["depot_id", "date", "demand", "open", "recorded_at", "row"]
+    return columns + [name for name in spec.calendar.known_future if name in lake.covariates(version=version)]
+
+
+def is_archive(spec: Spec) -> bool:
+    """Whether what was recorded after as_of is known all the same, of the days ahead."""
+    return spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None
+
+
+def recorded_by(as_of: datetime) -> ds.Expression:
+    """Rows that an instant knows."""
+    return ds.field("recorded_at") <= pa.scalar(as_of.astimezone(UTC), pa.timestamp("us", tz="UTC"))
+
+
+def days_ahead(cutoff: int, spec: Spec) -> ds.Expression:
+    """Rows of the horizon after a day, a number since 1970."""
+    return _between(cutoff + 1, cutoff + spec.horizon)
+
+
+def with_days_ahead(by_then: pd.DataFrame, ahead: pd.DataFrame, spec: Spec) -> pd.DataFrame:
+    """The readings known by an instant, and what an archive says of the days right after them."""
     ahead = ahead.assign(demand=np.nan, recorded_at=np.int64(0))
     if "open" not in spec.calendar.known_future:
         ahead["open"] = np.int8(-1)

@@ -6,9 +6,11 @@ Every value finds its place by integer position (depot, day); nothing loops over
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from forecaster.config import Spec
 from forecaster.core.arrays import Bools, Floats, Ints
@@ -19,58 +21,94 @@ from forecaster.demand.panel import calendar, closed_weekdays, covariates, openi
 from forecaster.demand.panel.event_scope import EventScope, event_scope
 from forecaster.demand.panel.events import AnnouncedEvents, announced_events
 from forecaster.demand.panel.grid import Cells, Grid, cells, lay_out
+from forecaster.demand.panel.network_facts import NetworkFacts
 
 MAX_LABELS = 64  # of a static attribute
 SHOWN_DAYS = 60  # of the history, for marks that belong to one depot
 
 Pairs = list[tuple[str | None, str | None]]  # (country, subdivision)
+_HOME = ["country", "subdivision"]
 
 
-def build(knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None) -> Panel:
-    """The panel of all depots up to the last observed day before `knowledge.as_of`, and the horizon after it.
+@dataclass(frozen=True, eq=False)
+class Openings:
+    """Depots and days of a panel with what came of them, and when they were open."""
 
-    Without an encoding it is learned from this knowledge; a given one is used as it is, so that a model sees the
-    numbers it was trained on. Depots are in the order of their ids. Those of the depots source are kept even without
-    any reading, unless they closed. A known-future covariate that is unknown on a day is 0 there.
+    grid: Grid
+    at: Cells
+    demand: pd.DataFrame
+    attributes: dict[str, tuple[str, ...]]
+    scope: EventScope
+    announced: AnnouncedEvents
+    counts: Floats  # (depots, days)
+    came: closed_weekdays.Arrivals
+    cities: NDArray[np.str_]
+    is_open: Bools  # (depots, days), whatever is usual of its weekday
 
-    Raises NoUsableData when no demand was observed before as_of, or a covariate is nowhere to be found; SpecError for
-    a country or subdivision without a holiday calendar.
-    """
-    grid, at = lay_out(knowledge, spec)
+
+def openings(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = None) -> Openings:
+    """What a panel begins with. Raises as `build` does."""
+    grid, at = lay_out(knowledge, spec, network)
     demand = _words_once(knowledge.demand, spec)
     attributes = _attributes(knowledge.depots, spec, grid)
     scope = event_scope(pd.DataFrame({**attributes, "depot_id": grid.depots}), spec)
     announced = announced_events(knowledge.events, scope, grid)
-
     counts = _past_counts(demand, at)
     declared_open = _declared_open(demand, at, spec)
     is_open = opening_days.days_open(counts, declared_open, announced, knowledge.depots, spec, grid)
     came = closed_weekdays.Arrivals(
         counts, _refused(knowledge, grid), None if declared_open is None else declared_open == 1
     )
-    is_off = is_open & closed_weekdays.days_off(came, scope.homes["city"].to_numpy(str), spec, grid)
-    is_open &= ~is_off
+    cities = scope.homes["city"].to_numpy(str)
+    return Openings(grid, at, demand, attributes, scope, announced, counts, came, cities, is_open)
+
+
+def build(
+    knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None, network: NetworkFacts | None = None
+) -> Panel:
+    """The panel of all depots up to the last observed day before `knowledge.as_of`, and the horizon after it.
+
+    Without an encoding it is learned from this knowledge; a given one is used as it is, so that a model sees the
+    numbers it was trained on. Depots are in the order of their ids. Those of the depots source are kept even without
+    any reading, unless they closed. A known-future covariate that is unknown on a day is 0 there. `network` is what is
+    known of all depots, of which these are some: the panel then is the part of everybody's.
+
+    Raises NoUsableData when no demand was observed before as_of, or a covariate is nowhere to be found; SpecError for
+    a country or subdivision without a holiday calendar.
+    """
+    known = openings(knowledge, spec, network)
+    grid, at, demand, attributes, counts = known.grid, known.at, known.demand, known.attributes, known.counts
+    is_off, is_open = usual_days(known, spec, network)
     if spec.demand.missing == "zero":
-        rows = at.spread(True, False, np.bool_) | came.refused
-        counts[:, : grid.history][opening_days.without_demand(counts, is_open, rows, spec, grid)] = 0
+        rows = at.spread(True, False, np.bool_) | known.came.refused
+        feed = network.has_feed if network else None
+        counts[:, : grid.history][opening_days.without_demand(counts, is_open, rows, spec, grid, feed)] = 0
     if encoding is None:
         encoding = Encoding(covariates.learn_encoding(demand, at, spec), _labels(attributes, spec))
-    pairs, group = _calendars(scope, spec)
+    pairs, group = _calendars(known.scope, spec, network)
     return Panel(
         depot_ids=(ids := tuple(grid.depots.tolist())),
         days=grid.days,
         horizon=spec.horizon,
         demand=counts[:, : grid.history],
         open=is_open,
-        covariates=covariates.covariate_values(demand, at, is_open, announced, encoding, spec),
+        covariates=covariates.covariate_values(demand, at, is_open, known.announced, encoding, spec),
         calendar=np.stack([calendar.features(grid.days, *pair) for pair in pairs]),
         calendar_group=group,
         statics=_codes(attributes, encoding, grid),
         encoding=encoding,
         calendar_names=calendar.NAMES,
         attributes=attributes,
-        marks=_marks(announced, closed_weekdays.marks(is_off, spec, grid), pairs, group, grid, ids),
+        marks=_marks(known.announced, closed_weekdays.marks(is_off, spec, grid), pairs, group, grid, ids),
+        peers=network.peers if network else None,
     )
+
+
+def usual_days(known: Openings, spec: Spec, network: NetworkFacts | None = None) -> tuple[Bools, Bools]:
+    """Which days are closed for their weekday alone, and which are open, (depots, days)."""
+    habits = network.habits if network else None
+    is_off = known.is_open & closed_weekdays.days_off(known.came, known.cities, spec, known.grid, habits)
+    return is_off, known.is_open & ~is_off
 
 
 def _words_once(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
@@ -133,15 +171,22 @@ def _codes(attributes: Mapping[str, tuple[str, ...]], encoding: Encoding, grid: 
     return result
 
 
-def _calendars(scope: EventScope, spec: Spec) -> tuple[Pairs, Ints]:
-    """The distinct (country, subdivision) pairs, and each depot's place among them."""
-    columns = ["country", "subdivision"]
-    homes = scope.homes[columns]
+def _calendars(scope: EventScope, spec: Spec, network: NetworkFacts | None = None) -> tuple[Pairs, Ints]:
+    """The distinct (country, subdivision) pairs, of the network where it is given, and each depot's place among
+    them."""
     if not spec.calendar.holidays:
-        return [(None, None)], np.zeros(len(homes), np.int32)
-    group = homes.groupby(columns, sort=True).ngroup().to_numpy().astype(np.int32)
-    pairs = homes.drop_duplicates().sort_values(columns).itertuples(index=False, name=None)
+        return [(None, None)], np.zeros(len(scope.homes), np.int32)
+    pairs = network.pairs if network and network.pairs is not None else distinct_homes(scope, spec)
+    places = pd.MultiIndex.from_tuples(pairs)
+    group = places.get_indexer(pd.MultiIndex.from_frame(scope.homes[_HOME])).astype(np.int32)
     return [(country or None, subdivision or None) for country, subdivision in pairs], group
+
+
+def distinct_homes(scope: EventScope, spec: Spec) -> tuple[tuple[str, str], ...]:
+    """The distinct countries and subdivisions of depots, in order; of holidays that are not looked at, none."""
+    if not spec.calendar.holidays:
+        return ()
+    return tuple(scope.homes[_HOME].drop_duplicates().sort_values(_HOME).itertuples(index=False, name=None))
 
 
 def _marks(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import calendar
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 
@@ -32,6 +33,8 @@ RULE = "closed_weekday"
 PLACES = 50  # depots and days that the finding names
 MOST_NAMED = 4  # sets of weekdays in its sentence
 _CELLS = 1 << 20  # looked at together
+Habits = Mapping[str, NDArray[np.int64]]
+"""By city, (2, days): how many depots are settled, and how many of these are closed."""
 
 
 @dataclass(frozen=True)
@@ -44,22 +47,51 @@ class Arrivals:
     declared_open: Bools | None = None
 
 
-def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid) -> Bools:
+def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, habits: Habits | None = None) -> Bools:
     """Which days are closed for their weekday, (depots, days), by what the days before them had.
 
-    `cities` (depots,) are "" where not known. With `demand.weekdays: all` no day is; a list says which days are open.
+    `cities` (depots,) are "" where not known; `habits` are those of the network that these depots are a part of, by
+    default their own. With `demand.weekdays: all` no day is; a list says which days are open.
     A day on which orders came, or that the source declares open, is never closed.
     """
     declared = spec.demand.weekdays
     if declared == "all":
         return np.zeros(grid.shape, np.bool_)
-    is_proven = came.counts > 0 if came.declared_open is None else (came.counts > 0) | came.declared_open
+    is_proven = _proven(came)
     if declared != "learn":
         is_open = np.array([name in declared for name in WEEKDAYS])
         declared_off: Bools = ~is_proven & ~is_open[(grid.numbers + 3) % WEEK]
         return declared_off
     has_reading = ~np.isnan(came.counts) | came.refused | is_proven
-    return _week_later(_learnt(has_reading[:, : grid.history], cities), grid) & ~has_reading
+    closed, settled, newcomer = _learnt(has_reading[:, : grid.history])
+    if habits is not None or closed.any():
+        habits = city_habits(closed, settled, cities) if habits is None else habits
+        closed |= newcomer & _habit_of_peers(habits, cities)
+    return _week_later(closed, grid) & ~has_reading
+
+
+def habits_of(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid) -> Habits:
+    """What these depots tell of the weekdays of others; nothing where no weekday is learnt."""
+    if spec.demand.weekdays != "learn":
+        return {}
+    has_reading = ~np.isnan(came.counts) | came.refused | _proven(came)
+    closed, settled, _ = _learnt(has_reading[:, : grid.history])
+    return city_habits(closed, settled, cities)
+
+
+def city_habits(closed: Bools, settled: Bools, cities: NDArray[np.str_]) -> Habits:
+    """How many depots of each city are settled on each day, and how many of these are closed."""
+    return {
+        str(name): np.stack(
+            [np.count_nonzero(cells[cities == name], axis=0).astype(np.int64) for cells in (settled, settled & closed)]
+        )
+        for name in np.unique(cities)
+    }
+
+
+def _proven(came: Arrivals) -> Bools:
+    """Where a depot was open for sure."""
+    return came.counts > 0 if came.declared_open is None else (came.counts > 0) | came.declared_open
 
 
 def marks(is_off: Bools, spec: Spec, grid: Grid) -> list[tuple[Mark, Ints]]:
@@ -111,8 +143,8 @@ def _list_weekdays(days: tuple[int, ...]) -> str:
     return sentence(N_("a {days} or {day}"), days=joined(names[:-1], ", ") or "", day=names[-1])
 
 
-def _learnt(has_reading: Bools, cities: NDArray[np.str_]) -> Bools:
-    """Which weekdays are closed by what is known at the end of each day, (depots, history)."""
+def _learnt(has_reading: Bools) -> tuple[Bools, Bools, Bools]:
+    """By what is known at the end of each day, (depots, history), as of `_learn`."""
     closed, settled, newcomer = (np.zeros(has_reading.shape, np.bool_) for _ in range(3))
     days = np.arange(has_reading.shape[1])
     step = max(_CELLS // max(len(days), 1), 1)
@@ -126,7 +158,7 @@ def _learnt(has_reading: Bools, cities: NDArray[np.str_]) -> Bools:
         if len(rows):
             places = rows + start
             closed[places], settled[places], newcomer[places] = _learn(part[rows], has_weekday[rows])
-    return closed | newcomer & _habit_of_peers(closed, settled, cities) if closed.any() else closed
+    return closed, settled, newcomer
 
 
 def _learn(has_reading: Bools, has_weekday: Bools) -> tuple[Bools, Bools, Bools]:
@@ -157,18 +189,12 @@ def _learn(has_reading: Bools, has_weekday: Bools) -> tuple[Bools, Bools, Bools]
     return closed, settled, newcomer
 
 
-def _habit_of_peers(closed: Bools, settled: Bools, cities: NDArray[np.str_]) -> Bools:
+def _habit_of_peers(habits: Habits, cities: NDArray[np.str_]) -> Bools:
     """Where all settled depots of a depot's city are closed, or, in a city of too few, all of the fleet's."""
-    names, city = np.unique(cities, return_inverse=True)
-
-    def count(cells: Bools) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-        of_city = np.zeros((len(names), cells.shape[1]), np.int32)
-        for place in range(len(names)):
-            of_city[place] = np.count_nonzero(cells[city == place], axis=0)
-        return of_city, of_city.sum(axis=0, dtype=np.int32)
-
-    (peers, all_peers), (shut, all_shut) = count(settled), count(settled & closed)
+    all_peers, all_shut = sum(habits.values(), np.zeros(2, np.int64)[:, None])
     in_fleet = (all_peers > 0) & (all_shut == all_peers)
+    names, city = np.unique(cities, return_inverse=True)
+    peers, shut = np.stack([habits[str(name)] for name in names], axis=1)
     enough = (peers >= cold_start.CITY) & (names != "")[:, None]
     habit: Bools = np.where(enough, shut == peers, in_fleet)[city]
     return habit

@@ -5,6 +5,7 @@ A row finds its cell by integer position; nothing loops over depots, and no id i
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -18,9 +19,11 @@ from numpy.typing import DTypeLike, NDArray
 from forecaster.config import Spec
 from forecaster.core.arrays import Bools, Days, Ints
 from forecaster.core.knowledge import Knowledge
+from forecaster.demand.panel.network_facts import NetworkFacts
 from forecaster.errors import NoUsableData
 
 Longs = NDArray[np.int64]
+Span = tuple[int, int]  # the first and the last day, as numbers since 1970
 
 
 @dataclass(frozen=True)
@@ -69,42 +72,78 @@ class Cells:
         return flat[:-1].reshape(self.grid.shape)
 
 
-def lay_out(knowledge: Knowledge, spec: Spec) -> tuple[Grid, Cells]:
-    """The grid from the first to the last observed day (or the cutoff that the knowledge names) and on over the
-    horizon, and the cell of each row of demand.
+def lay_out(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = None) -> tuple[Grid, Cells]:
+    """The grid from the first to the last observed day (or the cutoff that the knowledge names, or the days of the
+    network) and on over the horizon, and the cell of each row of demand.
 
     A day is observed when its count is known and it is over: in the depot's own zone, and in those of half of the
     depots at least, so that a few depots ahead of the others do not take today's forecast from them.
     Raises NoUsableData when no day is.
     """
-    frame = knowledge.demand
-    ids, depot = coded(frame["depot_id"])
-    day = np.array(frame["date"], "datetime64[D]").view(np.int64)  # a copy, which becomes the cells
-    today = _today(knowledge, ids, spec)
-    has_depot_table = spec.depots is not None and len(knowledge.depots) > 0
-    counts = (
-        pd.Index(knowledge.depots["depot_id"]).get_indexer(ids) >= 0 if has_depot_table else np.ones(len(ids), np.bool_)
-    )
-    observed = np.append(counts, False)[depot]  # a row without a depot stands at -1
-    observed &= frame["demand"].notna().to_numpy()
-    observed &= day < (today[0] if len(today) and (today == today[0]).all() else np.append(today, 0)[depot])
-    if not observed.any():
+    ids, depot = coded(knowledge.demand["depot_id"])
+    day, present, span = _observed(knowledge, ids, depot, spec, network)
+    if network is not None and network.first_day is not None and network.last_day is not None:
+        span = network.first_day, network.last_day
+    if span is None:
         raise NoUsableData(
             f"no demand is known of any day before {knowledge.as_of.astimezone(spec.zone).date()}; wanted at least "
             "one counted day to start from"
         )
-    first = int(day.min(where=observed, initial=np.iinfo(np.int64).max))
-    last = int(day.max(where=observed, initial=np.iinfo(np.int64).min))
+    first, last = span
     if knowledge.cutoff is not None:
         last = int(np.datetime64(knowledge.cutoff, "D").astype(np.int64))
     days = np.arange(first, last + spec.horizon + 1).astype("datetime64[D]")
-    present = np.zeros(len(ids), np.bool_)
-    present[depot[observed]] = True
-    del observed
-    open_ = _in_business(knowledge.depots, last) if has_depot_table else []
+    open_ = in_business(knowledge.depots, last) if _has_depot_table(knowledge, spec, network) else []
     depot_ids = pd.Index(sorted({*ids[present].tolist(), *open_}), dtype="str")
-    grid = Grid(depot_ids, days, len(days) - spec.horizon, _today(knowledge, depot_ids, spec, among=ids))
+    today = _today(knowledge, depot_ids, spec, among=ids, network=network)
+    grid = Grid(depot_ids, days, len(days) - spec.horizon, today)
     return grid, _cells(grid, ids, depot, day)
+
+
+def observed_depots(knowledge: Knowledge, spec: Spec, network: NetworkFacts) -> tuple[list[str], Span | None]:
+    """The depots of which a day is observed, and the first and the last such day; None where there is none."""
+    ids, depot = coded(knowledge.demand["depot_id"])
+    _, present, span = _observed(knowledge, ids, depot, spec, network)
+    return ids[present].tolist(), span
+
+
+def half_over(zones: Mapping[str, int], spec: Spec, as_of: datetime) -> int:
+    """The first day that is not over for half of some depots at least, by how many of them have which zone ("" the
+    pipeline's), as a number since 1970."""
+    day_of = {zone: _local_day(as_of, ZoneInfo(zone) if zone else spec.zone) for zone in zones}
+    days = np.repeat(*map(np.array, zip(*sorted((day_of[zone], count) for zone, count in zones.items()), strict=True)))
+    return int(days[len(days) // 2])
+
+
+def _observed(
+    knowledge: Knowledge,
+    ids: pd.Index[Any],
+    depot: NDArray[np.signedinteger[Any]],
+    spec: Spec,
+    network: NetworkFacts | None,
+) -> tuple[Longs, Bools, Span | None]:
+    """The day of each row, a copy that becomes the cells; which ids have an observed day; and the ends of such days."""
+    frame = knowledge.demand
+    day = np.array(frame["date"], "datetime64[D]").view(np.int64)
+    today = _today(knowledge, ids, spec, network=network)
+    known = (
+        pd.Index(knowledge.depots["depot_id"]).get_indexer(ids) >= 0
+        if _has_depot_table(knowledge, spec, network)
+        else np.ones(len(ids), np.bool_)
+    )
+    observed = np.append(known, False)[depot]  # a row without a depot stands at -1
+    observed &= frame["demand"].notna().to_numpy()
+    observed &= day < (today[0] if len(today) and (today == today[0]).all() else np.append(today, 0)[depot])
+    present = np.zeros(len(ids), np.bool_)
+    if not observed.any():
+        return day, present, None
+    present[depot[observed]] = True
+    first = int(day.min(where=observed, initial=np.iinfo(np.int64).max))
+    return day, present, (first, int(day.max(where=observed, initial=np.iinfo(np.int64).min)))
+
+
+def _has_depot_table(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None) -> bool:
+    return spec.depots is not None and (len(knowledge.depots) > 0 if network is None else network.has_depot_table)
 
 
 def cells(table: pd.DataFrame, grid: Grid) -> Cells:
@@ -131,19 +170,26 @@ def _cells(grid: Grid, ids: pd.Index[Any], depot: NDArray[np.signedinteger[Any]]
     return Cells(grid, day)
 
 
-def _in_business(depots: pd.DataFrame, last: int) -> list[str]:
+def in_business(depots: pd.DataFrame, last: int) -> list[str]:
     """The depots of the depots source that have not closed by the last observed day."""
     closed = np.asarray(depots["closed"], "datetime64[D]")
     open_: list[str] = depots["depot_id"][np.isnat(closed) | (closed > np.datetime64(last, "D"))].tolist()
     return open_
 
 
-def _today(knowledge: Knowledge, ids: pd.Index[Any], spec: Spec, among: pd.Index[Any] | None = None) -> Longs:
+def _today(
+    knowledge: Knowledge,
+    ids: pd.Index[Any],
+    spec: Spec,
+    among: pd.Index[Any] | None = None,
+    network: NetworkFacts | None = None,
+) -> Longs:
     """The first day that does not count as over at as_of, for each id; `among` (by default the ids themselves) are
-    those of which half have to agree."""
+    those of which half have to agree, where those of the network have not."""
     depots = knowledge.depots
     if "timezone" not in depots or not depots["timezone"].notna().any():
-        return np.full(len(ids), _local_day(knowledge.as_of, spec.zone))
+        today = _local_day(knowledge.as_of, spec.zone)
+        return np.full(len(ids), today if network is None else min(today, network.half_over))
     zones = depots.set_index("depot_id")["timezone"]
     days = {zone: _local_day(knowledge.as_of, ZoneInfo(zone)) for zone in zones.dropna().unique()}
     days[spec.timezone] = _local_day(knowledge.as_of, spec.zone)
@@ -151,6 +197,8 @@ def _today(knowledge: Knowledge, ids: pd.Index[Any], spec: Spec, among: pd.Index
     def of(some: pd.Index[Any]) -> Longs:
         return np.asarray(zones.reindex(some).fillna(spec.timezone).map(days), np.int64)
 
+    if network is not None:
+        return np.minimum(of(ids), network.half_over)
     everyone = np.sort(of(ids if among is None else among))
     return np.minimum(of(ids), everyone[len(everyone) // 2]) if len(everyone) else of(ids)
 

@@ -51,8 +51,24 @@ def days_open(
     return result
 
 
-def without_demand(counts: Floats, is_open: Bools, rows: Bools, spec: Spec, grid: Grid) -> Bools:
-    """Where no row means no demand (`demand.missing: zero`), (depots, history); `rows` says where there was one.
+def feed_counts(counts: Floats, is_open: Bools, grid: Grid) -> NDArray[np.int64]:
+    """How many depots are counted and open on each day, and how many are open, (2, history)."""
+    open_, has_count = is_open[:, : grid.history], ~np.isnan(counts[:, : grid.history])
+    return np.stack([np.count_nonzero(cells, axis=0).astype(np.int64) for cells in (has_count & open_, open_)])
+
+
+def has_feed(feed: NDArray[np.int64]) -> Bools:
+    """Days on which at least half of the open depots were counted, by `feed_counts`."""
+    counted_depots, open_depots = feed
+    result: Bools = (2 * counted_depots >= open_depots) & (counted_depots > 0)
+    return result
+
+
+def without_demand(
+    counts: Floats, is_open: Bools, rows: Bools, spec: Spec, grid: Grid, days_of_feed: Bools | None = None
+) -> Bools:
+    """Where no row means no demand (`demand.missing: zero`), (depots, history); `rows` says where there was one, and
+    `days_of_feed` on which days the network's feed was there, by default that of these depots.
 
     A day counts so when the depot is open, at least half of the open depots were counted, and rows for it are no
     longer expected (`demand.rules.late_days` have passed; in an archive none is ever late): until then, and on days
@@ -60,12 +76,12 @@ def without_demand(counts: Floats, is_open: Bools, rows: Bools, spec: Spec, grid
     and any of a depot that never had a count: nothing shows that the feed covers it.
     """
     open_, has_count = is_open[:, : grid.history], ~np.isnan(counts[:, : grid.history])
-    counted_depots, open_depots = np.count_nonzero(has_count & open_, axis=0), np.count_nonzero(open_, axis=0)
-    has_feed = (2 * counted_depots >= open_depots) & (counted_depots > 0)
+    if days_of_feed is None:
+        days_of_feed = has_feed(feed_counts(counts, is_open, grid))
     archive = spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None
     late_days = 0 if archive else spec.demand.rules.late_days
     is_final: Bools = grid.numbers[: grid.history] + late_days < grid.today[:, None]
-    result: Bools = is_final & has_feed & open_
+    result: Bools = is_final & days_of_feed & open_
     result &= ~rows[:, : grid.history]
     result &= ~has_count & np.any(has_count, axis=1, keepdims=True)
     return result

@@ -1,0 +1,41 @@
+"""Prediction by groups of depots (fan-out), and what is done whole where groups will not do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from flows.night import Night
+from forecaster.core.language.sentences import of_error
+from forecaster.core.parallel import Fan
+from forecaster.errors import LostLease, NoUsableData
+
+
+def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
+    """What was published by groups of depots; None where that is to be done whole, of which the outcome has a note.
+
+    Raises NoUsableData when there is nothing to forecast from, LostLease when another run has taken over.
+    """
+    depots = night.spec.execution.depots_at_a_time
+    if depots is None:
+        return None
+    from forecaster.publishing.groups.publish_groups import publish_groups
+
+    try:
+        published = publish_groups(
+            night.spec,
+            as_of=night.as_of,
+            run_id=night.run_id,
+            note=night.note_for_readers,
+            fan=fan,
+            depots=depots,
+            on_step=lambda step: night.progress.advance(0, step),
+        )
+    except (NoUsableData, LostLease):
+        raise
+    except Exception as error:  # of whatever kind a worker or its cluster may raise
+        published = of_error(error)
+    if isinstance(published, str):
+        night.remark(f"depots were forecast all at once, not by groups: {published}")
+        return None
+    return published.report()

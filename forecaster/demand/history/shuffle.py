@@ -1,0 +1,184 @@
+"""Shuffle: the lake's readings put in order of their depots, so that a group of depots is read without all others.
+
+The lake's files lie in order of days. Each share of them is read once and written beside the state in pieces by depot
+(Dean & Ghemawat 2004, "MapReduce", whose shuffle this is); a group then reads its own piece of each. Rows keep the
+order in which they lie in the lake, and each depot's former ids lie beside it. The files are Arrow's, compressed, and
+are gone with the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+
+from forecaster.config import Spec
+from forecaster.core.knowledge import Knowledge
+from forecaster.demand import readings
+from forecaster.demand.history import aliases, reading_versions
+from forecaster.demand.history.point_in_time import (
+    KEYS,
+    assemble,
+    current_rows,
+    days_ahead,
+    frame,
+    is_archive,
+    reading_columns,
+    recorded_by,
+    with_days_ahead,
+)
+from forecaster.lake import Lake
+
+PIECE = 4096  # ids a piece
+_CODE = "code"
+_IDS = "ids.arrow"
+_COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
+
+
+@dataclass(frozen=True)
+class Shuffle:
+    """What was known at an instant, read by groups; all who work at it see the folder."""
+
+    spec: Spec
+    as_of: datetime
+    versions: Mapping[str, int]
+    folder: Path
+    cutoff: int | None = None  # of an archive: the last counted day of all, as a number since 1970
+
+
+@dataclass(frozen=True)
+class ShareIds:
+    """What a share of the lake's rows tells of all of them."""
+
+    ids: pa.Array
+    last_count: int | None  # the last day with a count, as a number since 1970
+
+
+def share_ids(shuffle: Shuffle, number: int, of: int) -> ShareIds:
+    """The depot ids of a share of the readings known by the instant."""
+    lake, ids, last = Lake.of(shuffle.spec), readings.arrow_words([]), None
+    columns = ["depot_id", "date", "demand", "recorded_at"]
+    for table in _share(lake, shuffle, columns, number, of, recorded_by(shuffle.as_of)):
+        # Words of rows that were filtered out stay in the dictionary.
+        new = pc.unique(table["depot_id"].cast(pa.string())).drop_null()
+        ids = pc.unique(pa.concat_arrays([ids, new]))
+        day = pc.max(table["date"].filter(table["demand"].is_valid())).cast("int32").as_py()
+        last = day if last is None else max(last, last if day is None else day)
+    return ShareIds(ids, last)
+
+
+def order_ids(shuffle: Shuffle, ids: pa.Array) -> pa.Table:
+    """All ids, as `raw` and as what they are `current`ly, in the order of the latter; kept in the folder."""
+    former = current_rows(frame(Lake.of(shuffle.spec), "aliases", until=shuffle.as_of), KEYS["aliases"])
+    every = pa.concat_arrays([ids, *(readings.arrow_words(former[name]) for name in ("alias", "depot_id"))])
+    raw = pd.Series(pc.unique(every).to_pandas(), dtype="str")
+    table = pd.DataFrame({"raw": raw, "current": aliases.current(raw, former)}).sort_values(["current", "raw"])
+    result = pa.table({name: readings.arrow_words(table[name]) for name in table})
+    shuffle.folder.mkdir(parents=True, exist_ok=True)
+    with pa.ipc.new_file(shuffle.folder / _IDS, result.schema) as file:
+        file.write_table(result)
+    return result
+
+
+def write_share(shuffle: Shuffle, number: int, of: int) -> int:
+    """Put a share of the readings in order of their depots; how many there were."""
+    lake, rows = Lake.of(shuffle.spec), 0
+    where = recorded_by(shuffle.as_of)
+    if shuffle.cutoff is not None:
+        where |= days_ahead(shuffle.cutoff, shuffle.spec)
+    columns = reading_columns(lake, shuffle.spec, shuffle.versions["demand"])
+    ids = _ids(shuffle.folder)
+    for place, table in enumerate(_share(lake, shuffle, columns, number, of, where)):
+        words = table["depot_id"].unify_dictionaries().combine_chunks()
+        words = words.chunk(0) if isinstance(words, pa.ChunkedArray) else words
+        # by position among all ids: a piece then is a run of them
+        code_of = np.append(ids.get_indexer(words.dictionary.to_pandas()), -1).astype(np.int32)
+        code = code_of[words.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
+        order = np.argsort(code, kind="stable")
+        sorted_rows = table.drop_columns(["depot_id"]).take(order).append_column(_CODE, pa.array(code[order]))
+        sorted_rows = _without_dictionaries(sorted_rows).combine_chunks()
+        ends = np.searchsorted(code[order], np.arange(0, len(ids) + PIECE, PIECE))
+        with pa.ipc.new_file(_file(shuffle, number, place), sorted_rows.schema, options=_COMPRESSED) as file:
+            for first, last in pairwise(ends):
+                batch = sorted_rows.slice(first, last - first).combine_chunks().to_batches()
+                file.write_batch(batch[0] if batch else pa.RecordBatch.from_pylist([], sorted_rows.schema))
+        rows += len(table)
+    return rows
+
+
+def knowledge_of(shuffle: Shuffle, first: int, last: int) -> Knowledge:
+    """What is known of the depots of the ids from one position to before another one."""
+    lake, spec, as_of = Lake.of(shuffle.spec), shuffle.spec, shuffle.as_of
+    raw = _ids(shuffle.folder)[first:last]
+    table = _rows(shuffle, first, last)
+    words = pa.DictionaryArray.from_arrays(
+        pc.subtract(table[_CODE].combine_chunks(), pa.scalar(first, pa.int32())), readings.arrow_words(raw)
+    )
+    table = table.drop_columns([_CODE]).append_column("depot_id", pa.chunked_array([words]))
+    known = readings.from_table(_filtered(table, recorded_by(as_of)))
+    if shuffle.cutoff is not None:
+        known = with_days_ahead(known, readings.from_table(_filtered(table, days_ahead(shuffle.cutoff, spec))), spec)
+    demand = reading_versions.latest(known)
+    mine, versions = ds.field("depot_id").isin(pa.array(raw, pa.string())), shuffle.versions
+    small = {name: frame(lake, name, version=versions[name], until=as_of) for name in ("events", "aliases")}
+    small["depots"] = frame(lake, "depots", version=versions["depots"], until=as_of, only=mine)
+    small["aliases"] = small["aliases"][small["aliases"]["alias"].isin(raw)]
+    refused = frame(lake, "quarantine", until=as_of, only=mine)
+    refused = refused.loc[refused["date"].notna(), ["depot_id", "date", "recorded_at"]]
+    return assemble(demand, small, refused, spec, as_of, versions)
+
+
+def archived(spec: Spec, last_counts: list[int]) -> int | None:
+    """The cutoff of a shuffle's archive; None where the lake holds no archive."""
+    return max(last_counts) if is_archive(spec) else None
+
+
+def _share(lake: Lake, shuffle: Shuffle, columns: list[str], number: int, of: int, where: ds.Expression) -> Any:
+    version = shuffle.versions["demand"]
+    return lake.share("demand", version=version, columns=columns, number=number, of=of, where=where)
+
+
+def _rows(shuffle: Shuffle, first: int, last: int) -> pa.Table:
+    """The readings of some ids, in the order of the lake."""
+    parts = []
+    for path in sorted(shuffle.folder.glob("share-*.arrow")):
+        with pa.memory_map(str(path)) as source:
+            file = pa.ipc.open_file(source)
+            pieces = [file.get_batch(number) for number in range(first // PIECE, -(-last // PIECE))]
+            part = pa.Table.from_batches(pieces)
+            code = part[_CODE]
+            parts.append(part.filter(pc.and_(pc.greater_equal(code, first), pc.less(code, last))))
+    return pa.concat_tables(parts, promote_options="permissive").combine_chunks()
+
+
+def _filtered(table: pa.Table, where: ds.Expression) -> pa.Table:
+    result: pa.Table = table.filter(where)
+    return result
+
+
+def _without_dictionaries(table: pa.Table) -> pa.Table:
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            table = table.set_column(place, field.name, table[field.name].cast(field.type.value_type))
+    return table
+
+
+def _file(shuffle: Shuffle, number: int, place: int) -> Path:
+    return shuffle.folder / f"share-{number:05d}-{place:05d}.arrow"
+
+
+@lru_cache(maxsize=1)
+def _ids(folder: Path) -> pd.Index[Any]:
+    with pa.memory_map(str(folder / _IDS)) as source:
+        ids: pd.Index[Any] = pd.Index(pa.ipc.open_file(source).read_all()["raw"].to_pandas(), dtype="str")
+    return ids

@@ -1,0 +1,1 @@
+"""Publications that no memory holds whole."""

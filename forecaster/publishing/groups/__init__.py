@@ -1,0 +1,1 @@
+"""A publication made by groups of depots, each of which one worker reads, forecasts and rosters."""

@@ -1,0 +1,239 @@
+"""What a worker does with a group of depots: each a function of a shuffle, of what is known of all, and of the group.
+
+Nothing of it is kept between two calls but files in the shuffle's folder, which are written in one step: a call that is
+made again, as after a worker was killed, leaves the same.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from forecaster.config import Spec
+from forecaster.core import cold_start
+from forecaster.core.arrays import Bools, Doubles, Floats
+from forecaster.core.knowledge import Finding
+from forecaster.core.marks import CLOSED_WEEKDAY
+from forecaster.core.panel import Panel
+from forecaster.demand.history import shuffle as shuffles
+from forecaster.demand.history.shuffle import Shuffle
+from forecaster.demand.panel import build as panels
+from forecaster.demand.panel import closed_weekdays, opening_days
+from forecaster.demand.panel.grid import Span, observed_depots
+from forecaster.demand.panel.network_facts import Counts, NetworkFacts, Pairs
+from forecaster.demand.panel.panel_findings import panel_findings
+from forecaster.lake import limits
+from forecaster.planning import apply
+from forecaster.planning.overrides import Cell, Override
+from forecaster.publishing import archive_rows, caveats, content
+from forecaster.publishing.forecast import ModelChoice, predicted_by, ready_predictor
+from forecaster.publishing.groups import depot_files
+from forecaster.serving import totals
+from forecaster.serving.predict import Predictor
+
+NEVER = np.iinfo(np.int64).max
+_ready: dict[tuple[str, str], Predictor] = {}  # by bundle and pipeline file
+
+
+@dataclass(frozen=True)
+class DepotGroup:
+    """Depots by the positions of their ids, from `first` to before `last`."""
+
+    number: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class SeenDepots:
+    """Of which depots of a group something is known."""
+
+    ids: tuple[str, ...]  # of which a day is observed
+    span: Span | None
+    declared: tuple[str, ...]  # in the depots source
+    closed: NDArray[np.int64]  # the day on which each of these closes, as a number since 1970
+
+
+@dataclass(frozen=True)
+class GroupHabits:
+    """What the depots of a group tell of the days of others."""
+
+    habits: Mapping[str, Counts]
+    pairs: Pairs
+
+
+@dataclass(frozen=True)
+class GroupStanding:
+    """How far the depots of a group are to be gone by."""
+
+    standing: cold_start.DepotStanding
+    cities: tuple[str, ...]  # a depot's
+    cold: tuple[str, ...]  # depots that the model was not trained on
+    strangers: tuple[str, ...]  # those of which no attribute is known either
+
+
+@dataclass(frozen=True)
+class ForecastOrder:
+    """What is to be forecast, the same for all groups."""
+
+    choice: ModelChoice
+    run_id: str
+    now: datetime
+    cities: tuple[str, ...]  # of all depots, where there are several
+    overrides: Mapping[Cell, Override] = field(default_factory=dict)  # in force
+
+
+@dataclass(frozen=True)
+class GroupForecast:
+    """What became of a group; its depots and rows of the archive are in files."""
+
+    depots: int  # of the panel
+    published: int
+    sums: tuple[Mapping[str, Doubles], ...]  # of the joint paths of each chunk
+    findings: tuple[Finding, ...]
+    late: tuple[tuple[str, ...], int]
+    target_dates: tuple[Any, ...]
+
+
+def see(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> SeenDepots:
+    """The depots of a group, and the days of which they tell."""
+    limits.renew()
+    knowledge = shuffles.knowledge_of(shuffle, group.first, group.last)
+    ids, span = observed_depots(knowledge, shuffle.spec, facts)
+    closed = np.asarray(knowledge.depots["closed"], "datetime64[D]")
+    numbers = np.where(np.isnat(closed), NEVER, closed.astype(np.int64))
+    return SeenDepots(tuple(ids), span, tuple(knowledge.depots["depot_id"]), numbers)
+
+
+def habits(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> GroupHabits:
+    """On which weekdays a group's depots are closed, and where they are at home."""
+    limits.renew()
+    known = _openings(shuffle, facts, group)
+    of_group = closed_weekdays.habits_of(known.came, known.cities, shuffle.spec, known.grid)
+    return GroupHabits(of_group, panels.distinct_homes(known.scope, shuffle.spec))
+
+
+def feed(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> Counts:
+    """How many depots of a group are counted on each day, and how many are open."""
+    limits.renew()
+    known = _openings(shuffle, facts, group)
+    _, is_open = panels.usual_days(known, shuffle.spec, facts)
+    return opening_days.feed_counts(known.counts, is_open, known.grid)
+
+
+def stand(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, choice: ModelChoice) -> GroupStanding:
+    """What a group's depots have, so that others can be gone by them; their days are written into files."""
+    limits.renew()
+    predictor = _predictor(shuffle.spec, choice)
+    knowledge = shuffles.knowledge_of(shuffle, group.first, group.last)
+    panel = panels.build(knowledge, shuffle.spec, predictor.bundle.encoding, facts)
+    for name, array in (("demand", panel.demand), ("open", panel.open)):
+        _save(shuffle.folder / f"days-{group.number:06d}-{name}.npy", array)
+    words = shuffle.folder / f"days-{group.number:06d}-words.json"
+    beside = words.with_suffix(".part")
+    beside.write_text(json.dumps({name: list(of_depots) for name, of_depots in panel.attributes.items()}), "utf-8")
+    beside.replace(words)
+    new = caveats.newcomers(panel, _trained_on(predictor, panel), predictor.bundle.encoding.statics)
+    cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
+    return GroupStanding(cold_start.depots_standing(panel.demand, panel.open), cities, new.cold, new.strangers)
+
+
+def days_of(shuffle: Shuffle, group: DepotGroup, rows: NDArray[np.intp]) -> tuple[Floats, Bools, dict[str, list[str]]]:
+    """Counts, open days and attributes of some depots of a group, from the files of `stand`."""
+    start = shuffle.folder / f"days-{group.number:06d}"
+    demand, open_ = (
+        np.load(f"{start}-{name}.npy", mmap_mode="r", allow_pickle=False)[rows] for name in ("demand", "open")
+    )
+    words = json.loads(Path(f"{start}-words.json").read_text("utf-8"))
+    return demand, open_, {name: [of_depots[row] for row in rows] for name, of_depots in words.items()}
+
+
+def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: ForecastOrder) -> GroupForecast:
+    """Forecast and roster a group; what is to be published and archived of it is written into files.
+
+    Raises StaleHistory when the newest reading of all is too old, BundleError where the bundle cannot be used.
+    """
+    limits.renew()
+    spec, predictor = shuffle.spec, _predictor(shuffle.spec, order.choice)
+    knowledge = shuffles.knowledge_of(shuffle, group.first, group.last)
+    panel = panels.build(knowledge, spec, predictor.bundle.encoding, facts)
+    if np.isfinite(panel.demand[:, -1]).any():  # which groups have whose last reading is the newest
+        caveats.refuse_stale(panel, spec, shuffle.as_of)
+    result = predicted_by(predictor, panel, spec, order.choice)
+    overrides = apply.locate_overrides(result.forecast, order.overrides, lambda cell: _may_open(panel, cell))
+    _save_rows(rows_file(shuffle, group), archive_rows.rows(result, overrides, order.run_id, order.now))
+    overridden = apply.apply_overrides(result.forecast, overrides)
+    depots = content.each_depot(overridden, result, spec, knowledge, overrides, now=order.now)
+    published = depot_files.write(depots_file(shuffle, group), depots)
+    return GroupForecast(
+        len(panel.depot_ids),
+        published,
+        tuple(totals.chunk_sums(overridden, panel, _members(panel, order.cities))),
+        panel_findings(knowledge, panel, spec),
+        _late(panel, spec),
+        panel.target_dates,
+    )
+
+
+def depots_file(shuffle: Shuffle, group: DepotGroup) -> Path:
+    """Where a group's published depots are."""
+    return shuffle.folder / f"depots-{group.number:06d}.jsonl.zst"
+
+
+def rows_file(shuffle: Shuffle, group: DepotGroup) -> Path:
+    """Where a group's rows of the archive are."""
+    return shuffle.folder / f"rows-{group.number:06d}.parquet"
+
+
+def _openings(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> panels.Openings:
+    return panels.openings(shuffles.knowledge_of(shuffle, group.first, group.last), shuffle.spec, facts)
+
+
+def _members(panel: Panel, cities: tuple[str, ...]) -> dict[str, Bools]:
+    city = np.array(panel.attributes.get("city", ("",) * len(panel.depot_ids)))
+    return {"": np.ones(len(city), np.bool_)} | {name: city == name for name in cities}
+
+
+def _may_open(panel: Panel, cell: Cell) -> bool:
+    row = panel.depot_ids.index(cell[0])
+    return any(mark.date == cell[1] and mark.kind == CLOSED_WEEKDAY for mark in panel.marks.of(row))
+
+
+def _late(panel: Panel, spec: Spec) -> tuple[tuple[str, ...], int]:
+    names, count = caveats.late_depots(panel, spec)
+    return tuple(names), count
+
+
+def _trained_on(predictor: Predictor, panel: Panel) -> Any:
+    return predictor.bundle.manifest.get("depots", panel.depot_ids)
+
+
+def _save(file: Path, array: NDArray[Any]) -> None:
+    beside = file.with_suffix(".part")
+    with beside.open("wb") as stream:
+        np.save(stream, array, allow_pickle=False)
+    beside.replace(file)
+
+
+def _save_rows(file: Path, rows: pa.Table) -> None:
+    beside = file.with_suffix(".part")
+    pq.write_table(rows, beside, compression="zstd")
+    beside.replace(file)
+
+
+def _predictor(spec: Spec, choice: ModelChoice) -> Predictor:
+    """The bundle, which a worker verifies once."""
+    key = str(choice.bundle), spec.digest
+    if key not in _ready:
+        _ready.clear()
+        _ready[key] = ready_predictor(spec, choice)
+    return _ready[key]

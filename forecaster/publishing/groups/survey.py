@@ -1,0 +1,192 @@
+"""Map and reduce over groups of depots: what is known of all, put together of what each group says for itself.
+
+Four rounds, each a fan over the groups: who there is and which days are known; on which weekdays cities are closed; on
+which days the feed was there (`demand.missing: zero`); and whom young depots go by. What comes of a round is small:
+ids, sums of counts a city and day, two numbers a depot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from forecaster.core import cold_start
+from forecaster.core.parallel import Fan
+from forecaster.demand import readings
+from forecaster.demand.history import aliases
+from forecaster.demand.history import shuffle as shuffles
+from forecaster.demand.history.point_in_time import KEYS, current_rows, frame
+from forecaster.demand.history.shuffle import Shuffle
+from forecaster.demand.panel import grid, opening_days
+from forecaster.demand.panel.network_facts import NetworkFacts, summed
+from forecaster.errors import NoUsableData
+from forecaster.lake import Lake
+from forecaster.publishing.forecast import ModelChoice
+from forecaster.publishing.groups import group_work
+from forecaster.publishing.groups.group_work import DepotGroup
+from forecaster.serving import totals
+
+SHARES = 64  # parts in which the lake is put in order, at the most
+
+
+@dataclass(frozen=True)
+class Survey:
+    """All depots of a network, by groups, and what is known of all of them."""
+
+    shuffle: Shuffle
+    groups: tuple[DepotGroup, ...]
+    facts: NetworkFacts
+    cities: tuple[str, ...]  # where there are several
+    cold: tuple[str, ...]  # depots that the model was not trained on
+    strangers: tuple[str, ...]  # those of which no attribute is known either
+
+
+def survey(shuffle: Shuffle, choice: ModelChoice, size: int, fan: Fan, on_step: Callable[[str], None]) -> Survey:
+    """Put the lake's readings in order, and look at all depots; a group has `size` depots, in whole chunks.
+
+    Raises NoUsableData when nothing is known by the instant, BundleError where the bundle cannot be used.
+    """
+    on_step("who there is")
+    of = max(1, min(SHARES, Lake.of(shuffle.spec).pieces("demand", version=shuffle.versions["demand"])))
+    shares = fan(partial(shuffles.share_ids, shuffle, number, of) for number in range(of))
+    last_counts = [share.last_count for share in shares if share.last_count is not None]
+    if not last_counts:
+        raise _nothing(shuffle)
+    shuffle = replace(shuffle, cutoff=shuffles.archived(shuffle.spec, last_counts))
+    with_readings = pc.unique(pa.concat_arrays([share.ids for share in shares]))
+    depots, former = _depots(shuffle)
+    declared = readings.arrow_words(depots["depot_id"])
+    ids = shuffles.order_ids(shuffle, pa.concat_arrays([with_readings, declared]))
+    on_step("readings in order of depots")
+    fan(partial(shuffles.write_share, shuffle, number, of) for number in range(of))
+    facts = _first_facts(shuffle, with_readings, depots, former)
+    current = ids["current"].to_pandas().to_numpy(object)
+    size = max(size // totals.CHUNK, 1) * totals.CHUNK
+    groups = tuple(_runs(current, np.arange(0, len(current), size)))
+    on_step("days")
+    seen = fan(partial(group_work.see, shuffle, facts, group) for group in groups)
+    spans = [of_group.span for of_group in seen if of_group.span is not None]
+    if not spans:
+        raise _nothing(shuffle)
+    first, last = min(span[0] for span in spans), max(span[1] for span in spans)
+    facts = replace(facts, first_day=first, last_day=last)
+    starts = _starts(current, seen, last, size, facts.has_depot_table)
+    return _with_facts(shuffle, facts, tuple(_runs(current, starts)), choice, fan, on_step)
+
+
+def _with_facts(
+    shuffle: Shuffle,
+    facts: NetworkFacts,
+    groups: tuple[DepotGroup, ...],
+    choice: ModelChoice,
+    fan: Fan,
+    on_step: Callable[[str], None],
+) -> Survey:
+    """The rounds that need to know which depots there are on which days."""
+    on_step("weekdays")
+    days = fan(partial(group_work.habits, shuffle, facts, group) for group in groups)
+    pairs = tuple(sorted({pair for of_group in days for pair in of_group.pairs}))
+    facts = replace(facts, habits=summed(of_group.habits for of_group in days), pairs=pairs)
+    if shuffle.spec.demand.missing == "zero":
+        on_step("days of the feed")
+        feed = sum(fan(partial(group_work.feed, shuffle, facts, group) for group in groups))
+        facts = replace(facts, has_feed=opening_days.has_feed(np.asarray(feed)))
+    on_step("peers of young depots")
+    standing = fan(partial(group_work.stand, shuffle, facts, group, choice) for group in groups)
+    has_cities = shuffle.spec.depots is not None and "city" in shuffle.spec.attributes
+    whole = cold_start.DepotStanding(
+        *(np.concatenate(part) for part in zip(*(s.standing for s in standing), strict=True))
+    )
+    cities = [city for of_group in standing for city in of_group.cities]
+    chosen = cold_start.choose_peers(whole, cities if has_cities else None)
+    ends = np.cumsum([len(of_group.cities) for of_group in standing])
+    facts = replace(facts, peers=_learn_peers(shuffle, groups, ends, chosen, whole.level))
+    names = tuple(sorted({*cities} - {""}))
+    return Survey(
+        shuffle,
+        groups,
+        facts,
+        names if len(names) > 1 else (),
+        tuple(depot for of_group in standing for depot in of_group.cold),
+        tuple(depot for of_group in standing for depot in of_group.strangers),
+    )
+
+
+def _learn_peers(
+    shuffle: Shuffle, groups: Sequence[DepotGroup], ends: NDArray[Any], chosen: cold_start.ChosenPeers, level: Any
+) -> cold_start.Peers:
+    """What young depots go by, from the files of the groups in which their peers are."""
+
+    def of(rows: NDArray[np.intp]) -> tuple[Any, Any, dict[str, list[str]]]:
+        parts, where = [], np.searchsorted(ends, rows, side="right")
+        for place in np.unique(where):
+            start = ends[place - 1] if place else 0
+            parts.append(group_work.days_of(shuffle, groups[place], rows[where == place] - start))
+        demand, open_ = (np.concatenate([part[axis] for part in parts]) for axis in (0, 1))
+        return demand, open_, {name: [w for part in parts for w in part[2][name]] for name in parts[0][2]}
+
+    if not len(chosen.rows):
+        return cold_start.Peers(chosen.limit, np.zeros(0), {}, {})
+    everyone = cold_start.ChosenPeers(chosen.limit, np.arange(len(chosen.rows)), {})
+    words = cold_start.learn_peers(everyone, level[chosen.rows], of(chosen.rows)[2], lambda rows: of(rows)[:2])
+    profiles = cold_start.learn_peers(chosen, level, {}, lambda rows: of(rows)[:2]).profiles
+    return words._replace(profiles=profiles)
+
+
+def _depots(shuffle: Shuffle) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Ids and zones of the depots source, former ids among them; and former ids with the current ones."""
+    lake, names = Lake.of(shuffle.spec), ["depot_id", "opened", "closed", "timezone", "retracted", "recorded_at"]
+    tables = {
+        name: current_rows(frame(lake, name, version=shuffle.versions[name], until=shuffle.as_of, columns=columns), key)
+        for name, key, columns in (("depots", KEYS["depots"], names), ("aliases", KEYS["aliases"], None))
+    }
+    return tables["depots"], tables["aliases"]
+
+
+def _first_facts(shuffle: Shuffle, ids: pa.Array, depots: pd.DataFrame, former: pd.DataFrame) -> NetworkFacts:
+    """Which day is over for half of the depots with readings: each goes by its own zone."""
+    nothing = pd.DataFrame({"depot_id": pd.Categorical([]), "date": pd.Series([], dtype="datetime64[s]"), "demand": []})
+    _, by_current_id = aliases.apply(nothing, depots, former)
+    current = aliases.current(pd.Series(ids.to_pandas(), dtype="str"), former).drop_duplicates()
+    zones = by_current_id.set_index("depot_id")["timezone"].reindex(current).fillna(shuffle.spec.timezone)
+    votes = {str(zone): count for zone, count in zones.value_counts().items()}
+    half_over = grid.half_over(votes, shuffle.spec, shuffle.as_of)
+    return NetworkFacts(half_over, len(by_current_id) > 0)
+
+
+def _starts(
+    current: NDArray[Any], seen: Sequence[group_work.SeenDepots], last: int, size: int, has_table: bool
+) -> NDArray[np.intp]:
+    """The positions at which groups begin that have `size` depots of the panel each."""
+    observed = {depot for of_group in seen for depot in of_group.ids}
+    if has_table:
+        observed |= {
+            depot
+            for of_group in seen
+            for depot, closed in zip(of_group.declared, of_group.closed.tolist(), strict=True)
+            if closed > last
+        }
+    first_of_each = np.array(sorted(observed)[::size], object)
+    starts = np.searchsorted(current, first_of_each)
+    starts[0] = 0
+    return starts.astype(np.intp)
+
+
+def _runs(current: NDArray[Any], starts: NDArray[Any]) -> Iterator[DepotGroup]:
+    """Groups that begin near these positions: former ids stay beside the depot that they belong to."""
+    begin = np.unique(np.searchsorted(current, current[starts]))
+    for number, (first, last) in enumerate(zip(begin, [*begin[1:], len(current)], strict=True)):
+        yield DepotGroup(number, int(first), int(last))
+
+
+def _nothing(shuffle: Shuffle) -> NoUsableData:
+    day = shuffle.as_of.astimezone(shuffle.spec.zone).date()
+    return NoUsableData(f"no demand is known of any day before {day}; wanted at least one counted day to start from")

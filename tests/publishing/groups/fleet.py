@@ -1,0 +1,156 @@
+"""A small fleet that has some of everything that depots know of one another, published whole and by groups."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from forecaster.config import Spec, load
+from forecaster.core.parallel import Fan, in_turn
+from forecaster.demand.history.point_in_time import read_as_of
+from forecaster.demand.ingest import ingest
+from forecaster.demand.panel import build as panels
+from forecaster.lake import Lake
+from forecaster.ledger.publication import Publication
+from forecaster.ledger.store import Ledger
+from forecaster.model.export import to_onnx
+from forecaster.planning import service
+from forecaster.planning.overrides import ProposedOverride
+from forecaster.publishing.groups.publish_groups import publish_groups
+from forecaster.publishing.predict import predict
+from forecaster.publishing.publish import PublishedForecast
+from forecaster.serving import bundle, keys, totals
+from tests import fleets, graphs
+from tests.panels import LEVELS
+
+FIRST, DAYS = date(2024, 1, 1), 130
+AS_OF = datetime(2024, 5, 10, 8, tzinfo=UTC)
+AT_A_TIME = 5  # depots of a group
+PIPELINE = f"""
+name: several
+timezone: Europe/Berlin
+horizon: 3
+demand: {{source: {{kind: csv, path: demand.csv}}, recorded: next_day, missing: zero, rules: {{max_age_days: 5}}}}
+depots:
+  source: {{kind: csv, path: depots.csv}}
+  columns: {{opened: opened, closed: closed, timezone: timezone}}
+  static: [city, country]
+  aliases: {{source: {{kind: csv, path: aliases.csv}}}}
+calendar: {{events: {{source: {{kind: csv, path: events.csv}}}}, known_future: [promo]}}
+model: {{layers: 1, hidden: 4, quantiles: {list(LEVELS)}}}
+staffing: {{orders_per_driver: 10, cost_short: 38, cost_idle: 22}}
+state: var
+"""
+CITIES = ("Ulm", "Bonn", "Wien", "")
+SINCE = {"D02": 100, "D06": 120, "D11": 128, "old": 0}  # the first days of depots that are young
+UNTIL = {"D04": 90, "old": 60}
+Outcome = tuple[PublishedForecast, Publication, Any]  # and the rows of the archive
+NEVER_ON = {"D01": 6, "D05": 6, "D09": 6}  # days of the week on which nothing comes
+
+
+def write(folder: Path) -> Spec:
+    """The pipeline file beside its sources, which are brought into the lake."""
+    folder.mkdir(exist_ok=True)
+    depots = [f"D{number:02d}" for number in range(14)]
+    rows = ["depot_id,date,demand"]
+    for place, depot in enumerate([*depots, "old"]):
+        for day in range(SINCE.get(depot, 0), UNTIL.get(depot, DAYS)):
+            on = FIRST + timedelta(days=day)
+            if on.weekday() == NEVER_ON.get(depot) or (place + day) % 41 == 0 or depot == "D13":
+                continue
+            if depot == "D07" and day < UNTIL["old"]:
+                continue  # its former id's
+            count = (20 + 3 * place) * (1 + 0.1 * on.weekday()) + (day * (place + 3)) % 7
+            rows.append(f"{depot},{on},{round(count)}")
+    _lines(folder / "demand.csv", rows)
+    listed = [
+        f"{depot},{CITIES[place % 4]},{'AT' if place % 4 == 2 else 'DE'},,{'2024-03-31' if depot == 'D04' else ''},"
+        f"{'America/New_York' if place in (3, 8) else ''}"
+        for place, depot in enumerate(depots)
+    ]
+    _lines(folder / "depots.csv", ["depot_id,city,country,opened,closed,timezone", *listed])
+    _lines(folder / "aliases.csv", ["alias,depot_id", "old,D07"])
+    events = ["2024-05-11,promo,Sale,,Ulm", "2024-05-12,promo,Fair,D03,", "2024-05-10,closure,Works,D05,"]
+    _lines(folder / "events.csv", ["date,kind,name,depot_id,city", *events])
+    (folder / "pipeline.yaml").write_text(PIPELINE, "utf-8")
+    spec = load(folder / "pipeline.yaml")
+    ingest(spec, now=AS_OF)
+    return spec
+
+
+def build(folder: Path) -> Spec:
+    """The fleet with a champion that anyone can follow, published once, and a number of a planner since."""
+    spec = write(folder)
+    panel = panels.build(read_as_of(spec, as_of=AS_OF), spec)
+    candidate = fleets.untrained(panel)
+    trained_on = [depot for depot in panel.depot_ids if SINCE.get(depot, 0) < 120]
+    about = {**to_onnx.about(candidate), "depots": trained_on}
+    graph = graphs.plain(1.0, about["lookback"], about["horizon"])
+    signer = keys.signer(spec.paths.folder)
+    written = bundle.write(spec.paths.bundles, graph, to_onnx.weights(candidate), about, signer)
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.start_run("first", pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
+        ledger.promote(spec.name, run_id="first", bundle_digest=written.name, by="test", reason="the first")
+    predict(spec, as_of=AS_OF, bundle=None, run_id="first", note=None)
+    service.save(spec, ProposedOverride("D08", date(2024, 5, 11), 90, "weather", "Ana", "storm"), now=AS_OF)
+    return spec
+
+
+def whole(spec: Spec) -> Outcome:
+    """Published in one piece."""
+    return _published(spec, predict(spec, as_of=AS_OF, bundle=None, run_id=_begun(spec), note="A note."))
+
+
+def by_groups(spec: Spec, fan: Fan = in_turn) -> Outcome:
+    """Published by groups of as many depots as a chunk of the totals has."""
+    run_id = _begun(spec)
+    outcome = publish_groups(spec, as_of=AS_OF, run_id=run_id, note="A note.", fan=fan, depots=totals.CHUNK)
+    assert isinstance(outcome, PublishedForecast), outcome
+    return _published(spec, outcome)
+
+
+def after_dying_once(marker: Path, call: Callable[[], Any]) -> Any:
+    """What a call gives; the first process that is asked is killed, as by a machine that runs out of memory."""
+    try:
+        with marker.open("x") as file:
+            file.write(str(os.getpid()))
+    except FileExistsError:
+        return call()
+    os.kill(os.getpid(), signal.SIGKILL)
+    return None
+
+
+def same(whole: Outcome, grouped: Outcome) -> None:
+    """All that is published and archived is the same, to the bit; but for whose run it is and what looks back."""
+    (outcome, publication, rows), (other_outcome, other, other_rows) = whole, grouped
+    besides = {"run_id": "", "published_at": AS_OF, "desk": None}
+    assert replace(publication, **besides) == replace(other, **besides)
+    for name in ("note", "tier", "depots", "trouble"):
+        assert getattr(outcome, name) == getattr(other_outcome, name)
+    assert rows.equals(other_rows)
+
+
+def _begun(spec: Spec) -> str:
+    with Ledger.open(spec.ledger_url) as ledger:
+        run_id = f"run-{len(ledger.runs(spec.name))}"
+        ledger.start_run(run_id, pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
+    return run_id
+
+
+def _published(spec: Spec, outcome: PublishedForecast) -> Outcome:
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        publication = ledger.whole(head)
+    rows = Lake.of(spec).read("forecasts", where=[("run_id", "=", publication.run_id)])
+    rows = rows.sort_by([("depot_id", "ascending"), ("horizon", "ascending")])
+    return outcome, publication, rows.drop_columns(["run_id", "recorded_at"])
+
+
+def _lines(file: Path, lines: list[str]) -> None:
+    file.write_text("\n".join([*lines, ""]), "utf-8")

@@ -1,0 +1,52 @@
+"""A publication by groups is the whole one to the bit, whatever depots know of one another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from forecaster.config import Spec
+from forecaster.core.knowledge import Finding
+from forecaster.publishing.forecast import ModelChoice
+from forecaster.publishing.groups import publish_groups
+from forecaster.publishing.groups.group_work import GroupForecast
+from forecaster.serving import totals
+from tests.publishing.groups import fleet
+
+
+def test_a_publication_by_groups_is_the_whole_one_to_the_bit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(totals, "CHUNK", fleet.AT_A_TIME)
+    spec = fleet.build(tmp_path)
+    whole = fleet.whole(spec)
+    grouped = fleet.by_groups(spec)
+    fleet.same(whole, grouped)
+
+
+@pytest.mark.parametrize(
+    ("staffing", "reason"),
+    [
+        ({"vans": {"total": 3}}, "staffing.vans are shared by depots"),
+        ({"change_cost": 5}, "staffing.change_cost or change_hour looks at what is published"),
+        ({}, None),
+    ],
+)
+def test_what_looks_at_all_depots_at_once_is_named(staffing: dict[str, Any], reason: str | None) -> None:
+    declared = {
+        "name": "t",
+        "demand": {"source": {"kind": "csv", "path": "demand.csv"}},
+        "staffing": {"orders_per_driver": 10, "cost_short": 38, "cost_idle": 22, **staffing},
+    }
+    choice = ModelChoice(Path("bundle"), "t v1", "champion")
+    assert publish_groups.obstacle(Spec.model_validate(declared), choice) == reason
+    assert publish_groups.obstacle(Spec.model_validate(declared), replace(choice, bundle=None)) == "no bundle forecasts"
+
+
+def test_of_each_rule_there_is_one_finding_that_counts_all_groups() -> None:
+    findings = [Finding("r", "warn", count, f"depot {count}", ((str(count), "2024-01-01"),)) for count in (1, 2, 3)]
+    parts = [GroupForecast(1, 1, (), (finding,), ((), 0), ()) for finding in findings]
+    [finding] = publish_groups.combined_findings(parts)
+    assert (finding.count, finding.message) == (6, "depot 1; and so in 2 more groups of depots")
+    assert [depot for depot, _ in finding.places] == ["1", "2", "3"]
