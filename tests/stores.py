@@ -56,6 +56,8 @@ class Gateway:
         self.hangs: Callable[[str, str], bool] = lambda method, path: False
         self.fails: Callable[[str, str], bool] = lambda method, path: False
         """Requests that are answered with `status`."""
+        self.loses: Callable[[str, str], bool] = lambda method, path: False
+        """Requests that the store does, and that are answered with `status` all the same."""
         self.status = "500 Internal Server Error"
         self.delay = 0.0  # seconds that each answer is late
         self.requests = 0
@@ -98,13 +100,16 @@ class Gateway:
         self._over.wait(self.delay)
         body = request.rfile.read(int(request.headers.get("Content-Length") or 0))
         if self.fails(request.command, request.path):
-            with suppress(OSError):
-                self._send(request, f"HTTP/1.1 {self.status}\r\nContent-Length: 0\r\n\r\n".encode())
+            self._refuse(request)
             return
         onward = HTTPConnection(str(self._there.hostname), self._there.port, timeout=60)
         onward.request(request.command, request.path, body, dict(request.headers))
         answer = onward.getresponse()
         content = answer.read()
+        if self.loses(request.command, request.path):
+            onward.close()
+            self._refuse(request)
+            return
         head = [f"HTTP/1.1 {answer.status} {answer.reason}"]
         head += [f"{name}: {value}" for name, value in answer.getheaders() if name.lower() not in HOP]
         if request.command != "HEAD":
@@ -112,6 +117,10 @@ class Gateway:
         onward.close()
         with suppress(OSError):
             self._send(request, "\r\n".join([*head, "", ""]).encode() + content)
+
+    def _refuse(self, request: BaseHTTPRequestHandler) -> None:
+        with suppress(OSError):
+            self._send(request, f"HTTP/1.1 {self.status}\r\nContent-Length: 0\r\n\r\n".encode())
 
     def _send(self, request: BaseHTTPRequestHandler, data: bytes) -> None:
         if not self.trickles:

@@ -177,6 +177,7 @@ def publish(
             ledger.note(
                 run_id, findings=findings, lake_versions=knowledge.versions, computing=computing, measures=measures
             )
+            tell_of_namesake(ledger, publication, troubles)
             number = ledger.publish(publication, keep=spec.retention.publications)
         _follow_up(spec, result.panel, run_id, troubles)
         _look_back(spec, result.panel, run_id, remarks)
@@ -210,6 +211,19 @@ def _without_canary(spec: Spec, faulty: Faulty, run_id: str, now: datetime, trou
                 canaries.take_back(connection, faulty.trial, reason=faulty.reason, now=now)
             went_back = sentence(N_("canary {bundle} went back: {reason}"), bundle=digest, reason=faulty.reason)
     return went_back
+
+
+def tell_of_namesake(ledger: Ledger, publication: Publication, troubles: Troubles) -> None:
+    """Tell where the publication that stands shows none of the depots of the one to come: of all pipelines of a ledger
+    two may have one name by mistake, and each would take the other's page. Raises LedgerError."""
+    head, ids = ledger.current(publication.pipeline), [depot.depot_id for depot in publication.depots]
+    if head is None or ledger.depots(head.publication_id, ids[:50]) or ledger.depots(head.publication_id, ids):
+        return
+    others = N_(
+        "the publication before it, by run {run}, has none of these depots: where another pipeline of this ledger is "
+        "called {name}, too, give one of them a name of its own"
+    )
+    troubles.add(sentence(others, run=head.run_id, name=publication.pipeline))
 
 
 def _published_today(spec: Spec, as_of: datetime, run_id: str) -> tuple[PublishedDepot, ...]:

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import fsspec
+import pyarrow as pa
 import pytest
 
 from forecaster.config import load
 from forecaster.demand.ingest import ingest
-from forecaster.lake import Lake
+from forecaster.lake import TABLES, Lake
 from forecaster.ledger.store import Ledger
 from forecaster.operations.backup import backup
 from forecaster.operations.restore import restore
 from tests.flows.tiny import NIGHT, pipeline
-from tests.stores import s3  # noqa: F401 (a fixture)
+from tests.stores import Gateway, gateway, s3  # noqa: F401 (fixtures)
 
 ROOT = Path(__file__).resolve().parents[2]
 EACH = 12
@@ -45,6 +46,31 @@ def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:  # 
     name = tmp_path.name.strip("_").replace("_", "-")
     store.mkdir(name)
     return f"s3://{name}"
+
+
+def test_what_was_written_while_its_answer_was_lost_stands_once(
+    bucket: str,
+    gateway: Gateway,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", gateway.address)
+    lake, lost = Lake(f"{bucket}/lake", window=7200.0), list[str]()
+
+    def row(alias: str) -> pa.Table:
+        values = {"alias": alias, "depot_id": "a", "retracted": False, "recorded_at": datetime.now(UTC)}
+        return pa.Table.from_pylist([values], schema=TABLES["aliases"])
+
+    def loses(method: str, path: str) -> bool:
+        if method != "PUT" or "_delta_log" not in path or lost:
+            return False
+        lost.append(path)
+        return True
+
+    lake.append("aliases", row("before"))
+    gateway.loses, gateway.status = loses, "503 Slow Down"
+    lake.append("aliases", row("after"))
+    assert len(lost) == 1
+    assert sorted(lake.read("aliases").column("alias").to_pylist()) == ["after", "before"]
 
 
 def test_of_two_processes_that_append_at_once_nothing_is_lost(bucket: str) -> None:

@@ -17,7 +17,8 @@ from forecaster.ledger.accuracy import ALL, LEGACY
 from forecaster.ledger.store import Ledger
 from forecaster.planning import saved_inputs
 from forecaster.publishing.forecast import ModelChoice
-from forecaster.publishing.publish import PublishedForecast, publish
+from forecaster.publishing.publish import PublishedForecast, Troubles, publish, tell_of_namesake
+from tests.dashboards.seed import depot, fill, publication
 from tests.demand.history.test_past_panels import FIRST, LAST, TONIGHT, days, write
 from tests.staffing.test_rosters import DEPOTS, spec_of
 
@@ -99,3 +100,19 @@ def test_a_night_compares_another_system_and_goes_out_without_it(tmp_path: Path)
         [finding] = [entry for entry in ledger.run("second").findings if entry["rule"] == "legacy_form"]
     assert (whole.days, whole.actual, whole.error) == (1, 44.0, 6.0)
     assert finding["message"].startswith("old.csv:3: column 'forecast': found 'lots'")
+
+
+def test_a_pipeline_whose_name_another_has_in_the_same_ledger_is_told_of(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill(url, publication(2))
+    tonight = publication(3)
+    others = replace(tonight, depots=(depot(0, "XYZ-01"),))
+    with Ledger.open(url) as ledger:
+        for whole, expected in (
+            (tonight, None),
+            (others, "has none of these depots"),
+            (replace(others, pipeline="x"), None),
+        ):
+            troubles = Troubles()
+            tell_of_namesake(ledger, whole, troubles)
+            assert troubles.summary is None if expected is None else expected in str(troubles.summary)
