@@ -29,15 +29,17 @@ class CandidateModel:
     """In JAX in the process that trained it; in NumPy in every other, which says the same but for rounding.
 
     A process that was forked has JAX's locks but not its threads: a call would wait for them for ever. One that was
-    spawned would import JAX and compile for seconds. In a copy that was pickled, `trained_here` is not set.
+    spawned would import JAX and compile for seconds, and so would this one for another number of depots than it was
+    `compiled_for` in training. In a copy that was pickled, that is not set.
     """
 
-    def __init__(self, candidate: Candidate, *, trained_here: bool = False) -> None:
-        self._candidate = candidate
-        self._process = os.getpid() if trained_here else None
+    def __init__(self, candidate: Candidate, *, compiled_for: int | None = None) -> None:
+        self._candidate, self._compiled_for = candidate, compiled_for
+        self._process = os.getpid() if compiled_for is not None else None
 
     def __call__(self, panel: Panel) -> Forecast:
-        return self._in_jax(panel) if os.getpid() == self._process else self._in_numpy(panel)
+        is_compiled = os.getpid() == self._process and len(panel.depot_ids) == self._compiled_for
+        return self._in_jax(panel) if is_compiled else self._in_numpy(panel)
 
     @cached_property
     def _in_jax(self) -> Predict:

@@ -111,7 +111,7 @@ class Forecaster:
         self._fitted: FittedModel | None = fitted
         self._bundle: Path | None = None
         self._knowledge, self._panel = fitted.knowledge, fitted.panel
-        self._model: Predict = CandidateModel(fitted.candidate, trained_here=True)
+        self._model: Predict = CandidateModel(fitted.candidate, compiled_for=len(fitted.panel.depot_ids))
         return self
 
     def predict(self, history: Any = None, *, future: Any = None) -> Any:
@@ -169,7 +169,7 @@ class Forecaster:
             callers_words(Path(work), {**ARGUMENTS, **OF_BACKTEST}),
         ):
             folder = PipelineFolder.create(Path(work), content, frames)
-            fitted = fit(folder, progress=self.progress)
+            fitted = fit(folder, progress=self.progress, logged=self._logged if df is None else None)
         return BacktestResult(fitted.scores, frames.kind)
 
     # ------------------------------------------------------------------------------------------- looks
@@ -267,13 +267,16 @@ class Forecaster:
         """Change arguments, which the next `fit` obeys. Raises SpecError for one that there is not."""
         for name, value in params.items():
             if name not in self.get_params():
-                raise SpecError(f"found '{name}', wanted one of {', '.join(self.get_params())}")
+                hint = did_you_mean(nearest_word(name, self.get_params()))
+                raise SpecError(f"found '{name}', wanted one of {', '.join(self.get_params())}{hint}")
             setattr(self, name, value)
         return self
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
-        given = [f"{name}={value!r}" for name, value in self.get_params().items() if value != defaults[name].default]
+        # a list as a tuple, so that a loaded one, whose arguments were JSON, says the same
+        values = {name: tuple(value) if isinstance(value, list) else value for name, value in self.get_params().items()}
+        given = [f"{name}={value!r}" for name, value in values.items() if value != defaults[name].default]
         arguments = f"Forecaster({', '.join(given)})"
         if not hasattr(self, "_panel"):
             return f"{arguments}, not fitted"

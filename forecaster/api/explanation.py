@@ -19,6 +19,7 @@ from forecaster.serving.numpy_model import ReferenceModel
 
 LOW, HIGH = 0.1, 0.9  # levels of the band's ends
 YEAR, ENOUGH = 364, 28  # days that tell how much a depot's counts scatter, and how many of them must
+ROUNDING = 1e-4  # of a width: what differs by less is the arithmetic of NumPy beside that of JAX or ONNX
 USUAL = 4  # weeks of the same weekday whose mean is the first part
 _STEPS = "members.step.embedding"  # what the network adds for each day ahead, (members, horizon, …)
 _OF_HOLIDAYS = ("holiday", "before_holiday", "after_holiday", "day_off", "counterpart")
@@ -84,7 +85,9 @@ def band_parts(
         ("young depot", width(forecast.quantiles[rows])),
     ]
     before = [0.0, *(orders for _, orders in widths)]
-    return [(name, orders - before[place]) for place, (name, orders) in enumerate(widths)]
+    rounding = ROUNDING * widths[-1][1]
+    made = [(name, orders - before[place]) for place, (name, orders) in enumerate(widths)]
+    return [(name, orders if abs(orders) > rounding else 0.0) for name, orders in made]
 
 
 def _with(model: ReferenceModel, **weights: Doubles) -> ReferenceModel:

@@ -59,8 +59,20 @@ def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = Non
     scores, troubles = backtest.backtest(models, None, panel, knowledge, spec, panel_at=past_panels)
     for trouble in troubles:
         logger.warning(trouble)
+    _warn_of_better(scores, backtest.CANDIDATE)
     candidate = fit_candidate.calibrated_after_backtest(candidate, rolling, panel)
     return FittedModel(knowledge, findings, panel, candidate, scores)
+
+
+def _warn_of_better(scores: Mapping[str, Scores], ours: str) -> None:
+    """Log where a baseline did better than our model on the held-out days: no gate stands between it and its reader."""
+    mase = {name: of_model.metrics.get("mase", float("nan")) for name, of_model in scores.items()}
+    better = [f"{name} {value:.3f}" for name, value in mase.items() if value < mase[ours]]
+    if better:
+        logger.warning(
+            f"on the held-out days a baseline was better than the model: MASE {', '.join(better)}, the model "
+            f"{mase[ours]:.3f}; see `scores`"
+        )
 
 
 def _refuse_after_fork() -> None:
