@@ -1,4 +1,4 @@
-"""Measure cold starts: seconds from a command to its first answer, and the memory then, of each form that serves.
+"""Measure cold starts: from a command to its first answer, with processor time and memory, of each form that serves.
 
 make bench-cold-starts
 
@@ -6,21 +6,22 @@ Page, inference and prediction as processes of this machine; page and inference 
 the manifests of `flows/kubernetes/single`, where `make images` has built it and this is root. The fleet has 64 depots
 and a model of the sample's size. Inference is asked for quantiles of raw inputs, the page for its front page, again
 and again from the start on; a prediction has answered when its forecast is on disk. Each starts once before, so that
-what it imports is compiled and files are in memory; then the median of `TIMES`. Memory is that of the first process
-(`VmRSS`), of a prediction the most that it held.
+what it imports is compiled and files are in memory; then the median of `TIMES`. Processor and memory are
+those of the first process (`VmRSS`), of a prediction the most that it held.
 """
 
 from __future__ import annotations
 
 import functools
 import json
+import os
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -65,19 +66,20 @@ def _figures(folder: Path) -> Iterator[Figure]:
 
 
 def _measured(what: str, start: Start, path: str, request: Callable[[str], Request]) -> Iterator[Figure]:
-    seconds, bytes_ = [], []
+    rows = []
     for _ in range(1 + TIMES):
         with start() as (begun, address, process):
             _answered(request(f"{address}{path}"))
-            seconds.append(time.perf_counter() - begun)
-            bytes_.append(_resident(process()))
-    yield from _told(what, "memory", seconds[1:], bytes_[1:])
+            rows.append((time.perf_counter() - begun, *_spent(process())))
+    yield from _told(what, "memory", rows[1:])
 
 
-def _told(what: str, held: str, seconds: list[float], bytes_: list[float]) -> Iterator[Figure]:
+def _told(what: str, held: str, rows: Sequence[tuple[float, float, float]]) -> Iterator[Figure]:
+    wall, cpu, memory = (statistics.median(values) for values in zip(*rows, strict=True))
     for figure in (
-        Figure(f"{what}: first answer", statistics.median(seconds), "s", n=TIMES),
-        Figure(f"{what}: {held}", statistics.median(bytes_) / MB, "MB", n=TIMES),
+        Figure(f"{what}: first answer", wall, "s", n=TIMES),
+        Figure(f"{what}: of a processor until then", cpu, "s", n=TIMES),
+        Figure(f"{what}: {held}", memory / MB, "MB", n=TIMES),
     ):
         print(f"{figure.figure}: {figure.value:.3g} {figure.unit}", flush=True)
         yield figure
@@ -85,16 +87,15 @@ def _told(what: str, held: str, seconds: list[float], bytes_: list[float]) -> It
 
 def _prediction(folder: Path) -> Iterator[Figure]:
     file = unpacked(folder / "before")
-    seconds, bytes_ = [], []
+    rows = []
     for _ in range(1 + TIMES):
         predict = [sys.executable, "-m", "forecaster", "predict", str(file), "--out", "parquet"]
         with (folder / "forecast.parquet").open("wb") as out:
             launched = [sys.executable, "-c", LAUNCHER, *predict]
             process = subprocess.run(launched, cwd=ROOT, stdout=out, stderr=subprocess.PIPE, check=True)
-        _, wall, kilobytes = map(float, process.stderr.split()[-3:])
-        seconds.append(wall)
-        bytes_.append(kilobytes * 1024)
-    yield from _told("prediction of a small fleet as a process", "most memory", seconds[1:], bytes_[1:])
+        cpu, wall, kilobytes = map(float, process.stderr.split()[-3:])
+        rows.append((wall, cpu, kilobytes * 1024))
+    yield from _told("prediction of a small fleet as a process", "most memory", rows[1:])
 
 
 # --- forms ------------------------------------------------------------------------------------------------------------
@@ -167,10 +168,12 @@ def _answered(request: Request) -> None:
     raise SystemExit(f"{request.full_url} did not answer within a minute")
 
 
-def _resident(process: int) -> float:
+def _spent(process: int) -> tuple[float, float]:
+    """Seconds of a processor, and the bytes that a process holds."""
+    times = Path(f"/proc/{process}/stat").read_text("utf-8").rpartition(")")[2].split()[11:13]
     status = Path(f"/proc/{process}/status").read_text("utf-8")
     [kilobytes] = [line.split()[1] for line in status.splitlines() if line.startswith("VmRSS:")]
-    return int(kilobytes) * 1024
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK"), int(kilobytes) * 1024.0
 
 
 if __name__ == "__main__":
