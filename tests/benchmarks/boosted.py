@@ -1,6 +1,7 @@
 """Measure what boosted trees beside our network are worth: our quantiles, LightGBM's, and a blend of both.
 
-make bench-boosted, or python -m tests.benchmarks.boosted [--datasets a,b] [--preset P] [--seed 0] [--rows N] [--again]
+make bench-boosted, or python -m tests.benchmarks.boosted [--datasets a,b] [--preset P] [--seed 0] [--rows N]
+[--trees baseline|small|graph] [--again]
 
 Eight weekly cutoffs on the 56 days before the last 56, by which choices are made: the last 56 days are not looked at.
 Both models are trained once, on what lies before the first cutoff, LightGBM as among our baselines. Their quantiles are
@@ -8,7 +9,8 @@ averaged as logs, as those of members are. The trees' weight is the one with the
 28 days before the first cutoff, which stopped both trainings and weighed our members; or it is chosen anew at each
 cutoff, on these days and all that have come since; or our ranges are moved as they are to the blended median, so that
 the trees need say no more than that. Every line's intervals are calibrated by its own earlier
-forecasts, as nights calibrate ours. What was measured before is kept.
+forecasts, as nights calibrate ours. What was measured before is kept. `small` trees are fewer and of fewer leaves, as a
+night might have them; `graph` are those over what the network's graph computes, or could (`graph_trees`).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from forecaster.evaluation.metrics import measure, seasonal_scale
 from forecaster.evaluation.rolling_calibration import RollingCalibration
 from forecaster.model.fitting import ensemble, jax_setup
 from forecaster.model.fitting.train import VALIDATION
-from tests.benchmarks import real
+from tests.benchmarks import graph_trees, real
 from tests.benchmarks.accuracy import DAYS
 from tests.benchmarks.report import FOLDER, Figure, tell
 
@@ -45,6 +47,7 @@ ROLLED, MOVED = "weighed at each cutoff", "ours, moved to the weighed median"
 BLENDS = (HALF, ONCE, ROLLED, MOVED)
 WEIGHTS = np.linspace(0, 1, 11)  # of the trees
 SHOWN = ("mase", "wql", "wape", "coverage")
+SMALL_ROWS, SMALL_ROUNDS, SMALL = 300_000, 150, {"num_leaves": 31, "learning_rate": 0.1}
 AIM = 0.98  # ratio to ours, in the geometric mean, by which a blend would be the default
 
 
@@ -72,17 +75,18 @@ def main() -> None:
     parser.add_argument("--preset", default="quick", choices=("quick", "nightly", "best"))
     parser.add_argument("--seed", type=int, default=0, help="of our training")
     parser.add_argument("--rows", type=int, default=lightgbm.ROWS, help="that the trees learn from at most")
+    parser.add_argument("--trees", default="baseline", choices=("baseline", "small", "graph"))
     parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
     options = parser.parse_args()
     jax_setup.configure(HERE / "programs")
     rows = []
     for dataset in options.datasets.split(","):
-        rows.append(_measured(dataset, options.preset, options.seed, options.rows, options.again))
+        rows.append(_measured(dataset, options.preset, options.seed, options.rows, options.trees, options.again))
         print(_table(rows[-1]), flush=True)
     tell("boosted", figures(rows))
 
 
-def _measured(dataset: str, preset: str, seed: int, rows: int, again: bool) -> Measured:
+def _measured(dataset: str, preset: str, seed: int, rows: int, kind: str, again: bool) -> Measured:
     panel, spec = real.panel_of(dataset), real.spec_of(dataset)
     panel = panel.at(panel.cutoff - timedelta(days=DAYS))
     changes = {
@@ -92,8 +96,8 @@ def _measured(dataset: str, preset: str, seed: int, rows: int, again: bool) -> M
     spec = spec.model_copy(update=changes)
     ours = _forecasts(HERE / f"{dataset}-{preset}-{seed}.npz", again, lambda: _our_predictor(panel, spec), panel)
     most = "" if rows == lightgbm.ROWS else f"-{rows}"
-    file = HERE / f"{dataset}-lightgbm{most}.npz"
-    trees = _forecasts(file, again, lambda: _tree_predictor(panel, spec, rows), panel)
+    file = HERE / f"{dataset}-{'lightgbm' if kind == 'baseline' else kind}{most}.npz"
+    trees = _forecasts(file, again, lambda: _tree_predictor(panel, spec, rows, kind), panel)
     return compared(dataset, panel, tuple(spec.model.quantiles), ours, trees)
 
 
@@ -200,8 +204,12 @@ def _our_predictor(panel: Panel, spec: Spec) -> Predictor:
     return predictor
 
 
-def _tree_predictor(panel: Panel, spec: Spec, rows: int) -> Predictor:
-    return lightgbm.lightgbm(panel.at(backtest.cutoffs(panel, DAYS)[0]), tuple(spec.model.quantiles), rows)
+def _tree_predictor(panel: Panel, spec: Spec, rows: int, kind: str) -> Predictor:
+    before, levels = panel.at(backtest.cutoffs(panel, DAYS)[0]), tuple(spec.model.quantiles)
+    if kind == "baseline":
+        return lightgbm.lightgbm(before, levels, rows)
+    fit = lightgbm.lightgbm if kind == "small" else graph_trees.predictor
+    return fit(before, levels, min(rows, SMALL_ROWS), SMALL_ROUNDS, SMALL)
 
 
 def figures(rows: Sequence[Measured]) -> list[Figure]:

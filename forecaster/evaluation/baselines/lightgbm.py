@@ -7,6 +7,7 @@ latter learns by heart how fast the depot once grew.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,10 +41,17 @@ PARAMETERS = {
 }
 
 
-def lightgbm(panel: Panel, levels: tuple[float, ...], rows: int = ROWS) -> Predictor:
+def lightgbm(
+    panel: Panel,
+    levels: tuple[float, ...],
+    rows: int = ROWS,
+    rounds: int = ROUNDS,
+    changes: Mapping[str, Any] | None = None,
+) -> Predictor:
     """Trained on the days before the last four weeks, stopped by these; seasonal naive when there is too little.
 
-    `rows` are those of all steps together that it learns from at most.
+    `rows` are those of all steps together that it learns from at most, `rounds` a step's trees at most, and `changes`
+    of `PARAMETERS`.
     """
     gbm = import_optional("lightgbm", "lightgbm")
     table, random = Table(panel), np.random.default_rng(0)
@@ -53,7 +61,8 @@ def lightgbm(panel: Panel, levels: tuple[float, ...], rows: int = ROWS) -> Predi
     held_out = [_usable(table, step, first, panel.history, most, random) for step in steps]
     if min(len(part.depot) for part in (*train, *held_out)) < LEAF:
         return lambda before: last_weeks(before, levels, 1)
-    boosters = tuple(_train(gbm, table, *parts) for parts in zip(train, held_out, strict=True))
+    parameters = {**PARAMETERS, **(changes or {})}
+    boosters = tuple(_train(gbm, table, *parts, parameters, rounds) for parts in zip(train, held_out, strict=True))
     error = [
         table.target(part) - model.predict(table.matrix(part)) for part, model in zip(held_out, boosters, strict=True)
     ]
@@ -93,16 +102,16 @@ def _usable(table: Table, step: int, first: int, end: int, most: int, random: np
     return rows if count <= most else rows[np.sort(random.choice(count, most, replace=False))]
 
 
-def _train(gbm: Any, table: Table, train: Rows, held_out: Rows) -> Any:
+def _train(gbm: Any, table: Table, train: Rows, held_out: Rows, parameters: dict[str, Any], rounds: int) -> Any:
     data = gbm.Dataset(
         table.matrix(train),
         table.target(train),
         categorical_feature=[place for place, name in enumerate(table.names) if table.is_word(name)],
-        params=PARAMETERS,
+        params=parameters,
     )
     stop = data.create_valid(table.matrix(held_out), table.target(held_out))
     patience = gbm.early_stopping(PATIENCE, verbose=False)
-    return gbm.train(PARAMETERS, data, ROUNDS, valid_sets=[stop], callbacks=[patience])
+    return gbm.train(parameters, data, rounds, valid_sets=[stop], callbacks=[patience])
 
 
 def _spread(error: list[Doubles], rows: list[Rows], depots: int, levels: tuple[float, ...]) -> Doubles:
