@@ -49,7 +49,7 @@ WITHOUT_EXTRAS := \
 
 .DEFAULT_GOAL := help
 .PHONY: help env run page test check messages dashboards docs format lock sbom images bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
-  bench-scale bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
+  bench-scale bench-cluster bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults bench-scrape bench-inference bench-cold-starts bench-inference-faults bench-worthwhile bench-drift bench-canary bench-prior bench-boosted \
   bench-library bench-pipelines bench-gate prior baseline \
   game-day clean
@@ -173,6 +173,9 @@ bench-gpu: $(ENV) ## measure the training on a GPU: steps beside cuDNN, bandwidt
 
 bench-scale: $(ENV) ## measure 55 million rows into the lake and back, 1,000 nights, and `check` (15 minutes, 6 GB)
 	@$(BIN)/python -m tests.benchmarks.scale
+
+bench-cluster: $(ENV) ## measure a publication by groups of depots on 1, 2 and 4 workers of 2 GB each (30 minutes; ARGS: sizes)
+	@$(BIN)/python -m tests.benchmarks.cluster $(ARGS)
 
 bench-serving: $(ENV) ## measure the inference step: size, cold start, calls against JAX and NumPy
 	@$(BIN)/python -m tests.benchmarks.serving

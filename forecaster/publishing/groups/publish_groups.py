@@ -44,6 +44,7 @@ from forecaster.publishing.groups.survey import Survey, survey
 from forecaster.publishing.publish import PublishedForecast, Troubles
 from forecaster.serving import totals
 
+LEFT_SECONDS = 24 * 3600  # after which a run that has written nothing is dead; others may share `state`
 NOT_LOOKED_BACK = "by groups of depots: why numbers moved and what came of earlier forecasts is not told"
 
 
@@ -87,7 +88,7 @@ def publish_groups(
     lake = Lake.of(spec)
     lake_owner.refuse_other_fleets(spec, lake)
     folder = spec.paths.groups / run_id
-    shutil.rmtree(folder, ignore_errors=True)  # of a try before
+    _make_room(spec, run_id)
     try:
         shuffle = Shuffle(spec, as_of, lake.versions(READ), folder)
         looked = survey(shuffle, choice, depots, fan, on_step)
@@ -102,6 +103,14 @@ def publish_groups(
         return _publish(spec, looked, order, parts, notes, predictor.bundle.levels, predictor.bundle.name)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _make_room(spec: Spec, run_id: str) -> None:
+    """Remove what a try before has left, and killed runs, of which nobody has touched anything for long."""
+    long_ago = datetime.now(UTC).timestamp() - LEFT_SECONDS
+    for folder in spec.paths.groups.glob("*"):
+        if folder.name == run_id or folder.stat().st_mtime < long_ago:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _publish(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,13 @@ def test_a_publication_by_groups_is_the_whole_one_to_the_bit(tmp_path: Path, mon
     monkeypatch.setattr(totals, "CHUNK", fleet.AT_A_TIME)
     spec = fleet.build(tmp_path)
     whole = fleet.whole(spec)
+    for name, age in (("killed", 2 * publish_groups.LEFT_SECONDS), ("another", 60)):
+        folder = spec.paths.groups / name
+        folder.mkdir(parents=True)
+        os.utime(folder, (time.time() - age,) * 2)
     grouped = fleet.by_groups(spec)
     fleet.same(whole, grouped)
+    assert [folder.name for folder in spec.paths.groups.iterdir()] == ["another"]
 
 
 @pytest.mark.parametrize(
