@@ -31,13 +31,14 @@ class ReferenceModel:
 
     def __call__(self, inputs: Mapping[str, Any]) -> Floats:
         """Quantiles of counts, (depots, horizon, levels): the members' mean, calibrated, zero on closed days."""
-        encoder, decoder, anchor, missed = self.features(inputs)
+        encoder, decoder, anchor, missed, moves = self.features(inputs)
         statics, members = inputs["statics"], len(self.weights["members.out.bias"])
         predicted = np.stack([self.member(i, encoder, decoder, anchor, statics) for i in range(members)])
         mean = np.tensordot(self.weights["blend.members"], predicted, axes=1)
         median = self.sizes["levels"].index(0.5)
         middle = mean[..., [median]]
-        center = middle + self.weights["blend.anchor"] * (anchor[..., None] - middle)
+        drawn = middle[..., 0] + self.weights["blend.anchor"] * (anchor - middle[..., 0])
+        center = followed(drawn, anchor, inputs["open"][:, -self.sizes["horizon"] :], *moves)[..., None]
         log = center + self.surprised(mean - middle, missed) * self.weights["calibration"]
         # Calibration may reverse close neighbours, of which the one nearer the median holds.
         log[..., median:] = np.maximum.accumulate(log[..., median:], axis=-1)
@@ -76,9 +77,28 @@ class ReferenceModel:
         supported = most[:, None] + growth + of["most_unseen"] * unseen
         return np.where(known.sum(axis=1)[:, None] >= of["enough_days"], supported, MAX_LOG_COUNT)
 
-    def features(self, inputs: Mapping[str, Any]) -> tuple[Doubles, Doubles, Doubles, Doubles]:
-        """What encoder (depots, days, …) and decoder (depots, horizon, …) read, the anchor (depots, horizon), and what
-        was missed of the last week (depots,)."""
+    def moves(self, plain: Doubles, observed: Doubles) -> tuple[Doubles, Doubles]:
+        """How far the last week lies off the anchor of the next one, and which share of it is followed, each (depots,):
+        as far as its days lie on one side, and farther than weeks do; nothing by bundles of before."""
+        of, weeks, year = self.lengths, self.lengths["weeks"], self.lengths["year"]
+        if "most_moved" not in of:
+            return np.zeros(len(plain)), np.zeros(len(plain))
+        known = trailing(observed, weeks, 7)
+        comparable = observed * (known > 1)
+        distance = (plain - trailing(plain, weeks, 7) / np.maximum(known, 1)) * comparable
+        days = trailing(comparable, 7)
+        moved = trailing(distance, 7) / np.maximum(days, 1)
+        weeks_known = trailing((days > 0).astype(float), year)[:, -1]
+        usual = trailing(np.abs(moved), year)[:, -1] / np.maximum(weeks_known, 1)
+        sides = trailing(distance / (np.abs(distance) + of["least_distance"]), 7)[:, -1]
+        days, moved = days[:, -1], moved[:, -1]
+        trust = (days >= of["least_days"]) * ramp(np.abs(sides) / np.maximum(days, 1), *of["one_sided"])
+        trust = trust * ramp(np.abs(moved) / np.maximum(usual, of["least_usual"]), *of["unusual"])
+        return np.clip(moved, -of["most_moved"], of["most_moved"]), trust
+
+    def features(self, inputs: Mapping[str, Any]) -> tuple[Doubles, Doubles, Doubles, Doubles, tuple[Doubles, Doubles]]:
+        """What encoder (depots, days, …) and decoder (depots, horizon, …) read, the anchor (depots, horizon), what was
+        missed of the last week (depots,), and how its level moved (`moves`)."""
         of = self.lengths
         weeks, season, year = of["weeks"], of["season_weeks"], of["year"]
         scan, horizon = self.sizes["scan"], self.sizes["horizon"]
@@ -237,7 +257,8 @@ class ReferenceModel:
         # Of the day after the last one nothing is known.
         decoder[:, :-1, 2 * weeks + 4] = special_ahead[:, 1:]
         tomorrow = np.pad(covariates[:, days + 1 :], [(0, 0), (0, 1), (0, 0)])
-        return encoder, np.concatenate([decoder, tomorrow], axis=-1), anchor + special_ahead + goes_on, missed_lately
+        decoder = np.concatenate([decoder, tomorrow], axis=-1)
+        return encoder, decoder, anchor + special_ahead + goes_on, missed_lately, self.moves(plain, observed)
 
     def member(self, number: int, encoder: Doubles, decoder: Doubles, anchor: Doubles, statics: Any) -> Doubles:
         """Quantiles of log(1 + count) of one member, (depots, horizon, levels)."""
@@ -270,6 +291,37 @@ class ReferenceModel:
         down = reach(out[..., :median][..., ::-1], self.lengths["farthest_down"])[..., ::-1]
         up = reach(out[..., median + 1 :], self.lengths["farthest_up"])
         return np.concatenate([center - down, center, center + up], axis=-1)
+
+
+def followed(center: Doubles, anchor: Doubles, open_: Any, moved: Doubles, trust: Doubles) -> Doubles:
+    """Medians (depots, horizon) in log counts that went as far from the anchor as the last week says; what they went by
+    themselves that way, in the mean over the open days of a week, counts."""
+    gone = _gone(center, anchor, open_)
+    rest = moved - np.clip(gone, np.minimum(moved, 0), np.maximum(moved, 0))
+    followed_center: Doubles = center + (trust * rest)[:, None]
+    return followed_center
+
+
+def before_following(followed_center: Doubles, anchor: Doubles, open_: Any, moved: Doubles, trust: Doubles) -> Doubles:
+    """The medians that `followed` had; where they follow wholly, one of those that it may have had."""
+    side = np.where(moved < 0, -1.0, 1.0)
+    now, most = _gone(followed_center, anchor, open_) * side, np.abs(moved)
+    inside = (now - trust * most) / np.maximum(1 - trust, 1e-9)
+    was = np.where(now > most, now, np.where(now < trust * most, now - trust * most, np.clip(inside, 0, most)))
+    center: Doubles = followed_center - ((now - was) * side)[:, None]
+    return center
+
+
+def _gone(center: Doubles, anchor: Doubles, open_: Any) -> Doubles:
+    """How far from the anchor they lie in the mean over the open days of a week, (depots,)."""
+    week = open_[:, :7].astype(float)
+    gone: Doubles = ((center - anchor)[:, :7] * week).sum(axis=1) / np.maximum(week.sum(axis=1), 1)
+    return gone
+
+
+def ramp(x: Doubles, low: float, high: float) -> Doubles:
+    """0 up to `low`, 1 from `high` on."""
+    return np.clip((x - low) / (high - low), 0, 1)
 
 
 def shift(x: Doubles, days: int) -> Doubles:

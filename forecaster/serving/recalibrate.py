@@ -14,7 +14,7 @@ from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.panel import Panel
 from forecaster.errors import BundleError
 from forecaster.serving.bundle import Bundle
-from forecaster.serving.numpy_model import MAX_LOG_COUNT, ReferenceModel
+from forecaster.serving.numpy_model import MAX_LOG_COUNT, ReferenceModel, before_following, followed
 
 CHUNK = 4096  # depots at a time, which bounds memory
 
@@ -36,9 +36,11 @@ def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> D
     parts = []
     for start in range(0, len(panel.depot_ids), CHUNK):
         rows = slice(start, start + CHUNK)
-        anchor = model.features(panel.window(bundle.lookback, rows))[2]
-        log = np.log1p(predicted[rows].astype(float))
+        window = panel.window(bundle.lookback, rows)
+        _, _, anchor, _, moves = model.features(window)
+        open_ = panel.open[rows, panel.history :]
+        log = before_following(np.log1p(predicted[rows].astype(float)), anchor, open_, *moves)
         middle = (log - share * anchor) / (1 - share)
-        drawn = np.clip(middle + other_share * (anchor - middle), 0, MAX_LOG_COUNT)
-        parts.append(np.where(panel.open[rows, panel.history :], np.expm1(drawn), 0.0))
+        drawn = followed(middle + other_share * (anchor - middle), anchor, open_, *moves)
+        parts.append(np.where(open_, np.expm1(np.minimum(np.clip(drawn, 0, MAX_LOG_COUNT), model.bound(window))), 0.0))
     return np.concatenate(parts)

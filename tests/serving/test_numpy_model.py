@@ -58,9 +58,18 @@ def christmas() -> Panel:
     return replace(panel, demand=demand, calendar=calendar)
 
 
+def moved() -> Panel:
+    """Depots whose level moved a week ago, some with gaps."""
+    panel = odd()
+    demand = np.array(panel.demand)
+    demand[[0, 3], -7:] *= 0.6
+    demand[2, -11:] = demand[2, 100:111] * 1.6
+    return replace(panel, demand=demand)
+
+
 def test_numpy_says_what_onnx_and_jax_say() -> None:
     graph = predict.session(panels.graph())
-    for panel in (panels.panel(), odd(), christmas()):
+    for panel in (panels.panel(), odd(), christmas(), moved()):
         inputs = panel.window(LOOKBACK)
         predicted = ours()(inputs)
         assert predicted.dtype == np.float32
@@ -77,6 +86,29 @@ def test_ranges_of_a_bundle_of_before_do_not_grow_after_a_week_that_surprised() 
     wider = np.ptp(grown, axis=-1) / np.ptp(plain, axis=-1)
     assert wider.min() >= 1 - 1e-6
     assert wider.max() > 1.05
+
+
+def test_medians_follow_a_level_that_moved_but_not_those_of_bundles_of_before() -> None:
+    before, inputs = of(panels.candidate()), moved().window(LOOKBACK)
+    before.lengths = {name: length for name, length in before.lengths.items() if name != "most_moved"}
+    median = panels.LEVELS.index(0.5)
+    ratio = (ours()(inputs) / np.maximum(before(inputs), 1e-9))[..., median]
+    trust = ours().features(inputs)[4][1]
+    assert (trust[[0, 3]] > 0.2).all()
+    assert (ratio[[0, 3]] < 0.95).all()
+    np.testing.assert_allclose(ratio[trust == 0][:1], 1, rtol=1e-6)
+    assert not before.features(inputs)[4][1].any()
+
+
+def test_what_medians_were_before_they_followed_is_known_again() -> None:
+    random = np.random.default_rng(0)
+    center, anchor, level_moved = random.normal(5, 0.3, (50, 9)), np.full((50, 9), 5.0), random.normal(0, 0.4, 50)
+    open_, trust = np.ones((50, 9)), random.uniform(0, 0.99, 50)
+    center += random.normal(0, 0.3, (50, 1))
+    moves = level_moved, trust
+    after = numpy_model.followed(center, anchor, open_, *moves)
+    assert np.abs(after - center).max() > 0.2
+    np.testing.assert_allclose(numpy_model.before_following(after, anchor, open_, *moves), center, atol=1e-9)
 
 
 def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:

@@ -34,6 +34,14 @@ from forecaster.model.network.encoder_decoder import (
     forward,
 )
 from forecaster.model.network.features import HOLIDAYS, LEVEL, LOOKBACK, SEASON_WEEKS, Window
+from forecaster.model.network.level_moves import (
+    LEAST_DAYS,
+    LEAST_DISTANCE,
+    LEAST_USUAL,
+    MOST_MOVED,
+    ONE_SIDED,
+    UNUSUAL,
+)
 from forecaster.model.network.special_days import ALIKE, DOUBT, MOST_SPECIAL, MOVED, SURE, SWING, WEEKS, YEAR
 from forecaster.model.network.support import ENOUGH_DAYS, MOST_UNSEEN, TIMES_MOST
 
@@ -194,6 +202,12 @@ FEATURES = {
     "times_most": TIMES_MOST,
     "enough_days": ENOUGH_DAYS,
     "most_unseen": MOST_UNSEEN,
+    "most_moved": MOST_MOVED,
+    "unusual": list(UNUSUAL),
+    "one_sided": list(ONE_SIDED),
+    "least_distance": LEAST_DISTANCE,
+    "least_usual": LEAST_USUAL,
+    "least_days": LEAST_DAYS,
 }
 
 # What differs between two trainings that made the same model: it belongs to the run, not to the bundle.

@@ -22,7 +22,7 @@ from flax import nnx
 from jax import Array
 from jaxtyping import Float, Int
 
-from forecaster.model.network import features, gru, support
+from forecaster.model.network import features, gru, level_moves, support
 from forecaster.model.network.features import Features, Window
 
 Parameters = Mapping[str, Any]
@@ -186,9 +186,10 @@ def forward(
 
     `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members": (members,), "anchor": ()},
     "calibration": (horizon, levels)}, members stacked on the first axis. Members are averaged as logs by their weights,
-    the median is drawn to the seasonal anchor by its share, each level's distance to the median grows where the last
-    week surprised, and the calibration widens or narrows it. Never crossing, never negative. `layer` and `each_member`
-    are what an exporter replaces.
+    the median is drawn to the seasonal anchor by its share and follows a level that moved (`level_moves`), each level's
+    distance to the median grows where the last week surprised, and the calibration widens or narrows it. Never
+    crossing, never negative, never beyond what a depot's history supports (`support`). `layer` and `each_member` are
+    what an exporter replaces.
     """
 
     sizes = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
@@ -201,12 +202,13 @@ def forward(
     weights, share = parameters["blend"]["members"], parameters["blend"]["anchor"]
     mean = (outputs.quantiles[:, :, 0] * weights[:, None, None, None]).sum(axis=0)
     middle = mean[..., shape.median : shape.median + 1]
-    center = middle + share * (inputs.anchor[:, 0, :, None] - middle)
+    open_, anchor = window.open[:, -shape.horizon :], inputs.anchor[:, 0]
+    center = middle[..., 0] + share * (anchor - middle[..., 0])
+    center = level_moves.followed(center, anchor, open_, inputs.moved[:, 0], inputs.trust[:, 0])[..., None]
     distance = _surprised(mean - middle, inputs.missed[:, 0], shape.levels)
     calibrated = center + distance * parameters["calibration"][None]
     log = jnp.minimum(_in_order(calibrated, shape.median), support.bound(window, shape.horizon)[..., None])
-    open_ = window.open[:, -shape.horizon :, None]
-    return jnp.where(open_ > 0, jnp.expm1(jnp.clip(log, 0.0, support.LARGEST_LOG)), 0.0)
+    return jnp.where(open_[..., None] > 0, jnp.expm1(jnp.clip(log, 0.0, support.LARGEST_LOG)), 0.0)
 
 
 def _surprised(distance: Array, missed: Array, levels: tuple[float, ...]) -> Array:

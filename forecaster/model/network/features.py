@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float, Int
 
-from forecaster.model.network import special_days
+from forecaster.model.network import level_moves, special_days
 from forecaster.model.network.day_sums import ahead_of, between, shift, trailing_sum
 from forecaster.model.network.special_days import DOUBT, MOST_SPECIAL, WEEKS, YEAR
 
@@ -45,6 +45,8 @@ class Features(NamedTuple):
     anchor: Float[Array, "depots origins horizon"]  # log count to which the network adds
     level: Float[Array, "depots origins"]
     missed: Float[Array, "depots origins"]  # log counts by which the anchor missed the last week's days, in the mean
+    moved: Float[Array, "depots origins"]  # log counts by which the last week lies off the anchor (`level_moves`)
+    trust: Float[Array, "depots origins"]  # share of it that is to be followed
 
 
 def make(
@@ -138,6 +140,8 @@ def make(
     special_so_far = jnp.pad(special_day[:, : days - start], [(0, 0), (start, 0)])
     missed = trailing_sum(jnp.abs(surprise - special_so_far) * surprising, 7)
     missed = missed / jnp.maximum(trailing_sum(surprising, 7), 1.0)
+
+    moved, trust = level_moves.of_last_week(plain, observed)
 
     # The encoder reads a vector for each of the last `scan` days: where demand stood against its level, week and year.
     relative = jnp.clip(log - level, -4.0, 4.0) * observed
@@ -254,7 +258,8 @@ def make(
     )
     # Where the network starts from: the anchor with what special days add.
     anchor = anchor + jnp.squeeze(special_ahead, -1) + holiday_carry
-    return Features(encoder, decoder, anchor, level[:, first::stride], missed[:, first::stride])
+    of_origin = (x[:, first::stride] for x in (level, missed, moved, trust))
+    return Features(encoder, decoder, anchor, *of_origin)
 
 
 def encoder_inputs(covariates: Sequence[str]) -> tuple[str, ...]:

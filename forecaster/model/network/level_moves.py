@@ -1,0 +1,63 @@
+"""Levels that move at once, as in a lockdown or where a large customer leaves: what the last week says of them.
+
+The anchor of a day is the mean of four same weekdays, of which one is new in the week after such a move, and networks
+follow by a quarter: the anchor alone tells them no better than by how much a usual week strays. Where the days of the
+last week all lie on one side of the anchor that they are themselves a part of, and farther than such weeks usually do,
+the median goes as far as they say, unless the network has gone there by itself.
+"""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
+
+from forecaster.model.network.day_sums import trailing_sum
+from forecaster.model.network.special_days import WEEKS, YEAR
+
+MOST_MOVED = 1.0  # log counts that a median follows, at most
+UNUSUAL = (1.25, 2.25)  # times a week's usual distance, from which on it is followed, and wholly
+ONE_SIDED = (0.75, 0.95)  # share by which the days of the week lie on one side, likewise
+LEAST_DISTANCE = 0.02  # log counts at which a day counts half for its side
+LEAST_USUAL = 0.08  # log counts: where weeks hardly stray, one that does by a twelfth is no other level
+LEAST_DAYS = 4  # of the week that can be compared
+
+
+def of_last_week(
+    plain: Float[Array, "depots days"], observed: Float[Array, "depots days"]
+) -> tuple[Float[Array, "depots days"], Float[Array, "depots days"]]:
+    """How far the week up to each day lies from the anchor of the week after it, in log counts, and which share of that
+    is to be followed."""
+    weeks_known = trailing_sum(observed, WEEKS, every=7)
+    comparable = observed * (weeks_known > 1).astype(jnp.float32)
+    distance = (plain - trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_known, 1.0)) * comparable
+    days = trailing_sum(comparable, 7)
+    moved = trailing_sum(distance, 7) / jnp.maximum(days, 1.0)
+    one_sided = jnp.abs(trailing_sum(distance / (jnp.abs(distance) + LEAST_DISTANCE), 7)) / jnp.maximum(days, 1.0)
+    of_year, weeks = (
+        trailing_sum(trailing_sum(x, 7), YEAR // 7, every=7) for x in (jnp.abs(moved), (days > 0).astype(jnp.float32))
+    )
+    unusual = jnp.abs(moved) / jnp.maximum(of_year / jnp.maximum(weeks, 1.0), LEAST_USUAL)
+    enough = (days >= LEAST_DAYS).astype(jnp.float32)
+    trust = _ramp(unusual, *UNUSUAL) * _ramp(one_sided, *ONE_SIDED) * enough
+    return jnp.clip(moved, -MOST_MOVED, MOST_MOVED), trust
+
+
+def followed(
+    center: Float[Array, "depots horizon"],
+    anchor: Float[Array, "depots horizon"],
+    open_: Float[Array, "depots horizon"],
+    moved: Float[Array, " depots"],
+    trust: Float[Array, " depots"],
+) -> Float[Array, "depots horizon"]:
+    """Medians in log counts that have gone as far from the anchor as the last week says, by their mean over the open
+    days of the first week ahead; what they went by themselves in that direction counts."""
+    week = open_[:, :7]
+    gone = ((center - anchor)[:, :7] * week).sum(axis=1) / jnp.maximum(week.sum(axis=1), 1.0)
+    rest = moved - jnp.clip(gone, jnp.minimum(moved, 0.0), jnp.maximum(moved, 0.0))
+    return center + (trust * rest)[:, None]
+
+
+def _ramp(x: Array, low: float, high: float) -> Array:
+    """0 up to `low`, 1 from `high` on."""
+    return jnp.clip((x - low) / (high - low), 0.0, 1.0)
