@@ -14,7 +14,7 @@ import numpy as np
 from flows import lines, steps
 from flows.night import Night
 from forecaster.config import Spec, load
-from forecaster.core.forecast import Fold, Scores
+from forecaster.core.forecast import Candidate, Fold, Scores
 from forecaster.core.panel import Panel
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
@@ -87,8 +87,9 @@ def build(folder: Path, *factors: float, more: str = "") -> Known:
     with run.ends_in_an_outcome():
         steps.ingest(run)
         _, panel = steps.panel(run)
+        candidate = untrained(panel)
         for factor in factors:
-            known.bundles[factor] = _write_bundle(known.spec, panel, factor)
+            known.bundles[factor] = _write_bundle(known.spec, panel, _scaled(candidate, factor))
         run.promote(known.bundles[factors[0]])
         run.settle(
             {"tier": "fresh", "note": None, "trouble": None, "remark": None, "bundle_digest": None, "depots": 1}
@@ -97,18 +98,16 @@ def build(folder: Path, *factors: float, more: str = "") -> Known:
     return known
 
 
-def _write_bundle(spec: Spec, panel: Panel, factor: float) -> str:
+def _write_bundle(spec: Spec, panel: Panel, candidate: Candidate) -> str:
     """Without the checks of an export, which cost more than the graph."""
-    candidate = _scaled(panel, factor)
     about = {**to_onnx.about(candidate), "pipeline": spec.name, "depots": list(panel.depot_ids)}
     signer = keys.signer(spec.paths.folder)
     graph, weights = onnx_cache.graph(candidate, spec), to_onnx.weights(candidate)
     return bundles.write(spec.paths.bundles, graph, weights, about, signer).name
 
 
-def _scaled(panel: Panel, factor: float) -> Any:
+def _scaled(candidate: Candidate, factor: float) -> Candidate:
     """A model that says `factor` times what the weekdays before say (its anchor), and a range around it."""
-    candidate = untrained(panel)
     members = candidate.parameters["members"]
     bias = np.full_like(members["out"]["bias"], -2.0)
     bias[:, LEVELS.index(0.5)] = np.log(factor)

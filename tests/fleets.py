@@ -94,11 +94,12 @@ def _graphs_of_the_session(spec: Spec) -> Iterator[None]:
         shutil.copytree(spec.paths.graphs, graphs, dirs_exist_ok=True)
 
 
-def build_fleet(folder: Path, more: str = "") -> Fleet:
+def build_fleet(folder: Path, more: str = "", horizon: int = 3) -> Fleet:
     """Make the whole of it in a folder; `more` are further lines of the pipeline file."""
     from forecaster.training import export
 
-    (folder / "pipeline.yaml").write_text(PIPELINE + more, "utf-8")
+    content = PIPELINE.replace("horizon: 3", f"horizon: {horizon}")
+    (folder / "pipeline.yaml").write_text(content + more, "utf-8")
     spec = load(folder / "pipeline.yaml")
     fill(spec, counts("ABCD"), CITIES)
     knowledge = read_as_of(spec, as_of=AS_OF)

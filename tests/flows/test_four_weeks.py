@@ -23,10 +23,10 @@ AT = NIGHT + timedelta(HISTORY - DAYS)
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline with one night."""
+    """A pipeline with one night, and the one before it made up for."""
     file = pipeline(tmp_path_factory.mktemp("four-weeks"), "horizon: 28\n", days=HISTORY)
     process = subprocess.run(
-        [sys.executable, "-m", "forecaster", "run", "--plain", str(file), "--as-of", AT.isoformat()],
+        [sys.executable, "-m", "forecaster", "run", "--plain", str(file), "--as-of", AT.isoformat(), "--past", "1"],
         cwd=ROOT,
         env=os.environ,
         capture_output=True,
@@ -43,7 +43,10 @@ def test_each_depot_has_four_weeks_with_a_roster_and_the_network_a_total_of_each
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         assert head is not None
+        kinds = [(run.kind, run.as_of, run.outcome) for run in ledger.runs(spec.name)]
         depots, totals = ledger.depots(head.publication_id), ledger.totals(head.publication_id)
+    past = [("backfill", at, "published") for at in (AT, AT - timedelta(1))]  # and the night's own once more
+    assert kinds == [*past, ("night", AT, "published")]
     first = AT.date()
     for depot in depots:
         assert [day.target_date for day in depot.days] == [first + timedelta(ahead) for ahead in range(28)]
