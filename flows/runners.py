@@ -24,6 +24,9 @@ from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import MissingExtra
 
 AHEAD = 2  # parts a worker that are handed over before the oldest is done: panels are large
+# A worker that Dask pauses near its limit of memory neither works nor gives its calls away, and a night would stand
+# still. One that grows on is killed at 95 % of the limit, and its calls go to others.
+NEVER_PAUSED = {"distributed": {"worker": {"memory": {"pause": False}}}}
 
 
 @task(name="part", cache_policy=NO_CACHE, persist_result=False)
@@ -67,7 +70,8 @@ def task_runner(execution: Execution) -> TaskRunner[Any]:
         raise MissingExtra(
             f"execution.runner is dask, which needs {error.name}, not installed here: pip install 'forecaster[cluster]'"
         ) from error
-    cluster = {"n_workers": execution.workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
+    processes = {"n_workers": execution.workers, "threads_per_worker": 1, "processes": True}
+    cluster = {**processes, "dashboard_address": None, "config": NEVER_PAUSED}
     return DaskTaskRunner(**({"address": execution.address} if execution.address else {"cluster_kwargs": cluster}))
 
 
