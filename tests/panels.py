@@ -120,6 +120,18 @@ def spec(**training: Any) -> Spec:
     )
 
 
+def random_trees(inputs: int, horizon: int) -> dict[str, Any]:
+    """Trees that split all that they may read, somewhere between what is usual."""
+    from forecaster.model.network.trees import DEPTH, TREES
+
+    rng, shape = np.random.default_rng(2), (horizon, TREES, 2**DEPTH - 1)
+    return {
+        "feature": rng.integers(0, inputs, shape).astype(np.int32),
+        "threshold": rng.normal(0, 0.3, shape).astype(np.float32),
+        "leaf": rng.normal(0, 0.05, (*shape[:2], 2**DEPTH)).astype(np.float32),
+    }
+
+
 @contextmanager
 def quickly(cache_folder: Path | None = None) -> Iterator[None]:
     """Compile without optimizing, which takes a third of the time, and each program once for all workers."""

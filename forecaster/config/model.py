@@ -9,6 +9,7 @@ from pydantic import Field, field_validator
 
 from forecaster.config.base import Section
 
+LONGEST_BOOSTED = 14  # days ahead, each of which has trees of its own
 PRIOR_LAYERS, PRIOR_HIDDEN = 2, 32
 """The network of the prior that goes with the package (`forecaster/model/prior`)."""
 
@@ -22,6 +23,9 @@ class Model(Section):
     """Share of activations left out while training."""
     quantiles: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     """Quantile levels in rising order; 0.1, 0.5 and 0.9 are always among them."""
+    boosted: bool = False
+    """Boosted trees beside the network: after it some are fitted for the median of each day ahead, 14 at most, and the
+    forecast goes about half the way to what they say. Where it trains, `pip install 'forecaster[baselines]'`."""
 
     @property
     def is_of_prior(self) -> bool:

@@ -23,7 +23,7 @@ from forecaster.config.credentials import fill
 from forecaster.config.demand import Calendar, Demand, Depots
 from forecaster.config.execution import Execution
 from forecaster.config.external import Legacy
-from forecaster.config.model import PRIOR_HIDDEN, PRIOR_LAYERS, Backtest, Canary, Gate, Model, Training
+from forecaster.config.model import LONGEST_BOOSTED, PRIOR_HIDDEN, PRIOR_LAYERS, Backtest, Canary, Gate, Model, Training
 from forecaster.config.operations import Notify, Retention, Schedule
 from forecaster.config.slo import Slo
 from forecaster.config.staffing import Overrides, Staffing
@@ -99,6 +99,17 @@ class Spec(Section):
         if not timezones.exists(value):
             raise ValueError(f"found {value!r}, wanted a time zone such as Europe/Berlin{timezones.hint(value)}")
         return value
+
+    @field_validator("model")
+    @classmethod
+    def _days_of_trees(cls, model: Model, info: ValidationInfo) -> Model:
+        horizon = info.data.get("horizon")
+        if model.boosted and horizon is not None and horizon > LONGEST_BOOSTED:
+            raise ValueError(
+                f"boosted: found true, which fits trees for each of at most {LONGEST_BOOSTED} days ahead, and a "
+                f"horizon of {horizon} days; wanted boosted: false, or a shorter horizon"
+            )
+        return model
 
     @field_validator("training")
     @classmethod

@@ -11,14 +11,29 @@ from __future__ import annotations
 import io
 from collections.abc import Mapping
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from forecaster.core.arrays import Doubles, Floats
+from forecaster.serving import numpy_further, numpy_trees
+from forecaster.serving.day_arrays import near, shift, trailing
+from forecaster.serving.numpy_further import DaySeries
 
-FAR = 4.0  # log counts: how far anything may lie from what it is compared with
 MAX_LOG_COUNT = 20.0  # log counts
+
+
+class ModelInputs(NamedTuple):
+    """What the model computes of raw inputs before anything that it has learned."""
+
+    encoder: Doubles  # (depots, days, …)
+    decoder: Doubles  # (depots, horizon, …)
+    anchor: Doubles  # (depots, horizon), log counts
+    missed: Doubles  # (depots,): what was missed of the last week
+    moves: tuple[Doubles, Doubles]  # each (depots,): how the last week's level moved, and the share to be followed
+    level: Doubles  # (depots,), log counts
+    trusted: Doubles  # (depots,): share of the trees' weight, 1 where enough of the last days are known
+    trees: Doubles  # (depots, horizon, …), what trees read; nothing without trees
 
 
 class ReferenceModel:
@@ -31,15 +46,18 @@ class ReferenceModel:
 
     def __call__(self, inputs: Mapping[str, Any]) -> Floats:
         """Quantiles of counts, (depots, horizon, levels): the members' mean, calibrated, zero on closed days."""
-        encoder, decoder, anchor, missed, moves = self.features(inputs)
+        read = self.features(inputs)
         statics, members = inputs["statics"], len(self.weights["members.out.bias"])
-        predicted = np.stack([self.member(i, encoder, decoder, anchor, statics) for i in range(members)])
+        predicted = np.stack([self.member(i, read.encoder, read.decoder, read.anchor, statics) for i in range(members)])
         mean = np.tensordot(self.weights["blend.members"], predicted, axes=1)
         median = self.sizes["levels"].index(0.5)
         middle = mean[..., [median]]
-        drawn = middle[..., 0] + self.weights["blend.anchor"] * (anchor - middle[..., 0])
-        center = followed(drawn, anchor, inputs["open"][:, -self.sizes["horizon"] :], *moves)[..., None]
-        log = center + self.surprised(mean - middle, missed) * self.weights["calibration"]
+        drawn = middle[..., 0] + self.weights["blend.anchor"] * (read.anchor - middle[..., 0])
+        weight, said = self.trees(read)
+        drawn = drawn + weight * (said - drawn)
+        open_ = inputs["open"][:, -self.sizes["horizon"] :]
+        center = followed(drawn, read.anchor, open_, *read.moves)[..., None]
+        log = center + self.surprised(mean - middle, read.missed) * self.weights["calibration"]
         # Calibration may reverse close neighbours, of which the one nearer the median holds.
         log[..., median:] = np.maximum.accumulate(log[..., median:], axis=-1)
         log[..., median::-1] = np.minimum.accumulate(log[..., median::-1], axis=-1)
@@ -47,6 +65,14 @@ class ReferenceModel:
         open_ = inputs["open"][:, -self.sizes["horizon"] :, None] > 0
         quantiles: Floats = np.where(open_, np.expm1(np.clip(log, 0, MAX_LOG_COUNT)), 0.0).astype(np.float32)
         return quantiles
+
+    def trees(self, read: ModelInputs) -> tuple[Doubles, Doubles]:
+        """The weight of boosted trees (depots, 1) and the log counts that they say (depots, horizon); 0 without any."""
+        if "trees.leaf" not in self.weights:
+            return np.zeros((len(read.level), 1)), np.zeros_like(read.anchor)
+        feature, threshold, leaf = (self.weights[f"trees.{name}"] for name in ("feature", "threshold", "leaf"))
+        said = numpy_trees.predict(feature, threshold, leaf, read.trees, self.lengths["ramp"]) + read.level[:, None]
+        return self.weights["blend.trees"] * read.trusted[:, None], np.maximum(said, 0)
 
     def surprised(self, distance: Doubles, missed: Doubles) -> Doubles:
         """Distances to the median, grown where they are short for the last week's misses; not by bundles of before."""
@@ -96,9 +122,8 @@ class ReferenceModel:
         trust = trust * ramp(np.abs(moved) / np.maximum(usual, of["least_usual"]), *of["unusual"])
         return np.clip(moved, -of["most_moved"], of["most_moved"]), trust
 
-    def features(self, inputs: Mapping[str, Any]) -> tuple[Doubles, Doubles, Doubles, Doubles, tuple[Doubles, Doubles]]:
-        """What encoder (depots, days, …) and decoder (depots, horizon, …) read, the anchor (depots, horizon), what was
-        missed of the last week (depots,), and how its level moved (`moves`)."""
+    def features(self, inputs: Mapping[str, Any]) -> ModelInputs:
+        """What encoder, decoder and trees read, and what the forecast starts from."""
         of = self.lengths
         weeks, season, year = of["weeks"], of["season_weeks"], of["year"]
         scan, horizon = self.sizes["scan"], self.sizes["horizon"]
@@ -258,7 +283,18 @@ class ReferenceModel:
         decoder[:, :-1, 2 * weeks + 4] = special_ahead[:, 1:]
         tomorrow = np.pad(covariates[:, days + 1 :], [(0, 0), (0, 1), (0, 0)])
         decoder = np.concatenate([decoder, tomorrow], axis=-1)
-        return encoder, decoder, anchor + special_ahead + goes_on, missed_lately, self.moves(plain, observed)
+        trees, trusted = np.zeros((*anchor.shape, 0)), np.ones(len(level))
+        if "trees.leaf" in self.weights:
+            series = DaySeries(log, plain, observed, surprise, surprising, level, (level - mean) / spread)
+            known_ahead = np.concatenate([open_[..., None], holidays, covariates], axis=-1)
+            further = numpy_further.inputs(series, known_ahead, anchor, float(yearly), of)
+            statics = np.broadcast_to(inputs["statics"][:, None], (*anchor.shape, inputs["statics"].shape[1]))
+            trees = np.concatenate([decoder, further, statics], axis=-1)
+            trusted = np.minimum(count[:, -1] / of["enough"], 1)
+        anchor = anchor + special_ahead + goes_on
+        return ModelInputs(
+            encoder, decoder, anchor, missed_lately, self.moves(plain, observed), level[:, -1], trusted, trees
+        )
 
     def member(self, number: int, encoder: Doubles, decoder: Doubles, anchor: Doubles, statics: Any) -> Doubles:
         """Quantiles of log(1 + count) of one member, (depots, horizon, levels)."""
@@ -324,28 +360,9 @@ def ramp(x: Doubles, low: float, high: float) -> Doubles:
     return np.clip((x - low) / (high - low), 0, 1)
 
 
-def shift(x: Doubles, days: int) -> Doubles:
-    """x as it was so many days earlier; zero before the window."""
-    return np.pad(x, [(0, 0), (days, 0)] + [(0, 0)] * (x.ndim - 2))[:, : x.shape[1]]
-
-
-def trailing(x: Doubles, length: int, every: int = 1) -> Doubles:
-    """The sum of `length` days up to each day, each `every` days before the next."""
-    if every == 1:
-        total = np.cumsum(x, axis=1)
-        return total - shift(total, length)
-    sums: Doubles = sum((shift(x, every * k) for k in range(length)), np.zeros_like(x))
-    return sums
-
-
 def more_than(usual: Doubles, surprise: Doubles) -> Doubles:
     """What of a surprise is more than usual."""
     return np.sign(surprise) * np.maximum(np.abs(surprise) - usual, 0.0)
-
-
-def near(x: Doubles) -> Doubles:
-    """Clipped to `FAR` log counts to either side."""
-    return np.clip(x, -FAR, FAR)
 
 
 def gru(x: Doubles, kernel_i: Doubles, bias: Doubles, kernel_h: Doubles) -> Doubles:

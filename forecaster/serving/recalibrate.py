@@ -37,10 +37,12 @@ def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> D
     for start in range(0, len(panel.depot_ids), CHUNK):
         rows = slice(start, start + CHUNK)
         window = panel.window(bundle.lookback, rows)
-        _, _, anchor, _, moves = model.features(window)
+        read = model.features(window)
+        anchor, (weight, said) = read.anchor, model.trees(read)
         open_ = panel.open[rows, panel.history :]
-        log = before_following(np.log1p(predicted[rows].astype(float)), anchor, open_, *moves)
-        middle = (log - share * anchor) / (1 - share)
-        drawn = followed(middle + other_share * (anchor - middle), anchor, open_, *moves)
+        log = before_following(np.log1p(predicted[rows].astype(float)), anchor, open_, *read.moves)
+        middle = ((log - weight * said) / (1 - weight) - share * anchor) / (1 - share)
+        drawn = middle + other_share * (anchor - middle)
+        drawn = followed(drawn + weight * (said - drawn), anchor, open_, *read.moves)
         parts.append(np.where(open_, np.expm1(np.minimum(np.clip(drawn, 0, MAX_LOG_COUNT), model.bound(window))), 0.0))
     return np.concatenate(parts)

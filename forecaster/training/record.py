@@ -61,6 +61,8 @@ def record(
         f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)
     }
     parameters |= {f"trained.{key}": summary[key] for key in TRAINED if key in summary}
+    if "boosted" in summary:
+        parameters |= {f"trained.trees_{key}": summary["boosted"][key] for key in ("weight", "ramps_mean")}
     parameters |= {"as_of": night.as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)}
     tables = _tables(candidate_scores, scores, panel, total_metrics, epochs, exported)
     inputs = {name: v for name, v in night.knowledge.versions.items() if v >= 0}

@@ -1,7 +1,7 @@
 """Measure what boosted trees beside our network are worth: our quantiles, LightGBM's, and a blend of both.
 
 make bench-boosted, or python -m tests.benchmarks.boosted [--datasets a,b] [--preset P] [--seed 0] [--rows N]
-[--trees baseline|small|graph] [--again]
+[--trees baseline|small|graph|member] [--again]
 
 Eight weekly cutoffs on the 56 days before the last 56, by which choices are made: the last 56 days are not looked at.
 Both models are trained once, on what lies before the first cutoff, LightGBM as among our baselines. Their quantiles are
@@ -10,7 +10,8 @@ averaged as logs, as those of members are. The trees' weight is the one with the
 cutoff, on these days and all that have come since; or our ranges are moved as they are to the blended median, so that
 the trees need say no more than that. Every line's intervals are calibrated by its own earlier
 forecasts, as nights calibrate ours. What was measured before is kept. `small` trees are fewer and of fewer leaves, as a
-night might have them; `graph` are those over what the network's graph computes, or could (`graph_trees`).
+night might have them; `graph` are such over what the network's graph computes for trees (`graph_trees`). `member` is
+what a night has with `model.boosted`: where the other kinds show trees, it shows our network blended with its own.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ def main() -> None:
     parser.add_argument("--preset", default="quick", choices=("quick", "nightly", "best"))
     parser.add_argument("--seed", type=int, default=0, help="of our training")
     parser.add_argument("--rows", type=int, default=lightgbm.ROWS, help="that the trees learn from at most")
-    parser.add_argument("--trees", default="baseline", choices=("baseline", "small", "graph"))
+    parser.add_argument("--trees", default="baseline", choices=("baseline", "small", "graph", "member"))
     parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
     options = parser.parse_args()
     jax_setup.configure(HERE / "programs")
@@ -96,7 +97,8 @@ def _measured(dataset: str, preset: str, seed: int, rows: int, kind: str, again:
     spec = spec.model_copy(update=changes)
     ours = _forecasts(HERE / f"{dataset}-{preset}-{seed}.npz", again, lambda: _our_predictor(panel, spec), panel)
     most = "" if rows == lightgbm.ROWS else f"-{rows}"
-    file = HERE / f"{dataset}-{'lightgbm' if kind == 'baseline' else kind}{most}.npz"
+    of_network = f"-{preset}-{seed}" if kind == "member" else ""
+    file = HERE / f"{dataset}-{'lightgbm' if kind == 'baseline' else kind}{of_network}{most}.npz"
     trees = _forecasts(file, again, lambda: _tree_predictor(panel, spec, rows, kind), panel)
     return compared(dataset, panel, tuple(spec.model.quantiles), ours, trees)
 
@@ -205,6 +207,8 @@ def _our_predictor(panel: Panel, spec: Spec) -> Predictor:
 
 
 def _tree_predictor(panel: Panel, spec: Spec, rows: int, kind: str) -> Predictor:
+    if kind == "member":
+        return _our_predictor(panel, spec.model_copy(update={"model": spec.model.model_copy(update={"boosted": True})}))
     before, levels = panel.at(backtest.cutoffs(panel, DAYS)[0]), tuple(spec.model.quantiles)
     if kind == "baseline":
         return lightgbm.lightgbm(before, levels, rows)

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
-from forecaster.model.network import features
 from tests import panels
-from tests.benchmarks import boosted, graph_trees, retrained
+from tests.benchmarks import boosted, retrained
 from tests.benchmarks.boosted import Forecasts
 
 LEVELS = (0.1, 0.5, 0.9)
@@ -54,28 +51,6 @@ def test_all_lines_are_scored_on_the_held_out_days_alone() -> None:
     assert wape["weighed once"] == wape["ours, moved to the weighed median"] == wape["ours"]
     assert result.weights[-1] > 0.5
     assert wape["half and half"] < wape["weighed at each cutoff"] < wape["ours"]
-
-
-def test_trees_over_the_graph_read_the_same_of_an_origin_among_many_as_of_one_that_knows_no_later_day() -> None:
-    panel, origins = panels.panel(2, 400, horizon=8), 4
-    demand = panel.demand.copy()
-    demand[1, 90:200:3] = np.nan
-    panel = replace(panel, demand=demand)
-    known = {name: jnp.float32(1) for name in ("mean", "spread", "yearly")}
-    known["calendar"] = jnp.ones(len(panels.CALENDAR))
-    with panels.quickly():
-        together = graph_trees._made(panel, known, origins)
-        by_itself = {b: graph_trees._made(panel.at(panel.cutoff - timedelta(days=b)), known, 1) for b in (0, 3)}
-    for back, alone in by_itself.items():
-        for name in ("days", "now", "level"):
-            expected, actual = getattr(alone, name)[:, 0], getattr(together, name)[:, origins - 1 - back]
-            np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4, err_msg=name)
-    log = np.log1p(panel.demand[0])
-    np.testing.assert_allclose(together.now[0, -1, :2], log[[-1, -2]] - together.level[0, -1], atol=1e-5)
-    further = together.days[0, -1, :, features.decoder_width(1, len(panels.CALENDAR)) :]
-    np.testing.assert_allclose(further[:, 0], log[-7:].mean() - together.level[0, -1], atol=0.05)  # a week against it
-    eight = log[-7 * np.arange(1, 9)].mean() - log[-7 * np.arange(1, 5)].mean()  # same weekdays as tomorrow
-    np.testing.assert_allclose(further[0, len(graph_trees.OF_ORIGIN)], eight, atol=1e-4)
 
 
 def test_a_model_that_is_trained_anew_at_each_cutoff_knows_no_day_after_it() -> None:

@@ -115,6 +115,11 @@ def test_a_short_file_is_enough(read: Read) -> None:
             "layers and hidden left out there, or start: fresh",
         ),
         (
+            "model: {boosted: true}\nhorizon: 15",
+            "model: boosted: found true, which fits trees for each of at most 14 days ahead, and a horizon of 15 days; "
+            "wanted boosted: false, or a shorter horizon",
+        ),
+        (
             "schedule: {cron: nightly}",
             "schedule.cron: found 'nightly', wanted 'minute hour day month weekday', as in '15 3 * * *'",
         ),

@@ -7,15 +7,19 @@ from dataclasses import replace
 from datetime import date, timedelta
 
 import numpy as np
+import pytest
 
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
 from forecaster.ledger.store import Ledger
+from forecaster.model.export.to_onnx import OF_TREES
+from forecaster.model.network.features import tree_inputs
 from forecaster.serving import bundle, keys, recalibrate
 from forecaster.serving.bundle import npz
 from forecaster.serving.numpy_model import ReferenceModel
 from tests import fleets
 from tests.fleets import AS_OF, Fleet
+from tests.panels import random_trees
 from tests.planning.nights import DAY, THURSDAY, current, day, parts, publish_as_of, write_bundle
 
 
@@ -68,10 +72,19 @@ def test_a_model_that_is_gone_leaves_everything_to_the_models_part(fleet: Fleet)
     assert set(moved.values()) == {0}
 
 
-def test_medians_with_another_share_of_the_anchor_are_those_of_a_bundle_that_has_it(published_fleet: Fleet) -> None:
+@pytest.mark.parametrize("boosted", [False, True])
+def test_medians_with_another_share_of_the_anchor_are_those_of_a_bundle_that_has_it(
+    published_fleet: Fleet, boosted: bool
+) -> None:
     panel = panels.build(read_as_of(published_fleet.spec, as_of=AS_OF), published_fleet.spec)
     loaded = bundle.read(published_fleet.bundle, keys.trusted_keys(published_fleet.spec.paths.folder))
     weights = ReferenceModel(loaded.weights, loaded.manifest).weights
+    if boosted:  # with trees that are its own
+        names = panel.encoding.covariates, panel.calendar_names, tuple(panel.encoding.statics)
+        arrays = random_trees(len(tree_inputs(*names)), panel.horizon)
+        weights = {**weights, **{f"trees.{name}": x for name, x in arrays.items()}, "blend.trees": np.float32(0.5)}
+        manifest = {**loaded.manifest, "features": {**loaded.manifest["features"], **OF_TREES}}
+        loaded = replace(loaded, weights=npz(weights), manifest=manifest)
     other = replace(loaded, weights=npz({**weights, "blend.anchor": np.float32(0.4)}))
     medians = ReferenceModel(loaded.weights, loaded.manifest)(panel.window(loaded.lookback))[..., 1]
     expected = ReferenceModel(other.weights, other.manifest)(panel.window(loaded.lookback))[..., 1]

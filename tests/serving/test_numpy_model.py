@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import jax
@@ -14,9 +14,9 @@ import pytest
 from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Encoding, Panel
 from forecaster.model.export import to_onnx
-from forecaster.model.network import encoder_decoder
+from forecaster.model.network import encoder_decoder, features
 from forecaster.model.network.features import LOOKBACK
-from forecaster.serving import bundle, numpy_model, predict
+from forecaster.serving import bundle, day_arrays, numpy_model, predict
 from forecaster.serving.numpy_model import ReferenceModel
 from tests import panels
 
@@ -155,9 +155,13 @@ def test_weeks_ahead_agree_as_well(horizon: int) -> None:
     covariates = len(panel.encoding.covariates)
     shape = encoder_decoder.Architecture(1, 4, (0.1, 0.5, 0.9), horizon, covariates, len(panels.CALENDAR), labels)
     candidate, inputs = drawn(shape, panel.encoding, [1, 1, 1]), panel.window(LOOKBACK)
+    if horizon == 8:
+        candidate = with_trees(candidate)
     with panels.quickly():
         expected = to_onnx.on_arrays(candidate)(inputs)
     model = of(candidate)
+    if horizon == 8:
+        check_what_trees_read(model, candidate, inputs)
     predicted, bound = model(inputs), model.bound(inputs)
     assert predicted.shape == (5, horizon, 3)
     assert np.isclose(np.log1p(predicted[..., -1]), bound).any()  # for a network that means nothing goes far beyond
@@ -166,6 +170,26 @@ def test_weeks_ahead_agree_as_well(horizon: int) -> None:
     np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-4)
     graph = predict.session(to_onnx.to_graph(candidate))
     np.testing.assert_allclose(predict.run(graph, inputs), expected, rtol=1e-4, atol=1e-4)
+
+
+def with_trees(candidate: Candidate) -> Candidate:
+    """A candidate with trees that split all that they may read, somewhere between what is usual."""
+    names = candidate.encoding.covariates, candidate.calendar_names, tuple(candidate.encoding.statics)
+    arrays = panels.random_trees(len(features.tree_inputs(*names)), candidate.horizon)
+    blend = {**candidate.parameters["blend"], "trees": np.float32(0.4)}
+    return replace(candidate, parameters={**candidate.parameters, "trees": arrays, "blend": blend})
+
+
+def check_what_trees_read(model: ReferenceModel, candidate: Candidate, inputs: dict[str, Any]) -> None:
+    constants = jax.tree.map(jnp.asarray, candidate.parameters["constants"])
+    make = partial(features.make, scan=56, origins=1, horizon=candidate.horizon, trees=True)
+    with panels.quickly():
+        made = jax.jit(make)(to_onnx.window(inputs), constants)
+    read = model.features(inputs)
+    np.testing.assert_allclose(read.trees, made.trees[:, 0], rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(read.trusted, made.tree_trust[:, 0], rtol=1e-6)
+    assert (read.trusted < 1).any()
+    assert (model.trees(read)[0] > 0).any()
 
 
 def test_jax_taken_operation_by_operation_says_the_same_as_compiled() -> None:
@@ -184,7 +208,7 @@ def slowly(x: list[float], length: int, every: int) -> list[float]:
 @pytest.mark.parametrize(("length", "every"), [(3, 1), (10, 1), (2, 7), (4, 7)])
 def test_trailing_sums_are_those_of_a_slow_loop(length: int, every: int) -> None:
     x = [3.0, 0.0, 5.0, 2.0, 8.0, 1.0, 0.0, 4.0, 6.0, 7.0, 2.0, 2.0, 9.0, 1.0, 3.0, 5.0]
-    np.testing.assert_allclose(numpy_model.trailing(np.array([x]), length, every)[0], slowly(x, length, every))
+    np.testing.assert_allclose(day_arrays.trailing(np.array([x]), length, every)[0], slowly(x, length, every))
 
 
 def test_a_day_of_the_recurrence_by_hand() -> None:

@@ -34,6 +34,7 @@ from forecaster.model.network.encoder_decoder import (
     forward,
 )
 from forecaster.model.network.features import HOLIDAYS, LEVEL, LOOKBACK, SEASON_WEEKS, Window
+from forecaster.model.network.further_inputs import DAYS_SURPRISED, ENOUGH, LAGS, MEANS, MORE_WEEKS, NEAR
 from forecaster.model.network.level_moves import (
     LEAST_DAYS,
     LEAST_DISTANCE,
@@ -44,6 +45,7 @@ from forecaster.model.network.level_moves import (
 )
 from forecaster.model.network.special_days import ALIKE, DOUBT, MOST_SPECIAL, MOVED, SURE, SWING, WEEKS, YEAR
 from forecaster.model.network.support import ENOUGH_DAYS, MOST_UNSEEN, TIMES_MOST
+from forecaster.model.network.trees import RAMP
 
 OPSET = 21
 INPUTS = Window._fields
@@ -169,7 +171,7 @@ def about(candidate: Candidate) -> dict[str, Any]:
         "architecture": dict(candidate.architecture),
         "calendar": list(candidate.calendar_names),
         "encoding": candidate.encoding.to_json(),
-        "features": FEATURES,
+        "features": {**FEATURES, **(OF_TREES if "trees" in candidate.parameters else {})},
         "horizon": candidate.horizon,
         "inputs": list(INPUTS),
         "levels": list(candidate.levels),
@@ -210,11 +212,22 @@ FEATURES = {
     "least_days": LEAST_DAYS,
 }
 
+OF_TREES = {
+    "more_weeks": MORE_WEEKS,
+    "means": list(MEANS),
+    "days_surprised": DAYS_SURPRISED,
+    "near": list(NEAR),
+    "lags": LAGS,
+    "enough": ENOUGH,
+    "ramp": RAMP,
+}
+
 # What differs between two trainings that made the same model: it belongs to the run, not to the bundle.
 VARYING = {
     "seconds",
     "first_epoch_seconds",
     "steps_seconds",
+    "trees_seconds",
     "measured",
     "compile_seconds",
     "compile_hits",

@@ -27,7 +27,8 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Panel
 from forecaster.errors import NoUsableData, TrainingError
-from forecaster.model.fitting import compiled_steps, devices, distributed, training_loop, windows
+from forecaster.model.fitting import boosted_trees, compiled_steps, devices, distributed, training_loop, windows
+from forecaster.model.fitting.boosted_trees import Boosted, Validated
 from forecaster.model.fitting.compiled_steps import PanelFacts, ProgramSizes, Restraints, State
 from forecaster.model.fitting.ensemble import Blend, blend
 from forecaster.model.fitting.jax_setup import count_compilations
@@ -71,7 +72,8 @@ def fit(
     epochs after the first one, for `jax.profiler`'s viewers. `epochs` are fewer than the pipeline file's, by the same
     compiled programs; `steps` are those of an epoch, where they are not to be the recipe's. `prior` takes the place of
     the package's own where `training.start` is `prior`. Raises NoUsableData when the history is too
-    short, TrainingError when the loss stops being a number, or the smallest batch is too large for the memory.
+    short, MissingExtra where `model.boosted` has no LightGBM, TrainingError when the loss stops being a number, or the
+    smallest batch is too large for the memory.
     """
     started, days = time.monotonic(), panel.history - VALIDATION
     if days < LEAST_HISTORY + panel.horizon:
@@ -80,15 +82,14 @@ def fit(
             f"{VALIDATION + LEAST_HISTORY + panel.horizon}: shorten backtest.days or the horizon, or bring a longer "
             "history"
         )
+    if spec.model.boosted:
+        boosted_trees.import_lightgbm()  # or say at once that it is missing
     recipe = choose_recipe(spec, len(panel.depot_ids), days, jax.device_count())
     if epochs is not None:
         recipe = replace(recipe, epochs=epochs)
     if steps is not None:
         recipe = replace(recipe, steps=steps)
-    if spec.training.start == "fresh":
-        prior = None
-    elif prior is None:
-        prior = prior_store.load()
+    prior = _prior_to_begin_from(spec, prior)
     monitoring = Monitoring(on_epoch, on_trouble, checkpoints, profile)
     inputs = _training_inputs(panel, days, recipe)
     with count_compilations() as compilations:
@@ -101,7 +102,7 @@ def fit(
                 validation = np.where(
                     _use_best_epoch(state), *distributed.to_numpy((state.best_loss, state.last_loss))
                 ).tolist()
-                weights = _fit_blend(state, parameters, sizes, inputs)
+                weights, validated = _fit_blend(state, parameters, sizes, inputs)
                 break
             except Exception as error:
                 if not devices.out_of_memory(error):
@@ -114,12 +115,13 @@ def fit(
                 half = N_("no memory left for a batch of {n} crops: starting over with {half}")
                 monitoring.report(sentence(half, n=recipe.batch, half=half_batch))
                 recipe = replace(recipe, batch=half_batch, steps=2 * recipe.steps)
-    shape = sizes.architecture
+    shape, constants = sizes.architecture, jax.tree.map(np.asarray, inputs.facts.constants)
+    boosted = boosted_trees.fit(panel, days, constants, validated) if spec.model.boosted else None
     return Candidate(
         parameters={
             "members": parameters,
-            "constants": jax.tree.map(np.asarray, inputs.facts.constants),
-            "blend": {"members": weights.members, "anchor": np.float32(weights.anchor)},
+            "constants": constants,
+            **_blend_parameters(weights, boosted),
             "calibration": np.ones((shape.horizon, len(shape.levels)), np.float32),
         },
         architecture=shape.to_json(),
@@ -140,6 +142,7 @@ def fit(
             "validation": validation,
             "trust": [float(x) for x in weights.members],
             "anchor": weights.anchor,
+            **({"boosted": boosted.about, "trees_seconds": boosted.seconds} if boosted is not None else {}),
             "history": [{name: getattr(e, name) for name in HISTORY_FIELDS} for e in history],
             "measured": [{name: getattr(e, name) for name in MEASURED_FIELDS} for e in history],
             "seconds": time.monotonic() - started,
@@ -153,6 +156,13 @@ def fit(
             "recurrence": training_loop.recurrence(spec),
         },
     )
+
+
+def _prior_to_begin_from(spec: Spec, prior: Prior | None) -> Prior | None:
+    """The prior, by default the package's own; None where `training.start` is `fresh`."""
+    if spec.training.start == "fresh":
+        return None
+    return prior_store.load() if prior is None else prior
 
 
 def _sizes(panel: Panel, spec: Spec, recipe: Recipe) -> ProgramSizes:
@@ -237,12 +247,28 @@ def _best_parameters(state: State) -> Any:
     return jax.tree.map(select, *distributed.to_numpy((state.best, state.parameters)))
 
 
-def _fit_blend(state: State, parameters: Any, sizes: ProgramSizes, inputs: TrainingInputs) -> Blend:
-    """Ensemble weights of the members as they go out, fitted on the validation days."""
+def _fit_blend(state: State, parameters: Any, sizes: ProgramSizes, inputs: TrainingInputs) -> tuple[Blend, Validated]:
+    """Ensemble weights of the members as they go out, fitted on the validation days, and the medians that they make."""
     members = len(state.best_loss)
     validate = compiled_steps.validation_step(sizes, members)
     _, validation = validate(state._replace(parameters=devices.deal(parameters, members)), inputs.panel, inputs.facts)
-    quantiles, anchor, actual, scored = distributed.to_numpy(
-        (validation.output.quantiles, validation.output.anchor, validation.actual, validation.scored)
+    quantiles, anchor, actual, scored, depots = distributed.to_numpy(
+        (
+            validation.output.quantiles,
+            validation.output.anchor,
+            validation.actual,
+            validation.scored,
+            inputs.facts.validation_depots,
+        )
     )
-    return blend(quantiles, anchor[0], actual, scored, sizes.architecture.levels)
+    fitted = blend(quantiles, anchor[0], actual, scored, sizes.architecture.levels)
+    middle = np.tensordot(fitted.members, quantiles[..., sizes.architecture.median], axes=1)
+    return fitted, Validated(depots, middle + np.float32(fitted.anchor) * (anchor[0] - middle), actual, scored)
+
+
+def _blend_parameters(weights: Blend, boosted: Boosted | None) -> dict[str, Any]:
+    """The weights of what is blended, and the trees where there are any."""
+    shares = {"members": weights.members, "anchor": np.float32(weights.anchor)}
+    if boosted is None:
+        return {"blend": shares}
+    return {"blend": {**shares, "trees": np.float32(boosted.weight)}, "trees": dict(boosted.arrays)}

@@ -22,7 +22,7 @@ from flax import nnx
 from jax import Array
 from jaxtyping import Float, Int
 
-from forecaster.model.network import features, gru, level_moves, support
+from forecaster.model.network import features, gru, level_moves, support, trees
 from forecaster.model.network.features import Features, Window
 
 Parameters = Mapping[str, Any]
@@ -186,14 +186,15 @@ def forward(
 
     `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members": (members,), "anchor": ()},
     "calibration": (horizon, levels)}, members stacked on the first axis. Members are averaged as logs by their weights,
-    the median is drawn to the seasonal anchor by its share and follows a level that moved (`level_moves`), each level's
-    distance to the median grows where the last week surprised, and the calibration widens or narrows it. Never
-    crossing, never negative, never beyond what a depot's history supports (`support`). `layer` and `each_member` are
-    what an exporter replaces.
+    the median is drawn to the seasonal anchor by its share and, where there are "trees" beside the members, to what
+    they say by the weight "trees" of the blend; it follows a level that moved (`level_moves`), and the other quantiles
+    go with it. Each level's distance to the median grows where the last week surprised, and the calibration widens or
+    narrows it. Never crossing, never negative, never beyond what a depot's history supports (`support`). `layer` and
+    `each_member` are what an exporter replaces.
     """
 
     sizes = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
-    inputs = features.make(window, parameters["constants"], **sizes)
+    inputs = features.make(window, parameters["constants"], **sizes, trees="trees" in parameters)
 
     def member(learned: Parameters) -> NetworkOutput:
         return member_forward(learned, inputs, window.statics, shape, layer=layer)
@@ -204,11 +205,23 @@ def forward(
     middle = mean[..., shape.median : shape.median + 1]
     open_, anchor = window.open[:, -shape.horizon :], inputs.anchor[:, 0]
     center = middle[..., 0] + share * (anchor - middle[..., 0])
+    if "trees" in parameters:
+        center = center + _towards_trees(parameters, inputs, center)
     center = level_moves.followed(center, anchor, open_, inputs.moved[:, 0], inputs.trust[:, 0])[..., None]
     distance = _surprised(mean - middle, inputs.missed[:, 0], shape.levels)
     calibrated = center + distance * parameters["calibration"][None]
     log = jnp.minimum(_in_order(calibrated, shape.median), support.bound(window, shape.horizon)[..., None])
     return jnp.where(open_[..., None] > 0, jnp.expm1(jnp.clip(log, 0.0, support.LARGEST_LOG)), 0.0)
+
+
+def _towards_trees(parameters: Parameters, inputs: Features, center: Array) -> Array:
+    """What the trees add to the medians (depots, horizon): less to a depot of which few of the last days are
+    known, of which trees have learned nothing."""
+    assert inputs.trees is not None  # as they were asked for
+    assert inputs.tree_trust is not None
+    said = jnp.maximum(trees.predict(parameters["trees"], inputs.trees[:, 0]) + inputs.level, 0.0)
+    weight: Array = parameters["blend"]["trees"] * inputs.tree_trust
+    return weight * (said - center)
 
 
 def _surprised(distance: Array, missed: Array, levels: tuple[float, ...]) -> Array:

@@ -15,8 +15,9 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float, Int
 
-from forecaster.model.network import level_moves, special_days
+from forecaster.model.network import further_inputs, level_moves, special_days
 from forecaster.model.network.day_sums import ahead_of, between, shift, trailing_sum
+from forecaster.model.network.further_inputs import Origins, Series
 from forecaster.model.network.special_days import DOUBT, MOST_SPECIAL, WEEKS, YEAR
 
 LOOKBACK = 448  # days of history that one origin may look at: a year ago, and what was usual before it
@@ -47,6 +48,9 @@ class Features(NamedTuple):
     missed: Float[Array, "depots origins"]  # log counts by which the anchor missed the last week's days, in the mean
     moved: Float[Array, "depots origins"]  # log counts by which the last week lies off the anchor (`level_moves`)
     trust: Float[Array, "depots origins"]  # share of it that is to be followed
+    # Where they are asked for: what boosted trees read, and the share of their weight that a depot's known days earn.
+    trees: Float[Array, "depots origins horizon tree_features"] | None = None
+    tree_trust: Float[Array, "depots origins"] | None = None
 
 
 def make(
@@ -57,10 +61,12 @@ def make(
     origins: int,
     horizon: int,
     stride: int = 1,
+    trees: bool = False,
 ) -> Features:
     """The features of a window's last `origins` origins, with an encoder that runs over its last `scan` days.
 
-    Origins lie `stride` days apart, the last of them on the window's last day.
+    Origins lie `stride` days apart, the last of them on the window's last day. `trees` asks for what boosted trees
+    read, in the order of `tree_inputs`.
     `constants` are what training measured: `mean` and `spread` of log counts, for depots of which nothing else is
     known, and how far the yearly cycle can be trusted: `calendar` (features,) is 0 for features of the calendar that
     are left out and else 1, `yearly` () the same for what was a year ago, but for days near a holiday: what was out of
@@ -256,10 +262,20 @@ def make(
         ],
         axis=-1,
     )
+    of_trees = tree_trust = None
+    if trees:
+        series = Series(log, plain, observed, surprise, surprising, level, size)
+        known_ahead = jnp.concatenate([window.open[..., None], holidays, window.covariates], axis=-1)
+        origin_places = Origins(first, origins, stride, horizon)
+        by_origin = [further_inputs.lags(series, origin_places), window.statics.astype(jnp.float32)[:, None]]
+        by_origin = [jnp.broadcast_to(x[:, :, None], (*anchor.shape, x.shape[-1])) for x in by_origin]
+        further = further_inputs.make(series, known_ahead, anchor, yearly, origin_places)
+        of_trees = jnp.concatenate([decoder, further, *by_origin], axis=-1)
+        tree_trust = jnp.minimum(count[:, first::stride] / further_inputs.ENOUGH, 1.0)
     # Where the network starts from: the anchor with what special days add.
     anchor = anchor + jnp.squeeze(special_ahead, -1) + holiday_carry
-    of_origin = (x[:, first::stride] for x in (level, missed, moved, trust))
-    return Features(encoder, decoder, anchor, *of_origin)
+    level, missed, moved, trust = (x[:, first::stride] for x in (level, missed, moved, trust))
+    return Features(encoder, decoder, anchor, level, missed, moved, trust, of_trees, tree_trust)
 
 
 def encoder_inputs(covariates: Sequence[str]) -> tuple[str, ...]:
@@ -280,6 +296,12 @@ def decoder_inputs(covariates: Sequence[str], calendar: Sequence[str]) -> tuple[
     names += [f"last_year {name}" for name in holidays]
     names += [f"at_anchor {name}" for name in (*(f"covariate {name}" for name in covariates), *holidays)]
     return (*names, *(f"covariate {name} {day}" for day in ("yesterday", "today", "tomorrow") for name in covariates))
+
+
+def tree_inputs(covariates: Sequence[str], calendar: Sequence[str], statics: Sequence[str]) -> tuple[str, ...]:
+    """Names of what boosted trees read of a day that is forecast, in the order of `Features.trees`."""
+    further = further_inputs.names(covariates, calendar[:-1][-HOLIDAYS:])
+    return (*decoder_inputs(covariates, calendar), *further, *(f"static {name}" for name in statics))
 
 
 def encoder_width(covariates: int) -> int:

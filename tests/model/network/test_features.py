@@ -35,9 +35,11 @@ def window(demand: Any, **changes: Any) -> Window:
     return Window(**{name: jnp.asarray(changes.get(name, value)) for name, value in arrays.items()})
 
 
-@partial(jax.jit, static_argnames=("scan", "origins", "stride", "horizon"))
-def features_of(inputs: Window, *, scan: int = 5, origins: int = 1, stride: int = 1, horizon: int = 7) -> Features:
-    return features.make(inputs, CONSTANTS, scan=scan, origins=origins, horizon=horizon, stride=stride)
+@partial(jax.jit, static_argnames=("scan", "origins", "stride", "horizon", "trees"))
+def features_of(
+    inputs: Window, *, scan: int = 5, origins: int = 1, stride: int = 1, horizon: int = 7, trees: bool = False
+) -> Features:
+    return features.make(inputs, CONSTANTS, scan=scan, origins=origins, horizon=horizon, stride=stride, trees=trees)
 
 
 def of_panel(days: int = LOOKBACK, seed: int = 0, horizon: int = 7) -> Window:
@@ -320,7 +322,9 @@ def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None
 
 def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
     inputs = of_panel(LOOKBACK + 9)
-    every, third = features_of(inputs, scan=20, origins=10), features_of(inputs, scan=20, origins=4, stride=3)
+    every, third = (features_of(inputs, scan=20, origins=n, stride=s, trees=True) for n, s in ((10, 1), (4, 3)))
+    assert every.trees.shape[-1] == len(features.tree_inputs(("promo",), panels.CALENDAR, tuple(panels.STATICS)))
+    np.testing.assert_array_equal(third.trees, every.trees[:, ::3])
     np.testing.assert_array_equal(third.decoder, every.decoder[:, ::3])
     np.testing.assert_array_equal(third.anchor, every.anchor[:, ::3])
     np.testing.assert_array_equal(third.level, every.level[:, ::3])
@@ -335,15 +339,16 @@ def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(horizon: int)
     """The leak detector: everything later than an origin is replaced, unknown or enormous; nothing may move."""
     origins, inputs = 12, of_panel(LOOKBACK + 11, horizon=horizon)
     days = inputs.demand.shape[1]
-    expected = features_of(inputs, scan=40, origins=origins, horizon=horizon)
+    sizes = {"scan": 40, "origins": origins, "horizon": horizon, "trees": horizon <= 14}
+    expected = features_of(inputs, **sizes)
     for back in (0, 3, 11):
         origin, place = days - 1 - back, origins - 1 - back
         for later in (jnp.nan, 0.0, 1e6):
             changed = np.array(inputs.demand)
             changed[:, origin + 1 :] = later
             changed_inputs = inputs._replace(demand=jnp.asarray(changed))
-            actual = features_of(changed_inputs, scan=40, origins=origins, horizon=horizon)
-            for name in ("anchor", "level", "decoder"):
+            actual = features_of(changed_inputs, **sizes)
+            for name in ("anchor", "level", "decoder", *(("trees", "tree_trust") if horizon <= 14 else ())):
                 at_origin, as_before = getattr(actual, name)[:, place], getattr(expected, name)[:, place]
                 np.testing.assert_array_equal(at_origin, as_before, err_msg=name)
             np.testing.assert_array_equal(actual.encoder[:, : 40 - back], expected.encoder[:, : 40 - back])
@@ -367,7 +372,7 @@ def test_a_day_of_the_second_week_is_held_against_the_same_weekdays_that_are_kno
 
 def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
     origins, inputs = 9, of_panel(LOOKBACK + 8)
-    together = features_of(inputs, origins=origins)
+    together = features_of(inputs, origins=origins, trees=True)
     for place in range(origins):
         cut = slice(place, place + LOOKBACK)
         ahead = slice(place, place + LOOKBACK + 7)
@@ -378,9 +383,10 @@ def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
                 inputs.covariates[:, ahead],
                 inputs.calendar[:, ahead],
                 inputs.statics,
-            )
+            ),
+            trees=True,
         )
-        for name in ("anchor", "level", "decoder"):
+        for name in ("anchor", "level", "decoder", "trees", "tree_trust"):
             actual, expected = getattr(together, name)[:, place], getattr(alone, name)[:, 0]
             np.testing.assert_allclose(actual, expected, rtol=1e-4, atol=1e-4, err_msg=f"{name} of origin {place}")
 

@@ -1,0 +1,273 @@
+"""Boosted trees beside the network: fitted by LightGBM for the median of each day ahead, for the arrays of
+`network.trees`.
+
+They read what the graph computes of each day that is forecast (`features.tree_inputs`) but for the waves of month and
+year, by which trees learn the dates by heart. Their target is the log count against the level that the origin knows.
+Every day up to the validation days is learned from, `ROWS` of them at most; the validation days say how many trees
+there are, and move the weight that trees have in the forecast a little away from a half: these days have stopped the
+trees, which therefore look better on them than they are, and all depots share them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from numpy.typing import NDArray
+
+from forecaster.core.arrays import Bools, Doubles, Floats
+from forecaster.core.panel import Panel
+from forecaster.errors import MissingExtra
+from forecaster.model.network import features, special_days, trees
+from forecaster.model.network.features import LOOKBACK, Window
+from forecaster.model.network.further_inputs import ENOUGH
+from forecaster.model.network.special_days import WEEKS
+from forecaster.model.network.trees import DEPTH, RAMP, TREES
+
+ROWS = 300_000  # of all days ahead together, that are learned from at most; a quarter as many say when to stop
+LEAST_ROWS = 100  # of a day ahead, below which there are no trees
+DATES = ("calendar year_", "calendar month_")  # inputs that name the date
+PATIENCE = 20  # trees without gain
+HALF, MOST_WEIGHT = 0.5, 0.6  # of the trees
+BELIEVED = 0.5  # how far the weight goes from a half to that which is best on the validation days
+WEIGHTS = np.linspace(0.0, 1.0, 21)  # that are tried
+DEPOTS_AT_ONCE, ORIGINS_STEP = 32, 64  # sizes of the compiled program, so that a day more is no other program
+MOST_CELLS, MOST_NUMBERS = 200_000_000, 50_000_000  # of days with their counterparts, and of inputs, at once
+NEVER = 1e30  # a threshold that nothing exceeds
+PARAMETERS = {
+    "objective": "l1",
+    "learning_rate": 0.1,
+    "max_depth": DEPTH,
+    "num_leaves": 2**DEPTH,
+    "min_data_in_leaf": 50,
+    "feature_fraction": 0.7,
+    "deterministic": True,
+    "force_row_wise": True,
+    "verbosity": -1,
+    "seed": 0,
+    "num_threads": 1,  # where others compute beside it, several wait for one another most of the time
+}
+
+
+class Validated(NamedTuple):
+    """What the network's medians are on the validation days; log counts (depots, origins, horizon)."""
+
+    depots: NDArray[np.intp]  # their places in the panel
+    median: Floats
+    actual: Floats
+    scored: Bools
+
+
+@dataclass(frozen=True)
+class Boosted:
+    """Trees as `network.trees` computes them, the weight of what they say, and what there is to tell of both."""
+
+    arrays: Mapping[str, NDArray[Any]]
+    weight: float
+    about: Mapping[str, Any]
+    seconds: float
+
+
+def import_lightgbm() -> Any:
+    """The package. Raises MissingExtra where it is not installed."""
+    try:
+        import lightgbm
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"model.boosted: true needs the package {error.name}, not installed here: "
+            "pip install 'forecaster[baselines]', or set model.boosted: false"
+        ) from error
+    return lightgbm
+
+
+def fit(panel: Panel, days: int, constants: Mapping[str, Any], validated: Validated) -> Boosted:
+    """Trees that learn from a panel's first `days` days, stopped by those after them.
+
+    The same panel gives the same trees. Where a day ahead has fewer than `LEAST_ROWS` counts to learn from or to stop
+    by, the trees say nothing and weigh nothing. Raises MissingExtra without LightGBM.
+    """
+    started, gbm = time.monotonic(), import_lightgbm()
+    horizon, shape = panel.horizon, (panel.horizon, TREES, 2**DEPTH - 1)
+    arrays = {
+        "feature": np.zeros(shape, np.int32),
+        "threshold": np.full(shape, NEVER, np.float32),
+        "leaf": np.zeros((*shape[:2], 2**DEPTH), np.float32),
+    }
+    learned, stopping = _rows(panel, days)
+    if min(len(rows.depot) for rows in (*learned, *stopping)) < LEAST_ROWS:
+        return Boosted(arrays, 0.0, {"trees": [0] * horizon, "weight": 0.0}, time.monotonic() - started)
+    checked = _validated_rows(validated, days, horizon)
+    tables = _tables(panel, constants, [*learned, *stopping, *checked])
+    log, columns = _log_counts(panel), _columns(panel)
+    said, missed, counts = [], [], []
+    for step in range(horizon):
+        parts = []
+        for rows, table in ((learned[step], tables[step]), (stopping[step], tables[horizon + step])):
+            target = log[rows.depot, rows.origin + 1 + step] - table.level
+            parts.append((table.inputs[:, columns], target))
+        booster = _train(gbm, *parts)
+        counts.append(booster.best_iteration or booster.num_trees())
+        for name, value in complete_trees(booster.dump_model(num_iteration=counts[-1]), columns).items():
+            arrays[name][step, : len(value)] = value
+        table = tables[2 * horizon + step]
+        of_step = {name: value[step : step + 1] for name, value in arrays.items()}
+        ramped = np.asarray(_predicted(of_step, table.inputs[:, None]))[:, 0]
+        missed.append(
+            np.abs(ramped - booster.predict(table.inputs[:, columns], num_iteration=counts[-1], num_threads=1))
+        )
+        said.append(np.maximum(ramped + table.level, 0))
+    trusted = tables[2 * horizon].trusted
+    weight = _weight(np.stack(said, axis=-1), trusted, validated)
+    differences = np.concatenate(missed)
+    about = {
+        "trees": counts,
+        "weight": weight,
+        "ramps_mean": float(differences.mean()),
+        "ramps_largest": float(differences.max()),
+    }
+    return Boosted(arrays, weight, about, time.monotonic() - started)
+
+
+def complete_trees(model: Mapping[str, Any], columns: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
+    """LightGBM's trees, as `dump_model` says them, as arrays of `network.trees`: (trees, …). A leaf above the last
+    level is that of all places below it; `columns` are the places of LightGBM's inputs among those of the graph."""
+    count, leaves = len(model["tree_info"]), 2**DEPTH
+    feature = np.zeros((count, leaves - 1), np.int32)
+    threshold = np.full((count, leaves - 1), NEVER, np.float32)
+    leaf = np.zeros((count, leaves), np.float32)
+    for number, tree in enumerate(model["tree_info"]):
+        nodes = [(tree["tree_structure"], 0, 0)]
+        while nodes:
+            node, level, place = nodes.pop()
+            if "leaf_value" in node:
+                leaf[number, place :: 1 << level] = node["leaf_value"]
+                continue
+            feature[number, (1 << level) - 1 + place] = columns[node["split_feature"]]
+            threshold[number, (1 << level) - 1 + place] = _ramp_from(node["threshold"])
+            nodes += [
+                (node["left_child"], level + 1, place),
+                (node["right_child"], level + 1, place + (1 << level)),
+            ]
+    return {"feature": feature, "threshold": threshold, "leaf": leaf}
+
+
+def _ramp_from(threshold: float) -> float:
+    """Where a split's ramp begins: half its width before the threshold, but never so that zero, which many inputs are
+    where nothing is known, lies on it."""
+    if 0 <= threshold < RAMP / 2:
+        return threshold
+    return -RAMP if -RAMP / 2 < threshold < 0 else threshold - RAMP / 2
+
+
+class _Rows(NamedTuple):
+    """Forecasts of one day ahead, by their depots, ascending, and their origins, the last known days."""
+
+    step: int
+    depot: NDArray[np.intp]
+    origin: NDArray[np.intp]
+
+
+class _Table(NamedTuple):
+    """What there is of rows: what trees read, the level that the origin knows, and how far trees are trusted there."""
+
+    inputs: Floats  # (rows, inputs)
+    level: Floats  # (rows,)
+    trusted: Floats  # (rows,)
+
+
+def _rows(panel: Panel, days: int) -> tuple[list[_Rows], list[_Rows]]:
+    """Of each day ahead what is learned from and what says when to stop: known counts after an origin of which enough
+    of the last days were known."""
+    log, random = _log_counts(panel), np.random.default_rng(0)
+    known = np.isfinite(log)
+    lately = np.cumsum(known, axis=1)
+    lately[:, 7 * WEEKS :] = lately[:, 7 * WEEKS :] - lately[:, : -7 * WEEKS]
+    learned: list[_Rows] = []
+    stopping: list[_Rows] = []
+    for step in range(panel.horizon):
+        usable = known[:, step + 1 :] & (lately[:, : -1 - step] >= ENOUGH)  # by origin
+        late = np.arange(usable.shape[1]) + 1 + step >= days
+        for which, rows, most in ((~late, learned, ROWS), (late, stopping, ROWS // 4)):
+            place = np.flatnonzero(usable & which)
+            if len(place) > most // panel.horizon:
+                place = np.sort(random.choice(place, most // panel.horizon, replace=False))
+            rows.append(_Rows(step, *np.divmod(place, usable.shape[1])))
+    return learned, stopping
+
+
+def _validated_rows(validated: Validated, days: int, horizon: int) -> list[_Rows]:
+    origins = days - 1 + np.arange(validated.median.shape[1])
+    depot, origin = (x.ravel() for x in np.meshgrid(validated.depots, origins, indexing="ij"))
+    return [_Rows(step, depot, origin) for step in range(horizon)]
+
+
+def _tables(panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows]) -> list[_Table]:
+    """What trees read of each of the wanted rows; features are computed of a few depots' whole history at once."""
+    history, known = panel.history, {name: jnp.asarray(value) for name, value in constants.items()}
+    origins = -(-history // ORIGINS_STEP) * ORIGINS_STEP
+    days = LOOKBACK + origins - 1
+    most = MOST_CELLS // (days * (days + special_days.MOST_BACK - special_days.LEAST_BACK))
+    most = min(most, MOST_NUMBERS // (origins * panel.horizon * len(_names(panel))), DEPOTS_AT_ONCE)
+    most = max(1, most)
+    parts: list[list[_Table]] = [[] for _ in wanted]
+    for first in range(0, len(panel.depot_ids), most):
+        depots = np.minimum(np.arange(first, first + most), len(panel.depot_ids) - 1)
+        window = Window(**{name: jnp.asarray(x) for name, x in panel.window(days, depots).items()})
+        made = _made(window, known, origins=origins, horizon=panel.horizon)
+        inputs, level, trusted = (np.asarray(x) for x in made)
+        for rows, part in zip(wanted, parts, strict=True):
+            start, end = np.searchsorted(rows.depot, (first, first + most))
+            place = rows.depot[start:end] - first, rows.origin[start:end] - history + origins
+            part.append(_Table(inputs[(*place, rows.step)], level[place], trusted[place]))
+    return [_Table(*(np.concatenate(x) for x in zip(*part, strict=True))) for part in parts]
+
+
+@partial(jax.jit, static_argnames=("origins", "horizon"))
+def _made(window: Window, constants: Mapping[str, Array], *, origins: int, horizon: int) -> tuple[Any, Any, Any]:
+    """What trees read (depots, origins, horizon, inputs), level and trust (depots, origins)."""
+    made = features.make(window, constants, scan=1, origins=origins, horizon=horizon, trees=True)
+    return made.trees, made.level, made.tree_trust
+
+
+_predicted = jax.jit(trees.predict)
+
+
+def _train(gbm: Any, learned: tuple[Floats, Floats], stopping: tuple[Floats, Floats]) -> Any:
+    data = gbm.Dataset(*learned, params=PARAMETERS)
+    stop = data.create_valid(*stopping)
+    patience = gbm.early_stopping(PATIENCE, verbose=False)
+    return gbm.train(PARAMETERS, data, TREES, valid_sets=[stop], callbacks=[patience])
+
+
+def _weight(said: Doubles | Floats, trusted: Floats, validated: Validated) -> float:
+    """The trees' weight: a half, moved towards that by which the blended median misses least on the validation days."""
+    scored = validated.scored
+    if not scored.any():
+        return HALF
+    ours, actual = (x[scored].astype(float) for x in (validated.median, validated.actual))
+    shape = validated.median.shape
+    towards = (trusted.reshape(shape[:2])[..., None] * (said.reshape(shape) - validated.median))[scored].astype(float)
+    best = WEIGHTS[int(np.argmin([np.abs(actual - ours - weight * towards).mean() for weight in WEIGHTS]))]
+    return float(min(HALF + BELIEVED * (best - HALF), MOST_WEIGHT))
+
+
+def _log_counts(panel: Panel) -> Floats:
+    """(depots, history); NaN where a day is not known or the depot was closed."""
+    log: Floats = np.log1p(np.where(panel.open[:, : panel.history], panel.demand, np.nan)).astype(np.float32)
+    return log
+
+
+def _names(panel: Panel) -> tuple[str, ...]:
+    return features.tree_inputs(panel.encoding.covariates, panel.calendar_names, tuple(panel.encoding.statics))
+
+
+def _columns(panel: Panel) -> NDArray[np.intp]:
+    """Places of the inputs that do not name the date."""
+    return np.array([place for place, name in enumerate(_names(panel)) if not name.startswith(DATES)])

@@ -1,0 +1,181 @@
+"""Further inputs, which boosted trees read beside the decoder's: rolling means, misses and trends up to an origin, more
+weeks of the same weekday, a year ago by date, what is known of the days around the one that is forecast, and the last
+days each by itself.
+
+Log counts, (depots, days); what is taken of the weeks before a day is what its origin knows, as in `features`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
+
+from forecaster.model.network.day_sums import ahead_of, between, shift, trailing_sum
+from forecaster.model.network.special_days import LARGEST, WEEKS, YEAR
+
+MORE_WEEKS = 8  # same weekdays
+MEANS = (1, 2, 8)  # weeks
+DAYS_SURPRISED = 7  # each by itself
+NEAR = (-7, -2, -1, 1, 2)  # days around the one that is forecast
+LAGS = 14  # days up to the origin, each by itself
+ENOUGH = 7  # days that a depot must know of the last four weeks, or trees say less of it, and do not learn from it
+FAR = 4.0  # log counts: how far anything may lie from what it is compared with
+OF_ORIGIN = (
+    *(f"mean_{weeks}w" for weeks in MEANS),
+    *("year_level", "growth", "surprise_3d", "missed_1w", "missed_4w", "size", "level_days"),
+    *(f"surprise -{day}" for day in range(DAYS_SURPRISED)),
+)
+OF_WEEKDAY = ("weeks_mean", "weeks_spread", "weeks_least", "weeks_most")
+OF_DATE = ("last_year -1", "last_year_known -1", "last_year +1", "last_year_known +1")
+
+
+class Series(NamedTuple):
+    """What `features` knows of each day of the history, (depots, days)."""
+
+    log: Array
+    plain: Array
+    observed: Array
+    surprise: Array
+    surprising: Array
+    level: Array
+    size: Array  # of the level, in spreads of all log counts
+
+
+class Origins(NamedTuple):
+    """Where origins lie: the first one's day, how many there are, the days between them, and the days ahead."""
+
+    first: int
+    number: int
+    stride: int
+    horizon: int
+
+    def ahead(self, x: Array) -> Array:
+        """(depots, origins, horizon, …) of an array whose first day is the one after the first origin."""
+        return ahead_of(x, -1, self.number, self.horizon, self.stride)
+
+    def ago(self, x: Array, days: int, end: int) -> Array:
+        """What x was so many days before each of the days from the one after the first origin until before `end`."""
+        return between(x, self.first + 1 - days, end - days)
+
+
+def make(
+    series: Series, known_ahead: Array, anchor: Float[Array, "depots origins horizon"], yearly: Array, origins: Origins
+) -> Float[Array, "depots origins horizon further"]:
+    """The inputs in the order of `names`; `known_ahead` (depots, days and horizon, …) is open, holidays, covariates."""
+    now = _up_to(series, yearly)[:, origins.first :: origins.stride, None]
+    return jnp.concatenate(
+        [
+            jnp.broadcast_to(now, (*anchor.shape, now.shape[-1])),
+            _same_weekdays(series, anchor, origins),
+            _a_year_ago(series, yearly, origins),
+            _around(known_ahead, origins),
+        ],
+        axis=-1,
+    )
+
+
+def lags(series: Series, origins: Origins) -> Float[Array, "depots origins lags"]:
+    """The last days up to an origin against its level, 0 where a day is not known."""
+    days = series.log.shape[1]
+
+    def before(x: Array) -> Array:
+        return jnp.stack(
+            [between(x, origins.first - day, days - day)[:, :: origins.stride] for day in range(LAGS)], axis=-1
+        )
+
+    return _near(before(series.log) - series.level[:, origins.first :: origins.stride, None]) * before(series.observed)
+
+
+def names(covariates: Sequence[str], holidays: Sequence[str]) -> tuple[str, ...]:
+    """Names of the further inputs, in the order of `make` and then `lags`."""
+    known_ahead = ("open", *(f"calendar {name}" for name in holidays), *(f"covariate {name}" for name in covariates))
+    return (
+        *(f"now {name}" for name in OF_ORIGIN),
+        *OF_WEEKDAY,
+        *OF_DATE,
+        *(f"{name} {near:+}" for near in NEAR for name in known_ahead),
+        *(f"day -{day}" for day in range(LAGS)),
+    )
+
+
+def _up_to(series: Series, yearly: Array) -> Array:
+    """What is known on each day of the days up to it, (depots, days, …)."""
+    level = series.level
+    counts, sums, known, misses = (
+        trailing_sum(x, 7) for x in (series.observed, series.plain, series.surprising, jnp.abs(series.surprise))
+    )
+
+    def over(x: Array, of: Array, weeks: int) -> tuple[Array, Array]:
+        return trailing_sum(x, weeks, every=7), trailing_sum(of, weeks, every=7)
+
+    def against_level(weeks: int) -> Array:
+        total, count = over(sums, counts, weeks)
+        return _near(total / jnp.maximum(count, 1.0) - level) * (count > 0).astype(jnp.float32)
+
+    def missed(weeks: int) -> Array:
+        total, count = over(misses, known, weeks)
+        return total / jnp.maximum(count, 1.0)
+
+    month = trailing_sum(counts, WEEKS, every=7)
+    then_known = (shift(month, YEAR) > 0).astype(jnp.float32)
+    growth = yearly * then_known * _near(level - shift(level, YEAR))
+    three = trailing_sum(series.surprise, 3) / jnp.maximum(trailing_sum(series.surprising, 3), 1.0)
+    parts = [*map(against_level, MEANS), yearly * against_level(YEAR // 7), growth, three, missed(1), missed(WEEKS)]
+    parts += [series.size, month / (7 * WEEKS)]
+    parts += [shift(series.surprise, day) for day in range(DAYS_SURPRISED)]
+    return jnp.stack(parts, axis=-1)
+
+
+def _same_weekdays(series: Series, anchor: Array, origins: Origins) -> Array:
+    """Mean, spread, least and most of the last `MORE_WEEKS` same weekdays that are known, against the anchor."""
+    end = series.log.shape[1] + origins.horizon
+    by_week = []
+    for skipped in range(0, origins.horizon, 7):
+        values, known = (
+            jnp.stack([origins.ago(x, skipped + 7 * week, end) for week in range(1, MORE_WEEKS + 1)], axis=-1)
+            for x in (series.plain, series.observed)
+        )
+        count = jnp.maximum(known.sum(axis=-1), 1.0)
+        mean = values.sum(axis=-1) / count
+        spread = (jnp.abs(values - mean[..., None]) * known).sum(axis=-1) / count
+        least = jnp.where(known > 0, values, LARGEST).min(axis=-1)
+        most = jnp.where(known > 0, values, -LARGEST).max(axis=-1)
+        of_day = jnp.stack([mean, least, most, spread, known.max(axis=-1)], axis=-1)
+        days = min(7, origins.horizon - skipped)
+        by_week.append(ahead_of(of_day, skipped - 1, origins.number, days, origins.stride))
+    of_days = by_week[0] if len(by_week) == 1 else jnp.concatenate(by_week, axis=2)
+    mean, least, most = (_near(of_days[..., i] - anchor) * of_days[..., 4] for i in range(3))
+    return jnp.stack([mean, of_days[..., 3], least, most], axis=-1)
+
+
+def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
+    """The days beside the same weekday of a year ago, one of which has the same date, against the level of then."""
+    end = series.log.shape[1] + origins.horizon
+    then = origins.ago(series.level, YEAR + 7, end)
+    parts = []
+    for days in (YEAR + 1, YEAR - 1):
+        known = yearly * origins.ago(series.observed, days, end)
+        parts += [_near(origins.ago(series.log, days, end) - then) * known, known]
+    return origins.ahead(jnp.stack(parts, axis=-1))
+
+
+def _around(known_ahead: Array, origins: Origins) -> Array:
+    """What is known of the days around each one; zero beyond the horizon, of which no origin knows."""
+    end = known_ahead.shape[1]
+    today = origins.ahead(origins.ago(known_ahead, 0, end))
+    parts = []
+    for near in NEAR:
+        if near < 0:
+            parts.append(origins.ahead(origins.ago(known_ahead, -near, end)))
+            continue
+        left = min(near, origins.horizon)
+        parts.append(jnp.pad(today[:, :, left:], ((0, 0), (0, 0), (0, left), (0, 0))))
+    return jnp.concatenate(parts, axis=-1)
+
+
+def _near(x: Array) -> Array:
+    return jnp.clip(x, -FAR, FAR)

@@ -1,0 +1,36 @@
+"""Boosted trees inside the compiled graph: complete trees of one depth for each day ahead, as arrays.
+
+Each split is a ramp: up to where it begins a row goes left, from `RAMP` above on right, and between the two it goes
+both ways by shares. So what the trees say is continuous, and rounding, which differs between JAX, ONNX and NumPy, moves
+no forecast by a leaf. Node k of level d has the children k (left) and k + 2**d of the next one, so that a level is one
+product of halves and no leaf is looked up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
+
+DEPTH = 4  # levels of splits
+TREES = 64  # a day ahead
+RAMP = 0.01  # of what is split, mostly log counts
+
+
+def predict(trees: Mapping[str, Array], inputs: Float[Array, "rows horizon inputs"]) -> Float[Array, "rows horizon"]:
+    """The sum of each day's trees, {"feature": places in `inputs`, "threshold": (horizon, trees, nodes), "leaf":
+    (horizon, trees, leaves)}."""
+    rows, horizon, width = inputs.shape
+    shape = trees["threshold"].shape
+    of_day = jnp.arange(horizon, dtype=jnp.int32)[:, None, None] * width
+    place = (trees["feature"].astype(jnp.int32) + of_day).reshape(-1)
+    value = jnp.take(inputs.reshape(rows, horizon * width), place, axis=1).reshape(rows, *shape)
+    right = jnp.clip((value - trees["threshold"][None]) / RAMP, 0.0, 1.0)
+    said = trees["leaf"][None]
+    for level in reversed(range((shape[-1] + 1).bit_length() - 1)):
+        nodes = 1 << level
+        left = said[..., :nodes]
+        said = left + right[..., nodes - 1 : 2 * nodes - 1] * (said[..., nodes:] - left)
+    return said[..., 0].sum(axis=-1)

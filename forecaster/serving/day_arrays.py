@@ -1,0 +1,28 @@
+"""Shifts and sums along the days of an array in plain NumPy, in double precision; days are the second axis."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from forecaster.core.arrays import Doubles
+
+FAR = 4.0  # log counts: how far anything may lie from what it is compared with
+
+
+def shift(x: Doubles, days: int) -> Doubles:
+    """x as it was so many days earlier; zero before the window."""
+    return np.pad(x, [(0, 0), (days, 0)] + [(0, 0)] * (x.ndim - 2))[:, : x.shape[1]]
+
+
+def trailing(x: Doubles, length: int, every: int = 1) -> Doubles:
+    """The sum of `length` days up to each day, each `every` days before the next."""
+    if every == 1:
+        total = np.cumsum(x, axis=1)
+        return total - shift(total, length)
+    sums: Doubles = sum((shift(x, every * k) for k in range(length)), np.zeros_like(x))
+    return sums
+
+
+def near(x: Doubles) -> Doubles:
+    """Clipped to `FAR` log counts to either side."""
+    return np.clip(x, -FAR, FAR)

@@ -1,0 +1,107 @@
+"""Boosted trees say what LightGBM says, weigh about a half, and go through a training into a bundle."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+import lightgbm
+import numpy as np
+import pytest
+
+from forecaster.config import Spec
+from forecaster.errors import MissingExtra
+from forecaster.model.export import to_onnx
+from forecaster.model.fitting import boosted_trees, train
+from forecaster.model.fitting.boosted_trees import PARAMETERS, Validated
+from forecaster.model.network import features, trees
+from forecaster.model.network.features import LOOKBACK
+from forecaster.model.network.trees import RAMP, TREES
+from forecaster.serving import bundle
+from forecaster.serving.numpy_model import ReferenceModel
+from tests import panels
+
+
+def boosted_spec() -> Spec:
+    spec = panels.spec()
+    return spec.model_copy(update={"model": spec.model.model_copy(update={"boosted": True})})
+
+
+def test_ramps_say_what_lightgbm_says_where_no_input_lies_on_one() -> None:
+    random = np.random.default_rng(0)
+    x = np.round(random.normal(0, 1, (600, 6)), 1).astype(np.float32)  # thresholds lie halfway between tenths
+    x[:, 3:] *= random.random((600, 3)) < 0.5  # and where half are zero, right above or below it
+    y = np.where(x[:, 0] > 0, 1, 0) + x[:, 1] - 2 * (x[:, 3] < 0) + (x[:, 4] == 0)
+    booster = lightgbm.train(PARAMETERS, lightgbm.Dataset(x, y, params=PARAMETERS), TREES)
+    columns = np.array([9, 2, 0, 4, 3, 7])  # where the graph has these inputs
+    arrays = boosted_trees.complete_trees(booster.dump_model(), columns)
+    assert (arrays["threshold"] == np.float32(-RAMP)).any()
+    assert (abs(arrays["threshold"]) < 1e-30).any()
+    wide = np.full((600, 1, 10), 7.0, np.float32)
+    wide[:, 0, columns] = x
+    said = trees.predict({name: jnp.asarray(array[None]) for name, array in arrays.items()}, jnp.asarray(wide))
+    np.testing.assert_allclose(said[:, 0], booster.predict(x), atol=1e-5)
+
+
+def test_a_training_with_trees_has_them_in_its_parameters_and_says_their_weight() -> None:
+    panel = panels.panel(6)
+    with panels.quickly():
+        candidate = train.fit(panel, boosted_spec(), epochs=1)
+        expected = to_onnx.on_arrays(candidate)(panel.window(LOOKBACK))
+    about = to_onnx.about(candidate)
+    told, weight = about["training"]["boosted"], float(candidate.parameters["blend"]["trees"])
+    assert np.isclose(told["weight"], weight)
+    assert 0.25 <= told["weight"] <= 0.6
+    assert len(told["trees"]) == panel.horizon
+    assert 0 < told["ramps_mean"] <= told["ramps_largest"] < 0.5
+    assert "trees_seconds" not in about["training"]
+    # Another implementation, from what a bundle holds, says the same; without the trees it is another forecast.
+    model = ReferenceModel(bundle.npz(to_onnx.weights(candidate)), about)
+    np.testing.assert_allclose(model(panel.window(LOOKBACK)), expected, rtol=1e-4, atol=1e-4)
+    plain = model(panel.window(LOOKBACK))
+    model.weights["blend.trees"] = np.zeros(())
+    alone = model(panel.window(LOOKBACK))
+    moved = np.log1p(plain) - np.log1p(alone)  # all quantiles alike
+    assert np.abs(moved).max() > 0.01
+    np.testing.assert_allclose(moved, np.broadcast_to(moved[..., :1], moved.shape), atol=1e-4)
+
+
+def validated(median: float, actual: float, scored: bool = True) -> Validated:
+    shape = (2, 3, 4)
+    arrays = (np.full(shape, value, np.float32) for value in (median, actual))
+    return Validated(np.arange(2), *arrays, np.full(shape, scored))
+
+
+@pytest.mark.parametrize(
+    ("actual", "weight"),
+    [(2.0, 0.25), (3.0, 0.6), (2.4, 0.45)],  # of a network that says 2 and trees that say 3
+)
+def test_the_weight_goes_half_the_way_from_a_half_to_what_the_validation_days_say(actual: float, weight: float) -> None:
+    said, trusted = np.full((6, 4), 3.0), np.ones(6, np.float32)
+    assert boosted_trees._weight(said, trusted, validated(2, actual)) == pytest.approx(weight)
+    assert boosted_trees._weight(said, trusted, validated(2, actual, scored=False)) == 0.5
+
+
+def test_waves_that_name_the_date_are_not_read() -> None:
+    panel = replace(panels.panel(1), calendar_names=("year_sin", *panels.CALENDAR[1:]))
+    names = features.tree_inputs(("promo",), panel.calendar_names, tuple(panels.STATICS))
+    left_out = set(names) - {names[place] for place in boosted_trees._columns(panel)}
+    assert left_out == {"calendar year_sin"}
+
+
+def test_too_few_counts_make_no_trees_and_no_weight() -> None:
+    panel = panels.panel(1)
+    fitted = boosted_trees.fit(panel, panel.history - 28, {}, validated(2, 2))
+    assert fitted.weight == 0
+    assert not fitted.arrays["leaf"].any()
+    assert fitted.about == {"trees": [0, 0, 0], "weight": 0.0}
+
+
+def test_without_lightgbm_a_training_says_at_once_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    modules: dict[str, Any] = sys.modules
+    monkeypatch.setitem(modules, "lightgbm", None)
+    needs = r"model.boosted: true needs the package lightgbm, .*pip install 'forecaster\[baselines\]'"
+    with pytest.raises(MissingExtra, match=needs):
+        train.fit(panels.panel(), boosted_spec())
