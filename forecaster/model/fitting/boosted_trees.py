@@ -3,9 +3,9 @@
 
 They read what the graph computes of each day that is forecast (`features.tree_inputs`) but for the waves of month and
 year, by which trees learn the dates by heart. Their target is the log count against the level that the origin knows.
-Every day up to the validation days is learned from, `ROWS` of them at most; the validation days say how many trees
-there are, and move the weight that trees have in the forecast a little away from a half: these days have stopped the
-trees, which therefore look better on them than they are, and all depots share them.
+Every day up to the validation days is learned from, of `ROWS` forecasts of `MOST_DEPOTS` depots at most; the validation
+days say how many trees there are, and move the weight that trees have in the forecast a little away from a half: these
+days have stopped the trees, which therefore look better on them than they are, and all depots share them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from forecaster.model.network.special_days import WEEKS
 from forecaster.model.network.trees import DEPTH, RAMP, TREES
 
 ROWS = 300_000  # of all days ahead together, that are learned from at most; a quarter as many say when to stop
+MOST_DEPOTS = 512  # evenly dealt over the fleet, that rows are of
 LEAST_ROWS = 100  # of a day ahead, below which there are no trees
 DATES = ("calendar year_", "calendar month_")  # inputs that name the date
 PATIENCE = 20  # trees without gain
@@ -185,14 +186,16 @@ class _Table(NamedTuple):
 def _rows(panel: Panel, days: int) -> tuple[list[_Rows], list[_Rows]]:
     """Of each day ahead what is learned from and what says when to stop: known counts after an origin of which enough
     of the last days were known."""
-    log, random = _log_counts(panel), np.random.default_rng(0)
-    known = np.isfinite(log)
+    random, count = np.random.default_rng(0), len(panel.depot_ids)
+    of_depot = np.zeros((count, 1), bool)
+    of_depot[np.linspace(0, count - 1, min(count, MOST_DEPOTS)).astype(int)] = True
+    known = np.isfinite(_log_counts(panel))
     lately = np.cumsum(known, axis=1)
     lately[:, 7 * WEEKS :] = lately[:, 7 * WEEKS :] - lately[:, : -7 * WEEKS]
     learned: list[_Rows] = []
     stopping: list[_Rows] = []
     for step in range(panel.horizon):
-        usable = known[:, step + 1 :] & (lately[:, : -1 - step] >= ENOUGH)  # by origin
+        usable = of_depot & known[:, step + 1 :] & (lately[:, : -1 - step] >= ENOUGH)  # by origin
         late = np.arange(usable.shape[1]) + 1 + step >= days
         for which, rows, most in ((~late, learned, ROWS), (late, stopping, ROWS // 4)):
             place = np.flatnonzero(usable & which)
@@ -216,15 +219,16 @@ def _tables(panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows]) -> 
     most = MOST_CELLS // (days * (days + special_days.MOST_BACK - special_days.LEAST_BACK))
     most = min(most, MOST_NUMBERS // (origins * panel.horizon * len(_names(panel))), DEPOTS_AT_ONCE)
     most = max(1, most)
+    depots = np.unique(np.concatenate([rows.depot for rows in wanted]))
     parts: list[list[_Table]] = [[] for _ in wanted]
-    for first in range(0, len(panel.depot_ids), most):
-        depots = np.minimum(np.arange(first, first + most), len(panel.depot_ids) - 1)
-        window = Window(**{name: jnp.asarray(x) for name, x in panel.window(days, depots).items()})
+    for first in range(0, len(depots), most):
+        chunk = depots[np.minimum(np.arange(first, first + most), len(depots) - 1)]
+        window = Window(**{name: jnp.asarray(x) for name, x in panel.window(days, chunk).items()})
         made = _made(window, known, origins=origins, horizon=panel.horizon)
         inputs, level, trusted = (np.asarray(x) for x in made)
         for rows, part in zip(wanted, parts, strict=True):
-            start, end = np.searchsorted(rows.depot, (first, first + most))
-            place = rows.depot[start:end] - first, rows.origin[start:end] - history + origins
+            start, end = np.searchsorted(rows.depot, (chunk[0], chunk[-1] + 1))
+            place = np.searchsorted(chunk, rows.depot[start:end]), rows.origin[start:end] - history + origins
             part.append(_Table(inputs[(*place, rows.step)], level[place], trusted[place]))
     return [_Table(*(np.concatenate(x) for x in zip(*part, strict=True))) for part in parts]
 

@@ -23,14 +23,15 @@ def predict(trees: Mapping[str, Array], inputs: Float[Array, "rows horizon input
     """The sum of each day's trees, {"feature": places in `inputs`, "threshold": (horizon, trees, nodes), "leaf":
     (horizon, trees, leaves)}."""
     rows, horizon, width = inputs.shape
-    shape = trees["threshold"].shape
-    of_day = jnp.arange(horizon, dtype=jnp.int32)[:, None, None] * width
-    place = (trees["feature"].astype(jnp.int32) + of_day).reshape(-1)
-    value = jnp.take(inputs.reshape(rows, horizon * width), place, axis=1).reshape(rows, *shape)
-    right = jnp.clip((value - trees["threshold"][None]) / RAMP, 0.0, 1.0)
-    said = trees["leaf"][None]
-    for level in reversed(range((shape[-1] + 1).bit_length() - 1)):
+    # Rows last and nodes first, so that whatever is gathered, sliced and computed lies side by side.
+    feature, threshold, leaf = (jnp.moveaxis(trees[name], -1, 0) for name in ("feature", "threshold", "leaf"))
+    of_day = jnp.arange(horizon, dtype=jnp.int32)[None, :, None] * width
+    place = (feature.astype(jnp.int32) + of_day).reshape(-1)
+    value = jnp.take(inputs.reshape(rows, horizon * width).T, place, axis=0).reshape(*threshold.shape, rows)
+    right = jnp.clip((value - threshold[..., None]) * (1.0 / RAMP), 0.0, 1.0)
+    said = leaf[..., None]
+    for level in reversed(range((len(threshold) + 1).bit_length() - 1)):
         nodes = 1 << level
-        left = said[..., :nodes]
-        said = left + right[..., nodes - 1 : 2 * nodes - 1] * (said[..., nodes:] - left)
-    return said[..., 0].sum(axis=-1)
+        left = said[:nodes]
+        said = left + right[nodes - 1 : 2 * nodes - 1] * (said[nodes:] - left)
+    return said[0].sum(axis=1).T

@@ -91,6 +91,13 @@ def test_waves_that_name_the_date_are_not_read() -> None:
     assert left_out == {"calendar year_sin"}
 
 
+def test_a_large_fleet_is_learned_from_by_some_of_its_depots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boosted_trees, "MOST_DEPOTS", 3)
+    panel = panels.panel(9)
+    for rows in (rows for part in boosted_trees._rows(panel, panel.history - 28) for rows in part):
+        assert set(rows.depot.tolist()) == {0, 4, 8}
+
+
 def test_too_few_counts_make_no_trees_and_no_weight() -> None:
     panel = panels.panel(1)
     fitted = boosted_trees.fit(panel, panel.history - 28, {}, validated(2, 2))
