@@ -24,9 +24,6 @@ from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import MissingExtra
 
 AHEAD = 2  # parts a worker that are handed over before the oldest is done: panels are large
-# A worker that Dask pauses near its limit of memory neither works nor gives its calls away, and a night would stand
-# still. One that grows on is killed at 95 % of the limit, and its calls go to others.
-NEVER_PAUSED = {"distributed": {"worker": {"memory": {"pause": False}}}}
 
 
 @task(name="part", cache_policy=NO_CACHE, persist_result=False)
@@ -70,8 +67,7 @@ def task_runner(execution: Execution) -> TaskRunner[Any]:
         raise MissingExtra(
             f"execution.runner is dask, which needs {error.name}, not installed here: pip install 'forecaster[cluster]'"
         ) from error
-    processes = {"n_workers": execution.workers, "threads_per_worker": 1, "processes": True}
-    cluster = {**processes, "dashboard_address": None, "config": NEVER_PAUSED}
+    cluster = {"n_workers": execution.workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     return DaskTaskRunner(**({"address": execution.address} if execution.address else {"cluster_kwargs": cluster}))
 
 

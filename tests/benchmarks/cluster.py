@@ -183,7 +183,6 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
     """One publication by groups on a cluster of this machine."""
     import distributed
 
-    from flows.runners import NEVER_PAUSED
     from forecaster.config import load
     from forecaster.ledger.store import Ledger
     from forecaster.publishing.groups import publish_groups
@@ -207,7 +206,6 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
         processes=True,
         memory_limit=f"{options.limit}GB",
         dashboard_address=None,
-        config=NEVER_PAUSED,
     )
     with cluster, distributed.Client(cluster) as client:
         first = {*client.run(os.getpid).values()}
