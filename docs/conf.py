@@ -52,6 +52,7 @@ RUNBOOKS = [
     "page-down",
     "page-errors",
     "inference-errors",
+    "inference-service",
     "out-of-memory",
     "compile-regression",
     "worse-forecasts",
