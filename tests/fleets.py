@@ -11,7 +11,7 @@ from pathlib import Path
 
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Candidate
-from forecaster.core.panel import Panel
+from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels
@@ -59,14 +59,28 @@ def fill(spec: Spec, rows: list[str], cities: dict[str, str], *, now: datetime =
 
 
 def untrained(panel: Panel) -> Candidate:
+    """A small network for a panel."""
+    return untrained_network(panel.encoding, panel.calendar_names, panel.horizon, LEVELS)
+
+
+def untrained_network(
+    encoding: Encoding,
+    calendar_names: tuple[str, ...],
+    horizon: int,
+    levels: tuple[float, ...],
+    *,
+    layers: int = 1,
+    hidden: int = 4,
+) -> Candidate:
+    """A network of a size as it is before its first step."""
     import jax
     import numpy as np
 
     from forecaster.model.network import encoder_decoder
 
-    labels = tuple(len(words) for words in panel.encoding.statics.values())
-    sizes = (panel.horizon, len(panel.encoding.covariates), len(panel.calendar_names), labels)
-    shape = encoder_decoder.Architecture(1, 4, LEVELS, *sizes)
+    labels = tuple(len(words) for words in encoding.statics.values())
+    sizes = (horizon, len(encoding.covariates), len(calendar_names), labels)
+    shape = encoder_decoder.Architecture(layers, hidden, levels, *sizes)
     members = jax.tree.map(
         lambda leaf: np.asarray(leaf)[None], encoder_decoder.initial_parameters(shape, jax.random.key(0))
     )
@@ -76,10 +90,10 @@ def untrained(panel: Panel) -> Candidate:
         "members": members,
         "constants": constants,
         "blend": {"members": np.ones(1, np.float32), "anchor": np.float32(0)},
-        "calibration": np.ones((panel.horizon, len(LEVELS)), np.float32),
+        "calibration": np.ones((horizon, len(levels)), np.float32),
     }
     summary = {"epochs": 0, "seconds": 0.1}
-    return Candidate(parameters, shape.to_json(), panel.encoding, panel.calendar_names, LEVELS, panel.horizon, summary)
+    return Candidate(parameters, shape.to_json(), encoding, calendar_names, levels, horizon, summary)
 
 
 @contextmanager

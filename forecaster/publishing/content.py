@@ -65,21 +65,6 @@ def published_depots(
     before: Sequence[PublishedDepot] = (),
     now: datetime | None = None,
     shares: ShiftShares | None = None,
-) -> tuple[PublishedDepot, ...]:
-    """All that `each_depot` gives."""
-    return tuple(each_depot(forecast, result, spec, knowledge, overrides, changes, before, now, shares))
-
-
-def each_depot(
-    forecast: Forecast,
-    result: ForecastResult,
-    spec: Spec,
-    knowledge: Knowledge,
-    overrides: Mapping[Cell, Override] = MappingProxyType({}),
-    changes: Mapping[Cell, PublishedChange] = MappingProxyType({}),
-    before: Sequence[PublishedDepot] = (),
-    now: datetime | None = None,
-    shares: ShiftShares | None = None,
 ) -> Iterator[PublishedDepot]:
     """Each depot's days, of a forecast with the planners' numbers in it and of what the model `result` without them.
 

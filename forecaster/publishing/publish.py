@@ -149,8 +149,8 @@ def publish(
         overridden = apply.apply_overrides(result.forecast, overrides)
         changes = _explain_changes(spec, knowledge, result, overridden, as_of, troubles)
         before = _published_today(spec, as_of, run_id)
-        published_depots = content.published_depots(
-            overridden, result, spec, knowledge, overrides, changes, before, now, shares
+        published_depots = tuple(
+            content.published_depots(overridden, result, spec, knowledge, overrides, changes, before, now, shares)
         )
         publication = Publication(
             pipeline=spec.name,

@@ -142,33 +142,16 @@ def _readings(ids: list[str], days: int) -> Iterator[Any]:
 
 def _write_bundle(spec: Any, ids: list[str], cities: list[str]) -> None:
     """A network of the default size, as it is before training."""
-    import jax
-
-    from forecaster.core.forecast import Candidate
     from forecaster.core.panel import Encoding
     from forecaster.demand.panel import calendar
     from forecaster.ledger.store import Ledger
     from forecaster.model.export import to_onnx
-    from forecaster.model.network import encoder_decoder
     from forecaster.serving import bundle, keys
+    from tests.fleets import untrained_network
 
-    levels = tuple(spec.model.quantiles)
-    encoding = Encoding((), {"city": tuple(sorted(set(cities)))})
-    sizes = (spec.horizon, 0, len(calendar.NAMES), (len(encoding.statics["city"]),))
-    shape = encoder_decoder.Architecture(spec.model.layers, spec.model.hidden, levels, *sizes)
-    members = jax.tree.map(
-        lambda leaf: np.asarray(leaf)[None], encoder_decoder.initial_parameters(shape, jax.random.key(0))
-    )
-    constants = {"mean": np.float32(4), "spread": np.float32(1), "yearly": np.float32(0)}
-    constants["calendar"] = np.ones(shape.calendar, np.float32)
-    parameters = {
-        "members": members,
-        "constants": constants,
-        "blend": {"members": np.ones(1, np.float32), "anchor": np.float32(0)},
-        "calibration": np.ones((spec.horizon, len(levels)), np.float32),
-    }
-    candidate = Candidate(
-        parameters, shape.to_json(), encoding, calendar.NAMES, levels, spec.horizon, {"epochs": 0, "seconds": 0.1}
+    encoding, model = Encoding((), {"city": tuple(sorted(set(cities)))}), spec.model
+    candidate = untrained_network(
+        encoding, calendar.NAMES, spec.horizon, tuple(model.quantiles), layers=model.layers, hidden=model.hidden
     )
     about = {**to_onnx.about(candidate), "depots": ids[: len(ids) // 2]}
     graph, weights = to_onnx.to_graph(candidate), to_onnx.weights(candidate)

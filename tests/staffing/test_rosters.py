@@ -43,7 +43,7 @@ def published(folder: Path, more: str = DEPOTS + COSTS) -> Any:
     ingest(spec, now=TONIGHT)
     knowledge = read_as_of(spec, as_of=TONIGHT)
     result = forecast(spec, ModelChoice(None, "seasonal naive", "fallback"), knowledge)
-    return result.panel, content.published_depots(result.forecast, result, spec, knowledge)
+    return result.panel, tuple(content.published_depots(result.forecast, result, spec, knowledge))
 
 
 def test_the_published_day_tells_crew_vans_loans_and_cost(tmp_path: Path) -> None:

@@ -172,7 +172,7 @@ def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: Fo
     overrides = apply.locate_overrides(result.forecast, order.overrides, lambda cell: _may_open(panel, cell))
     _save_rows(rows_file(shuffle, group), archive_rows.rows(result, overrides, order.run_id, order.now))
     overridden = apply.apply_overrides(result.forecast, overrides)
-    depots = content.each_depot(overridden, result, spec, knowledge, overrides, now=order.now)
+    depots = content.published_depots(overridden, result, spec, knowledge, overrides, now=order.now)
     published = depot_files.write(depots_file(shuffle, group), depots)
     return GroupForecast(
         len(panel.depot_ids),
