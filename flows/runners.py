@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from itertools import islice
+from operator import methodcaller
 from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
+from flows.orchestration import dask_workers
 from forecaster.config import Spec
 from forecaster.config.execution import Execution
 from forecaster.core.language import N_
@@ -48,8 +51,7 @@ def open_fan(spec: Spec, on_trouble: Callable[[str], None]) -> Iterator[Fan]:
         fan = in_turn
         try:
             stack.enter_context(pool)
-            getattr(pool, "client", None)  # Dask's comes up only when it is first asked for
-            fan = _handing_to(pool, execution.workers)
+            fan = _handing_to(pool, execution)
         except Exception as error:  # of whatever kind a cluster may raise
             where = execution.address or sentence(N_("this machine"))
             template = N_("{runner} on {where} did not come up, and its work was done in turn: {why}")
@@ -67,17 +69,28 @@ def task_runner(execution: Execution) -> TaskRunner[Any]:
         raise MissingExtra(
             f"execution.runner is dask, which needs {error.name}, not installed here: pip install 'forecaster[cluster]'"
         ) from error
-    cluster = {"n_workers": execution.workers, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
-    return DaskTaskRunner(**({"address": execution.address} if execution.address else {"cluster_kwargs": cluster}))
+    if execution.address:
+        return DaskTaskRunner(address=execution.address)
+    return DaskTaskRunner(cluster_kwargs=dask_workers.cluster_arguments(execution.workers))
 
 
-def _handing_to(pool: TaskRunner[Any], workers: int) -> Fan:
+def _handing_to(pool: Any, execution: Execution) -> Fan:
+    """The fan of a runner that is started. Raises whatever a cluster raises that does not come up."""
+    outcome_of: Callable[[Any], Any] = methodcaller("result")
+    if execution.runner == "dask":
+        outcome_of = partial(dask_workers.outcome_of, client=pool.client)  # comes up when it is first asked for
+
     def fan(calls: Iterable[Callable[[], Any]], /) -> list[Any]:
         waiting, done = iter(calls), list[Any]()
-        submitted = deque(pool.submit(part, {"call": call}) for call in islice(waiting, AHEAD * workers))
-        while submitted:
-            done.append(submitted.popleft().result())
-            submitted.extend(pool.submit(part, {"call": call}) for call in islice(waiting, 1))
+        submitted = deque(pool.submit(part, {"call": call}) for call in islice(waiting, AHEAD * execution.workers))
+        try:
+            while submitted:
+                done.append(outcome_of(submitted[0]))
+                submitted.popleft()
+                submitted.extend(pool.submit(part, {"call": call}) for call in islice(waiting, 1))
+        finally:  # of calls that nobody waits for any more, those that have not begun
+            for future in submitted:
+                future.wrapped_future.cancel()
         return done
 
     return fan

@@ -109,6 +109,10 @@ class TimeLimitExceeded(ForecasterError):
     """Something outside of this process did not answer in the time that a night has for it; the message names it."""
 
 
+class WorkersKilled(ForecasterError):
+    """Workers of a cluster ended, one after the other, in the same part of the work; the message says what to set."""
+
+
 class Busy(ForecasterError):
     """Another run works on the same pipeline; the message names it."""
 

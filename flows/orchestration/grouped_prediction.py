@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from flows.night import Night
 from forecaster.core.language.sentences import of_error
 from forecaster.core.parallel import Fan
-from forecaster.errors import LostLease, NoUsableData
+from forecaster.errors import LostLease, NoUsableData, WorkersKilled
+
+if TYPE_CHECKING:
+    from forecaster.publishing.publish import PublishedForecast
+
+Result = TypeVar("Result")
 
 
 def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
@@ -21,16 +26,19 @@ def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
         return None
     from forecaster.publishing.groups.publish_groups import publish_groups
 
-    try:
-        published = publish_groups(
+    def publish(at_a_time: int) -> PublishedForecast | str:
+        return publish_groups(
             night.spec,
             as_of=night.as_of,
             run_id=night.run_id,
             note=night.note_for_readers,
             fan=fan,
-            depots=depots,
+            depots=at_a_time,
             on_step=lambda step: night.progress.advance(0, step),
         )
+
+    try:
+        published = by_smaller_groups(publish, depots, night.remark)
     except (NoUsableData, LostLease):
         raise
     except Exception as error:  # of whatever kind a worker or its cluster may raise
@@ -39,3 +47,20 @@ def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
         night.remark(f"depots were forecast all at once, not by groups: {published}")
         return None
     return published.report()
+
+
+def by_smaller_groups(publish: Callable[[int], Result], depots: int, on_smaller: Callable[[str], None]) -> Result:
+    """What comes of so many depots at a time, or of half as many, and so on, where their workers are killed.
+
+    Raises WorkersKilled where no group can be smaller.
+    """
+    from forecaster.serving import totals
+
+    while True:
+        try:
+            return publish(depots)
+        except WorkersKilled as error:
+            if depots < 2 * totals.CHUNK:
+                raise
+            depots //= 2
+            on_smaller(f"groups were made smaller, of {depots} depots: {error}")

@@ -94,7 +94,10 @@ class PublishedRoster:
         return cls(**{**content, **values})
 
     def to_json(self) -> dict[str, Any]:
-        return asdict(self) | {"changed_at": None if self.changed_at is None else self.changed_at.isoformat()}
+        # Not by `asdict`, which looks into every field of each day of each depot.
+        inner = ((name, getattr(self, name)) for name in ("shortage", "left", "shares"))
+        values = {name: None if value is None else dict(vars(value)) for name, value in inner}
+        return vars(self) | values | {"changed_at": None if self.changed_at is None else self.changed_at.isoformat()}
 
 
 @dataclass(frozen=True)

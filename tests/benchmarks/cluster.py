@@ -1,11 +1,14 @@
-"""Measure a publication by groups of depots on a Dask cluster of 1, 2 and 4 workers, each limited to 2 GB.
+"""Measure a fleet from its feed to its publication: ingest, then groups of depots on a Dask cluster of 1, 2 and 4
+workers, each limited to 2 GB.
 
 make bench-cluster
 make bench-cluster ARGS="--depots 100000 --days 550 --folder /tmp/large"
+make bench-cluster ARGS="--depots 1000000 --days 120 --groups 8"
 
-The lake is filled piece by piece, past `ingest`, whose own memory `make bench-scale` measures; the champion is a
-network of the default size that was never trained, so that a forecast costs what it costs. The driver is a process of
-its own. Peaks are those that the operating system saw: each worker's, asked of it at the end (VmHWM), and the driver's.
+The feed comes in batches of days, one Parquet file after the other; the champion is a network of the default size that
+was never trained, so that a forecast costs what it costs. Ingest and the driver are processes of their own. Peaks are
+those that the operating system saw: each worker's, asked of it (VmHWM), and the driver's. With `--groups` all depots
+are looked at, and so many groups are forecast and published: what that takes is said of a depot.
 """
 
 from __future__ import annotations
@@ -21,8 +24,10 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -34,13 +39,14 @@ DEPOTS, DAYS, WORKERS = 20_000, 200, (1, 2, 4)
 LIMIT = 2.0  # GB a worker
 LAST = date(2026, 10, 31)
 AS_OF = datetime(2026, 11, 1, 7, tzinfo=UTC)
-BLOCK = 20_000  # depots made at once
 CITIES = 40
+BATCH = 10.0  # million readings that come at once
+AT_A_TIME = 4096  # depots of a group
 PIPELINE = """
 name: cluster
 horizon: 14
-demand: {source: {kind: parquet, path: none.parquet}, columns: {recorded_at: recorded_at}}
-depots: {source: {kind: csv, path: none.csv}, static: [city]}
+demand: {source: {kind: parquet, path: demand.parquet}, columns: {recorded_at: recorded_at}}
+depots: {source: {kind: csv, path: depots.csv}, static: [city]}
 calendar: {country: DE}
 staffing: {orders_per_driver: 20, cost_short: 38, cost_idle: 22}
 state: var
@@ -51,70 +57,89 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--depots", type=int, default=DEPOTS)
     parser.add_argument("--days", type=int, default=DAYS)
+    parser.add_argument("--batch", type=float, default=BATCH, help="million readings that are ingested at once")
     parser.add_argument("--workers", type=int, nargs="+", default=WORKERS)
+    parser.add_argument("--groups", type=int, help="groups of depots that are forecast; all by default")
     parser.add_argument("--without-ledger", action="store_true", help="stop before the publication in the ledger")
     parser.add_argument("--kill", action="store_true", help="kill a worker while it forecasts")
     parser.add_argument("--limit", type=float, default=LIMIT, help="GB a worker may have")
     parser.add_argument("--folder", type=Path, help="keep the lake there; one that is there is used")
-    parser.add_argument("--part", choices=("make", "publish"))
+    parser.add_argument("--part", choices=sorted(PARTS))
     options = parser.parse_args()
     if options.part:
-        report = make(options) if options.part == "make" else publish(options)
-        print(json.dumps(report))
+        print(json.dumps(PARTS[options.part](options)))
         return
     with working_folder(options.folder, "bench-cluster-") as folder:
         figures: list[Figure] = []
         if not (folder / "bundle").exists():
-            report = _part("make", folder, options, 0)
-            figures += [Figure("readings", report["rows"] / 1e6, "M rows"), Figure("lake", report["bytes"] / 1e6, "MB")]
-        for workers in options.workers:
-            report = _part("publish", folder, options, workers)
-            name = f"{workers} worker{'s' * (workers > 1)}"
-            for step, seconds in report["steps"].items():
-                figures.append(Figure(f"{name}: {step}", seconds, "s"))
+            report = _part("ingest", folder, options, 0, _part("make", folder, options, 0))
             figures += [
-                below(f"{name}: peak of a worker", report["worker"], "GB", options.limit),
-                Figure(f"{name}: peak of the driver", report["driver"], "GB"),
-                Figure(f"{name}: workers that ended", report["ended"], "workers"),
+                Figure("readings", report["rows"] / 1e6, "M rows"),
+                Figure(f"ingest in {report['batches']} batches", report["seconds"], "s"),
+                Figure("the last of them", report["last"], "s"),
+                Figure("ingest: peak memory", report["memory"], "GB"),
+                Figure("lake", report["bytes"] / 1e6, "MB"),
             ]
+        for workers in options.workers:
+            figures += _figures(_part("publish", folder, options, workers), workers, options.limit)
         tell("cluster", figures)
 
 
-def _part(part: str, folder: Path, options: argparse.Namespace, workers: int) -> dict[str, Any]:
+def _figures(report: dict[str, Any], workers: int, limit: float) -> Iterator[Figure]:
+    name = f"{workers} worker{'s' * (workers > 1)}"
+    for step, seconds in report["steps"].items():
+        yield Figure(f"{name}: {step}", seconds, "s")
+    for step, peak in report["peaks"].items():
+        yield Figure(f"{name}: largest worker after {step}", peak, "GB")
+    yield Figure(f"{name}: depots forecast", report["depots"], "depots")
+    yield below(f"{name}: peak of a worker", max(report["peaks"].values()), "GB", limit)
+    yield Figure(f"{name}: peak of the driver", report["driver"], "GB")
+    yield Figure(f"{name}: largest folder of the run", report["folder"], "GB")
+    yield Figure(f"{name}: workers that ended", report["ended"], "workers")
+
+
+def _part(
+    part: str, folder: Path, options: argparse.Namespace, workers: int, before: dict[str, Any] | None = None
+) -> dict[str, Any]:
     command = [sys.executable, "-m", "tests.benchmarks.cluster", "--part", part, "--folder", str(folder)]
     command += ["--depots", str(options.depots), "--days", str(options.days), "--workers", str(workers)]
     command += ["--limit", str(options.limit), *(["--without-ledger"] * options.without_ledger)]
-    command += ["--kill"] * options.kill
+    command += ["--kill"] * options.kill + ["--batch", str(options.batch)]
+    command += ["--groups", str(options.groups)] if options.groups else []
     process = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
-    report: dict[str, Any] = json.loads(process.stdout.splitlines()[-1])
+    report: dict[str, Any] = (before or {}) | json.loads(process.stdout.splitlines()[-1])
     print(f"{part}, {workers} workers: {report}", file=sys.stderr, flush=True)
     return report
 
 
 def make(options: argparse.Namespace) -> dict[str, Any]:
-    """A lake of made-up counts in order of days, as one night's batch has them, and a bundle."""
+    """A feed of made-up counts in batches of days, the depots, and a bundle."""
     import pyarrow as pa
+    import pyarrow.csv as pc
+    import pyarrow.parquet as pq
 
     from forecaster.config import load
-    from forecaster.lake import Lake
 
     options.folder.joinpath("pipeline.yaml").write_text(PIPELINE, "utf-8")
     spec = load(options.folder / "pipeline.yaml")
-    lake, ids = Lake.of(spec), [f"D{number:08d}" for number in range(options.depots)]
+    ids = [f"D{number:08d}" for number in range(options.depots)]
     cities = [f"city {number % CITIES}" for number in range(options.depots)]
-    size, epoch = options.depots, pa.scalar(datetime(1970, 1, 1, tzinfo=UTC), pa.timestamp("us", "UTC"))
-    unknown = {"opened": pa.date32(), "closed": pa.date32(), "timezone": pa.string()}
-    columns = {"depot_id": pa.array(ids), "city": pa.array(cities)}
-    columns |= {name: pa.nulls(size, kind) for name, kind in unknown.items()}
-    columns |= {"retracted": pa.repeat(False, size), "recorded_at": pa.repeat(epoch, size)}
-    lake.append("depots", pa.table(columns))
-    lake.append("demand", _readings(ids, options.days))
+    pc.write_csv(pa.table({"depot_id": pa.array(ids), "city": pa.array(cities)}), spec.folder / "depots.csv")
+    feed, rows = spec.folder / "feed", 0
+    feed.mkdir()
+    in_batch = max(int(options.batch * 1e6 / options.depots), 1)
+    days = _readings(ids, options.days)
+    while batch := list(islice(days, in_batch)):
+        day, tables = batch[-1][0], [table for _, table in batch]
+        rows += sum(map(len, tables))
+        with pq.ParquetWriter(feed / f"{day}.parquet", tables[0].schema) as file:
+            for table in tables:
+                file.write_table(table)
     _write_bundle(spec, ids, cities)
-    size = sum(file.stat().st_size for file in (options.folder / "var" / "lake").rglob("*") if file.is_file())
-    return {"rows": options.depots * options.days, "bytes": size}
+    return {"rows": rows}
 
 
-def _readings(ids: list[str], days: int) -> Iterator[Any]:
+def _readings(ids: list[str], days: int) -> Iterator[tuple[date, Any]]:
     """Counts with a weekly rhythm, a day after the other; one depot in fifty is young."""
     import pyarrow as pa
 
@@ -125,19 +150,33 @@ def _readings(ids: list[str], days: int) -> Iterator[Any]:
     for day in range(days):
         on = LAST - timedelta(days=days - 1 - day)
         depots = np.flatnonzero(first <= day).astype(np.int32)
-        counts = random.poisson(level[depots] * week[on.weekday()]).astype(float)
-        instant = datetime(on.year, on.month, on.day, 22, tzinfo=UTC)
-        size = len(depots)
-        yield pa.table({
-            "depot_id": pa.DictionaryArray.from_arrays(pa.array(depots), words),
-            "date": pa.repeat(pa.scalar(on, pa.date32()), size),
-            "demand": pa.array(counts),
-            "open": pa.nulls(size, pa.bool_()),
-            "source": pa.repeat("made up", size),
-            "batch": pa.repeat("0", size),
-            "row": pa.array(np.arange(size) + day * len(ids)),
-            "recorded_at": pa.repeat(pa.scalar(instant, pa.timestamp("us", "UTC")), size),
+        instant = datetime(on.year, on.month, on.day, 3, tzinfo=UTC) + timedelta(days=1)
+        yield on, pa.table({
+            "depot_id": pa.DictionaryArray.from_arrays(pa.array(depots), words).cast(pa.string()),
+            "date": pa.repeat(pa.scalar(on, pa.date32()), len(depots)),
+            "demand": pa.array(random.poisson(level[depots] * week[on.weekday()])),
+            "recorded_at": pa.repeat(pa.scalar(instant, pa.timestamp("us", "UTC")), len(depots)),
         })  # fmt: skip
+
+
+def ingest(options: argparse.Namespace) -> dict[str, Any]:
+    """Every batch, in the morning after its last day."""
+    from forecaster.config import load
+    from forecaster.demand import ingest
+
+    spec, seconds = load(options.folder / "pipeline.yaml"), list[float]()
+    for file in sorted((spec.folder / "feed").iterdir()):
+        last = date.fromisoformat(file.stem)
+        file.replace(spec.folder / "demand.parquet")
+        start = time.perf_counter()
+        now = datetime(last.year, last.month, last.day, 4, tzinfo=UTC) + timedelta(days=1)
+        outcome = ingest.ingest(spec, now=now)
+        seconds.append(time.perf_counter() - start)
+        print(f"{last}: {seconds[-1]:.1f} s, {_peak():.2f} GB", file=sys.stderr, flush=True)
+        if outcome.stopped or outcome.quarantined:
+            raise RuntimeError(f"{outcome.stopped or outcome.quarantined}: {outcome.findings}")
+    report = {"seconds": sum(seconds), "last": seconds[-1], "batches": len(seconds), "memory": _peak()}
+    return report | {"bytes": _size(options.folder / "var" / "lake")}
 
 
 def _write_bundle(spec: Any, ids: list[str], cities: list[str]) -> None:
@@ -166,6 +205,7 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
     """One publication by groups on a cluster of this machine."""
     import distributed
 
+    from flows.orchestration import dask_workers
     from forecaster.config import load
     from forecaster.ledger.store import Ledger
     from forecaster.publishing.groups import publish_groups
@@ -174,22 +214,20 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
     run_id = f"run-{workers}-{os.getpid()}"
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.start_run(run_id, pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
-    if options.without_ledger:
-        publish_groups.publish_parts = lambda ledger, publication, depots, keep: 0  # type: ignore[attr-defined]
+    _shorten(publish_groups, options)
     steps, current = defaultdict[str, float](float), ["cluster comes up", time.perf_counter()]
+    peaks, sizes = dict[str, float](), [0]
 
     def on_step(name: str) -> None:
-        now = time.perf_counter()
-        steps[str(current[0])] += now - float(current[1])
-        current[:] = [name, now]
+        ended = str(current[0])
+        steps[ended] += time.perf_counter() - float(current[1])
+        peaks[ended] = max(client.run(_peak).values())
+        sizes.append(_size(spec.paths.groups / run_id))
+        print(f"{ended}: {steps[ended]:.1f} s, {peaks[ended]:.2f} GB", file=sys.stderr, flush=True)
+        current[:] = [name, time.perf_counter()]
 
-    cluster = distributed.LocalCluster(
-        n_workers=workers,
-        threads_per_worker=1,
-        processes=True,
-        memory_limit=f"{options.limit}GB",
-        dashboard_address=None,
-    )
+    arguments = dask_workers.cluster_arguments(workers) | {"memory_limit": f"{options.limit}GB"}
+    cluster = distributed.LocalCluster(**arguments)
     with cluster, distributed.Client(cluster) as client:
         first = {*client.run(os.getpid).values()}
 
@@ -202,15 +240,28 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
                 threading.Timer(5, partial(os.kill, min(first), signal.SIGKILL)).start()
 
         outcome = publish_groups.publish_groups(
-            spec, as_of=AS_OF, run_id=run_id, note=None, fan=fan, depots=4096, on_step=step
+            spec, as_of=AS_OF, run_id=run_id, note=None, fan=fan, depots=AT_A_TIME, on_step=step
         )
         on_step("done")
         if isinstance(outcome, str):
             raise RuntimeError(outcome)
-        peaks = client.run(_peak)
         ended = len(first - {*client.run(os.getpid).values()})
     steps["all"] = sum(steps.values())
-    return {"steps": steps, "worker": max(peaks.values()), "driver": _peak(), "ended": ended, "depots": outcome.depots}
+    report = {"steps": steps, "peaks": peaks, "driver": _peak(), "ended": ended, "depots": outcome.depots}
+    return report | {"folder": max(sizes) / 1e9}
+
+
+def _shorten(publish_groups: Any, options: argparse.Namespace) -> None:
+    """Leave out what is asked to be left out: the ledger, and depots beyond the first groups."""
+    survey = publish_groups.survey
+
+    def of_first_groups(*arguments: Any) -> Any:
+        looked = survey(*arguments)
+        return replace(looked, groups=looked.groups[: options.groups])
+
+    publish_groups.survey = of_first_groups
+    if options.without_ledger:
+        publish_groups.publish_parts = lambda ledger, publication, depots, keep: 0
 
 
 def _called(call: Callable[[], Any]) -> Any:
@@ -225,6 +276,17 @@ def _peak() -> float:
                 return int(line.split()[1]) * 1024 / 1e9
     return float("nan")
 
+
+def _size(folder: Path) -> int:
+    """Bytes of the files of a folder, which others may remove meanwhile."""
+    size = 0
+    for file in folder.rglob("*"):
+        with suppress(FileNotFoundError):
+            size += file.stat().st_size
+    return size
+
+
+PARTS = {"make": make, "ingest": ingest, "publish": publish}
 
 if __name__ == "__main__":
     main()

@@ -9,16 +9,19 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
+import dask
+import distributed  # noqa: F401  before any of its settings is changed
 import numpy as np
 import pytest
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Scores
 from forecaster.core.parallel import Fan, in_turn
-from forecaster.errors import MissingExtra
+from forecaster.errors import MissingExtra, TimeLimitExceeded
 from forecaster.serving import totals
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.training import backtest
+from tests.flows import worker_calls
 from tests.panels import LEVELS, panel
 from tests.publishing.groups import fleet
 
@@ -73,31 +76,44 @@ def test_two_threads_say_the_same_as_one() -> None:
     assert troubles == []
 
 
-def test_two_processes_of_a_dask_cluster_say_the_same_though_one_is_killed(
+def test_two_processes_of_a_dask_cluster_say_the_same_though_workers_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows import runners
+    from flows.orchestration import dask_workers, grouped_prediction
 
     monkeypatch.setattr(totals, "CHUNK", fleet.AT_A_TIME)
-    several = fleet.build(tmp_path / "fleet")
+    several, marker, smaller = fleet.build(tmp_path / "fleet"), tmp_path / "killed", list[str]()
     whole = fleet.whole(several)
     declared, troubles = spec({"runner": "dask", "workers": 2}), list[str]()
-    with runners.open_fan(declared, troubles.append) as fan:
+    with (
+        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
+        runners.open_fan(declared, troubles.append) as fan,
+    ):
         same(backtested(declared, fan), alone())
         assert os.getpid() not in fan([os.getpid, os.getpid])
-        marker = tmp_path / "killed"
 
         def deadly(calls: Iterable[Callable[[], Any]], /) -> list[Any]:
-            return fan(partial(fleet.after_dying_once, marker, call) for call in calls)
+            fatal = (partial(worker_calls.too_large_above, fleet.AT_A_TIME + 1, call) for call in calls)
+            return fan(partial(worker_calls.after_dying_once, marker, call) for call in fatal)
 
-        fleet.same(whole, fleet.by_groups(several, deadly))
+        def publish(depots: int) -> fleet.Outcome:
+            return fleet.by_groups(several, deadly, depots)
+
+        grouped = grouped_prediction.by_smaller_groups(publish, 2 * fleet.AT_A_TIME, smaller.append)
+        fleet.same(whole, grouped)
+        monkeypatch.setattr(dask_workers, "LOOK", 0.1)
+        monkeypatch.setattr(dask_workers, "STILL", 0.5)
+        assert {*fan([worker_calls.pauses_at] * 4)} == {False}
+        with pytest.raises(TimeLimitExceeded, match="at work for 0 s, all 2 are paused"):
+            fan([worker_calls.pause] * 8)
     assert int(marker.read_text("utf-8")) != os.getpid()
     assert troubles == []
+    [message] = smaller
+    assert message.startswith(f"groups were made smaller, of {fleet.AT_A_TIME} depots: 2 workers of ")
 
 
 def test_a_cluster_that_does_not_answer_is_told_of_and_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    import dask
-
     from flows import runners
 
     declared, troubles = spec({"runner": "dask", "address": "tcp://127.0.0.1:9"}), list[str]()

@@ -98,7 +98,11 @@ def frame(
     asked for."""
     where = None if until is None else ds.field("recorded_at") <= pa.scalar(until, pa.timestamp("us", tz="UTC"))
     where = only if where is None else where if only is None else where & only
-    rows = lake.read(table, where=where, version=version, columns=columns)
+    return as_frame(lake.read(table, where=where, version=version, columns=columns))
+
+
+def as_frame(rows: pa.Table) -> pd.DataFrame:
+    """Rows of a small table as a frame."""
     result: pd.DataFrame = rows.to_pandas(
         date_as_object=False, ignore_metadata=True, types_mapper={pa.bool_(): pd.BooleanDtype()}.get
     )

@@ -28,6 +28,7 @@ from forecaster.demand import readings
 from forecaster.demand.history import aliases, reading_versions
 from forecaster.demand.history.point_in_time import (
     KEYS,
+    as_frame,
     assemble,
     current_rows,
     days_ahead,
@@ -41,7 +42,8 @@ from forecaster.lake import Lake
 
 PIECE = 4096  # ids a piece
 _CODE = "code"
-_IDS = "ids.arrow"
+_PLACE = "place"
+_IDS, _DEPOTS = "ids.arrow", "depots.arrow"
 _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 
@@ -106,14 +108,20 @@ def write_share(shuffle: Shuffle, number: int, of: int) -> int:
         code = code_of[words.indices.fill_null(-1).to_numpy(zero_copy_only=False)]
         order = np.argsort(code, kind="stable")
         sorted_rows = table.drop_columns(["depot_id"]).take(order).append_column(_CODE, pa.array(code[order]))
-        sorted_rows = _without_dictionaries(sorted_rows).combine_chunks()
-        ends = np.searchsorted(code[order], np.arange(0, len(ids) + PIECE, PIECE))
-        with pa.ipc.new_file(_file(shuffle, number, place), sorted_rows.schema, options=_COMPRESSED) as file:
-            for first, last in pairwise(ends):
-                batch = sorted_rows.slice(first, last - first).combine_chunks().to_batches()
-                file.write_batch(batch[0] if batch else pa.RecordBatch.from_pylist([], sorted_rows.schema))
+        _write_pieces(_file(shuffle, number, place), _without_dictionaries(sorted_rows), len(ids))
         rows += len(table)
     return rows
+
+
+def write_depots(shuffle: Shuffle) -> int:
+    """Put all versions of the depots source in order of their depots; how many there were."""
+    where, ids = recorded_by(shuffle.as_of), _ids(shuffle.folder)
+    table = Lake.of(shuffle.spec).read("depots", where=where, version=shuffle.versions["depots"])
+    code = ids.get_indexer(table["depot_id"].to_pandas()).astype(np.int32)
+    order = np.argsort(code, kind="stable")
+    table = table.append_column(_PLACE, pa.array(np.arange(len(table)))).append_column(_CODE, pa.array(code))
+    _write_pieces(shuffle.folder / _DEPOTS, table.take(order), len(ids))
+    return len(table)
 
 
 def knowledge_of(shuffle: Shuffle, first: int, last: int) -> Knowledge:
@@ -131,7 +139,9 @@ def knowledge_of(shuffle: Shuffle, first: int, last: int) -> Knowledge:
     demand = reading_versions.latest(known)
     mine, versions = ds.field("depot_id").isin(pa.array(raw, pa.string())), shuffle.versions
     small = {name: frame(lake, name, version=versions[name], until=as_of) for name in ("events", "aliases")}
-    small["depots"] = frame(lake, "depots", version=versions["depots"], until=as_of, only=mine)
+    # in the order of the lake, which decides between versions of one instant
+    of_depots = _pieces(shuffle.folder / _DEPOTS, first, last).sort_by(_PLACE).drop_columns([_PLACE, _CODE])
+    small["depots"] = as_frame(of_depots.combine_chunks())
     small["aliases"] = small["aliases"][small["aliases"]["alias"].isin(raw)]
     refused = frame(lake, "quarantine", until=as_of, only=mine)
     refused = refused.loc[refused["date"].notna(), ["depot_id", "date", "recorded_at"]]
@@ -150,15 +160,28 @@ def _share(lake: Lake, shuffle: Shuffle, columns: list[str], number: int, of: in
 
 def _rows(shuffle: Shuffle, first: int, last: int) -> pa.Table:
     """The readings of some ids, in the order of the lake."""
-    parts = []
-    for path in sorted(shuffle.folder.glob("share-*.arrow")):
-        with pa.memory_map(str(path)) as source:
-            file = pa.ipc.open_file(source)
-            pieces = [file.get_batch(number) for number in range(first // PIECE, -(-last // PIECE))]
-            part = pa.Table.from_batches(pieces)
-            code = part[_CODE]
-            parts.append(part.filter(pc.and_(pc.greater_equal(code, first), pc.less(code, last))))
+    parts = [_pieces(path, first, last) for path in sorted(shuffle.folder.glob("share-*.arrow"))]
     return pa.concat_tables(parts, promote_options="permissive").combine_chunks()
+
+
+def _write_pieces(path: Path, sorted_rows: pa.Table, ids: int) -> None:
+    """Write rows in order of `_CODE`, a piece of ids each batch, in one step: a worker may be killed."""
+    sorted_rows, beside = sorted_rows.combine_chunks(), path.with_suffix(".part")
+    ends = np.searchsorted(sorted_rows[_CODE].to_numpy(), np.arange(0, ids + PIECE, PIECE))
+    with pa.ipc.new_file(beside, sorted_rows.schema, options=_COMPRESSED) as file:
+        for first, last in pairwise(ends):
+            batch = sorted_rows.slice(first, last - first).combine_chunks().to_batches()
+            file.write_batch(batch[0] if batch else pa.RecordBatch.from_pylist([], sorted_rows.schema))
+    beside.replace(path)
+
+
+def _pieces(path: Path, first: int, last: int) -> pa.Table:
+    """The rows of a file whose codes go from `first` to before `last`."""
+    with pa.memory_map(str(path)) as source:
+        file = pa.ipc.open_file(source)
+        part = pa.Table.from_batches([file.get_batch(number) for number in range(first // PIECE, -(-last // PIECE))])
+        code = part[_CODE]
+        return part.filter(pc.and_(pc.greater_equal(code, first), pc.less(code, last)))
 
 
 def _filtered(table: pa.Table, where: ds.Expression) -> pa.Table:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -66,7 +67,8 @@ def survey(shuffle: Shuffle, choice: ModelChoice, size: int, fan: Fan, on_step: 
     declared = readings.arrow_words(depots["depot_id"])
     ids = shuffles.order_ids(shuffle, pa.concat_arrays([with_readings, declared]))
     on_step("readings in order of depots")
-    fan(partial(shuffles.write_share, shuffle, number, of) for number in range(of))
+    writing = (partial(shuffles.write_share, shuffle, number, of) for number in range(of))
+    fan(chain([partial(shuffles.write_depots, shuffle)], writing))
     facts = _first_facts(shuffle, with_readings, depots, former)
     current = ids["current"].to_pandas().to_numpy(object)
     size = max(size // totals.CHUNK, 1) * totals.CHUNK

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
@@ -24,7 +21,7 @@ from forecaster.planning.overrides import ProposedOverride
 from forecaster.publishing.groups.publish_groups import publish_groups
 from forecaster.publishing.predict import predict
 from forecaster.publishing.publish import PublishedForecast
-from forecaster.serving import bundle, keys, totals
+from forecaster.serving import bundle, keys
 from tests import fleets, graphs
 from tests.panels import LEVELS
 
@@ -106,23 +103,12 @@ def whole(spec: Spec) -> Outcome:
     return _published(spec, predict(spec, as_of=AS_OF, bundle=None, run_id=_begun(spec), note="A note."))
 
 
-def by_groups(spec: Spec, fan: Fan = in_turn) -> Outcome:
-    """Published by groups of as many depots as a chunk of the totals has."""
+def by_groups(spec: Spec, fan: Fan = in_turn, depots: int = AT_A_TIME) -> Outcome:
+    """Published by groups of so many depots, by default as many as a chunk of the totals has here."""
     run_id = _begun(spec)
-    outcome = publish_groups(spec, as_of=AS_OF, run_id=run_id, note="A note.", fan=fan, depots=totals.CHUNK)
+    outcome = publish_groups(spec, as_of=AS_OF, run_id=run_id, note="A note.", fan=fan, depots=depots)
     assert isinstance(outcome, PublishedForecast), outcome
     return _published(spec, outcome)
-
-
-def after_dying_once(marker: Path, call: Callable[[], Any]) -> Any:
-    """What a call gives; the first process that is asked is killed, as by a machine that runs out of memory."""
-    try:
-        with marker.open("x") as file:
-            file.write(str(os.getpid()))
-    except FileExistsError:
-        return call()
-    os.kill(os.getpid(), signal.SIGKILL)
-    return None
 
 
 def same(whole: Outcome, grouped: Outcome) -> None:
