@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -117,7 +118,7 @@ def page_app(
     read = pages(renderer, page, plans=plans, spec=spec)
     for routes in (
         read,
-        my_depot(store, page, plans=plans),
+        my_depot(renderer, page, plans=plans),
         health.router(store),
         runs.router(spec),
         _links(context),
@@ -149,8 +150,19 @@ def session_options(context: AccessContext) -> dict[str, Any]:
 async def _serving(store: PublicationStore, _: FastAPI) -> AsyncIterator[None]:
     """Few threads, and a ledger that is closed at the end."""
     to_thread.current_default_thread_limiter().total_tokens = THREADS
-    yield
+    async with keeping_up(store.keep_up):
+        yield
     store.close()
+
+
+@asynccontextmanager
+async def keeping_up(keep_up: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
+    """Has what is shown kept at hand beside the answers."""
+    task = asyncio.create_task(keep_up())
+    try:
+        yield
+    finally:
+        task.cancel()
 
 
 def templates(*, prefix: str, signs_out: bool, plans_days: bool, portal: bool = False) -> RenderPage:

@@ -1,4 +1,7 @@
-"""Server-side sessions: what a browser's token stands for, read from the ledger at most once a second."""
+"""Server-side sessions: what a browser's token stands for, read from the ledger at most once a second.
+
+While the ledger is away, whom this process knows is known until the provider would have to be asked again.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +48,8 @@ class Sessions:
     def begin(self, name: str, groups: Sequence[str], hours: float, now: datetime) -> dict[str, str]:
         """Write down that somebody has signed in; returns what their cookie holds.
 
-        Raises LedgerError when no ledger can be written.
+        While no ledger can be reached this process alone knows of it, until one can be. Raises LedgerError when none
+        can be written.
         """
         token, until = secrets.token_urlsafe(32), now + timedelta(hours=hours)
         session = Session(ledger_sessions.session_id(token), self._pipeline, name, tuple(groups), now, until)
@@ -56,7 +60,9 @@ class Sessions:
                     ledger_sessions.begin(connection, session, now)
             except LedgerError:
                 if place == last:
-                    raise
+                    if not _is_away(ledger):
+                        raise
+                    self._remember(token, session)
             else:
                 break
         return {KEY: token, PLACE: place} if place else {KEY: token}
@@ -96,10 +102,26 @@ class Sessions:
             session, at = self._sessions.get(token, (None, 0.0))
         if at and monotonic() - at < REREAD_SECONDS:
             return session
-        with ledger.reading() as connection:
-            session = ledger_sessions.read(connection, token)
+        try:
+            with ledger.reading() as connection:
+                session = ledger_sessions.read(connection, token)
+        except LedgerError:
+            if session is None:
+                raise
+            return session  # whom we know may go on reading, until they would have to be checked
+        self._remember(token, session)
+        return session
+
+    def _remember(self, token: str, session: Session | None) -> None:
         with self._lock:
             if len(self._sessions) >= MOST:
                 self._sessions.clear()
             self._sessions[token] = (session, monotonic())
-        return session
+
+
+def _is_away(ledger: SessionLedger) -> bool:
+    try:
+        with ledger.reading():
+            return False
+    except LedgerError:
+        return True

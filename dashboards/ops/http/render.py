@@ -13,10 +13,11 @@ from dashboards.ops.access import person
 from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.csv import MEDIA_TYPE, CsvSheet
 from dashboards.ops.http.language import of_request
-from dashboards.ops.http.responses import gzipped, not_modified, with_etag
-from dashboards.ops.reading.editions import Edition, Logbook
-from dashboards.ops.reading.store import PublicationStore
+from dashboards.ops.http.responses import ORIGIN, TRY_AGAIN, gzipped, not_modified, with_etag
+from dashboards.ops.reading.editions import Edition, Logbook, NothingPublished
+from dashboards.ops.reading.store import EncodedBody, PublicationStore
 from dashboards.ops.views.api_schema import to_json
+from forecaster.errors import LedgerError
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -47,13 +48,30 @@ class Renderer:
     ) -> Response:
         """What a publication says; `of` is whatever the answer depends on besides it and the path; `past` may
         name an earlier one, as `PublicationStore.edition` takes it."""
-        style = of_request(request)
-        with locale.active(style):
-            edition = self.store.edition(person(request).cities, **past)
+        style, cities = of_request(request), person(request).cities
+
+        def encode(edition: Edition) -> tuple[str, EncodedBody]:
             tag = self.store.tag(edition, request.url.path, media_type, of, style)
             # made first, as it may be that there is no such page
-            encoded = self.store.encoded(edition, tag, lambda: make(edition))
+            return tag, self.store.encoded(edition, tag, lambda: make(edition))
+
+        with locale.active(style):
+            try:
+                tag, encoded = encode(self.store.edition(cities, **past))
+            except LedgerError as error:
+                if (copy := self.copied(error, cities, media_type, **past)) is None:
+                    raise
+                return as_copy(request, encode(copy)[1].body, media_type)
         return not_modified(request, tag) or gzipped(request, encoded.body, encoded.zipped, media_type, tag)
+
+    def copied(
+        self, error: LedgerError, cities: frozenset[str] | None, media_type: str = HTML, **past: Any
+    ) -> Edition | None:
+        """What people are shown while the ledger is away, if anything is. Programs, and whoever asks for the past, are
+        told that it is: the sentence that says so stands on pages alone."""
+        if isinstance(error, NothingPublished) or media_type != HTML or any(past.values()):
+            return None
+        return self.store.copied_edition(error, cities)
 
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
         """What the last nights say; made each time: it changes with every stage of a night, and few ask."""
@@ -87,6 +105,12 @@ class Renderer:
         if form == "csv":
             answer.headers["Content-Disposition"] = _as_file(file)
         return answer
+
+
+def as_copy(request: Request, body: bytes, media_type: str) -> Response:
+    """An answer that is made of a copy while the ledger is away: nobody keeps it, and all may ask again in a minute."""
+    request.scope[ORIGIN] = "copy"
+    return Response(body, media_type=media_type, headers={"Cache-Control": "no-store", **TRY_AGAIN})
 
 
 def attached(csv: bytes, file: str) -> Response:

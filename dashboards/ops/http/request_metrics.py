@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboards.ops.http.response_cache import ORIGIN
+from dashboards.ops.http.responses import ORIGIN
 from forecaster import __version__
 from forecaster.core.metric_names import OF_PAGE
 from forecaster.monitoring.page_answers import AnswerLog

@@ -19,14 +19,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.ops.access.roles import SAFE
 from dashboards.ops.http.refresh_queue import RefreshQueue
-from dashboards.ops.http.responses import etag_matches
+from dashboards.ops.http.responses import ORIGIN, etag_matches
 from dashboards.ops.reading.store import REREAD_SECONDS, PublicationStore
 
 STALE_SECONDS = 2.0  # that an answer may be behind what is published
 STALE_SECONDS_WHILE_REFRESHING = 10.0  # thousands of depots take longer to make than STALE_SECONDS
 MOST_RESPONSES = 1024  # answers
 LARGEST_BODY = 1_000_000  # bytes of one that is kept
-ORIGIN = "forecaster.origin"  # of an answer, in the scope: "kept", "earlier" while a newer one is made, or "made"
 OF_A_BODY = (b"content-length", b"content-type", b"content-encoding", b"content-disposition")
 
 

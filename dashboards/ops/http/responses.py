@@ -20,6 +20,10 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 REVALIDATED = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Cookie, Accept-Encoding"}
+TRY_AGAIN = {"Retry-After": "60"}  # of what cannot be read at the moment
+ORIGIN = (
+    "forecaster.origin"  # of an answer, in the scope: "kept", "earlier" while a newer one is made, "made", or "copy"
+)
 FOREVER = "public, max-age=31536000, immutable"
 
 

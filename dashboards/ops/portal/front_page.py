@@ -13,8 +13,18 @@ from dashboards.ops.reading.editions import read_outline
 from dashboards.ops.reading.header import Front
 from dashboards.ops.reading.overview import Counts, Look, Overview, ready
 from dashboards.ops.reading.readers import SharedReaders
+from dashboards.ops.reading.standby import absence_sentence
 from dashboards.ops.routes.errors import whole_sentence
-from dashboards.ops.views.tiles import NOTHING, DepotCount, PipelineTile, count_depots, header_of, in_order, tile
+from dashboards.ops.views.tiles import (
+    NOTHING,
+    DepotCount,
+    PipelineTile,
+    count_depots,
+    header_of,
+    in_order,
+    not_over,
+    tile,
+)
 from forecaster.core.language import _
 from forecaster.ledger.records import Head
 
@@ -41,10 +51,11 @@ class FrontPage:
 
     def tiles(self, readers: Mapping[str, Person]) -> list[PipelineTile]:
         """A tile of each pipeline, for whoever reads it, those in trouble first."""
-        now, looks = self.now(), self.overview.looks(readers)
+        now = self.now()
+        looks = {name: not_over(look, now) for name, look in self.overview.looks(readers).items()}
         headers = {name: header_of(look, now) for name, look in looks.items()}
         due = {
-            name: self.counts.due(*self._count(name, look.head, header, readers[name].cities))
+            name: self.counts.due(*self._count(name, look, look.head, header, readers[name].cities))
             for name, look in looks.items()
             if look.head is not None and (header := headers[name]) is not None
         }
@@ -72,18 +83,24 @@ class FrontPage:
         self.counts.close()
 
     def _count(
-        self, name: str, head: Head, header: Front, cities: frozenset[str] | None
+        self, name: str, look: Look, head: Head, header: Front, cities: frozenset[str] | None
     ) -> tuple[object, Callable[[], DepotCount]]:
         """What the numbers depend on, and what makes them: the depots are read, and kept no longer than for that."""
 
         def make() -> DepotCount:
-            ledger = self.readers.open(self.served[name].context.url)
+            url = self.served[name].context.url
+            standby = self.readers.standby(url) if look.absence else None
+            ledger = (standby.copy_of(name) if standby else None) or self.readers.open(url)
             return count_depots(head, header, read_outline(head, ledger), cities)
 
         return (name, head.publication_id, head.revised_at, header.today, cities), make
 
 
 def _why(look: Look, reader: Person) -> str:
-    """Why nothing can be shown: all of it to admins, a sentence without files and addresses to other readers."""
+    """Why nothing can be shown, or no more than a copy: all of it to admins, a sentence without files and addresses to
+    other readers."""
     error = look.error or NOTHING
+    if look.absence is not None and look.head is not None:
+        told = absence_sentence(look.absence, look.head)
+        return f"{told} {whole_sentence(str(error))}" if reader.may("admin") else told
     return whole_sentence(str(error) if reader.may("admin") else _(error.for_readers))

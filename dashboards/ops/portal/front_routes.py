@@ -13,10 +13,11 @@ from dashboards.ops.access import links, person
 from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.csv import MEDIA_TYPE, sheet
 from dashboards.ops.http.language import of_request
-from dashboards.ops.http.render import HTML, JSON, RenderPage
+from dashboards.ops.http.render import HTML, JSON, RenderPage, as_copy
 from dashboards.ops.http.responses import not_modified, with_etag
 from dashboards.ops.portal.front_page import FrontPage
 from dashboards.ops.portal.served import ServedPipeline
+from dashboards.ops.portal.tile_list import TileQuery, tile_list
 from dashboards.ops.routes import api
 from dashboards.ops.routes.pages import WORKER
 from dashboards.ops.views.api_schema import to_json
@@ -41,8 +42,10 @@ def _of_readers(routes: APIRouter, front: FrontPage, page: RenderPage) -> None:
     def front_page(request: Request) -> Response:
         readers = front.visible(person(request))
         with locale.active(of_request(request)):
-            body = page("portal.html", title=_(TITLE), tiles=front.tiles(readers))
-        return _answer(request, body, HTML)
+            tiles = front.tiles(readers)
+            view = tile_list(tiles, TileQuery.of(request.query_params))
+            body = page("portal.html", title=_(TITLE), list=view)
+        return as_copy(request, body, HTML) if any(tile.is_copy for tile in tiles) else _answer(request, body, HTML)
 
     @routes.get(f"{api.PREFIX}/pipelines", response_model=PipelinesOut, responses=api.TROUBLE | api.AS_CSV)
     def pipelines(request: Request, format: api.Format = "json") -> Response:

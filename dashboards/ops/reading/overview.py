@@ -9,11 +9,12 @@ import logging
 import threading
 from collections.abc import Callable, Collection, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Generic, TypeVar
 
 from dashboards.ops.reading.readers import SharedReaders
+from dashboards.ops.reading.standby import Absence
 from forecaster.errors import LedgerError
 from forecaster.ledger import overview
 from forecaster.ledger.publication import PublishedTotal
@@ -39,6 +40,7 @@ class Look:
     last: Run | None = None
     totals: tuple[PublishedTotal, ...] = ()
     error: LedgerError | None = None
+    absence: Absence | None = None  # the ledger is away, and this is of a copy
 
 
 class Overview:
@@ -80,6 +82,7 @@ class LedgerLooks:
 
     def __init__(self, url: str, names: tuple[str, ...], readers: SharedReaders) -> None:
         self._url, self._names, self._readers = url, names, readers
+        self._standby = readers.standby(url)
         self._totals: dict[str, tuple[object, tuple[PublishedTotal, ...]]] = {}
         self._at = 0.0
         self._looks: Mapping[str, Look] = {}
@@ -92,16 +95,30 @@ class LedgerLooks:
         return self._looks if monotonic() - self._at < STALE_SECONDS else {}
 
     def read(self) -> Mapping[str, Look]:
-        try:
-            looks = self._all()
-        except LedgerError:  # of whichever pipeline: each is asked for itself
-            looks = self._each()
+        if (looks := self._of_copies()) is None:
+            try:
+                looks = self._all(self._readers.open(self._url))
+            except LedgerError as error:  # of whichever pipeline: each is asked for itself
+                if self._standby is not None:
+                    self._standby.failed(error)
+                looks = self._of_copies() or self._each()
         self._looks, self._at = looks, monotonic()
         return looks
 
-    def _all(self) -> Mapping[str, Look]:
+    def _of_copies(self) -> Mapping[str, Look] | None:
+        """What is held of each pipeline, while the ledger is away; None while it is not, or nothing is held."""
+        if self._standby is None or (absence := self._standby.absence(*self._names)) is None:
+            return None
+        if (ledger := self._standby.copy_of(*self._names)) is None:
+            return None
+        looks = self._all(ledger)
+        return {
+            name: replace(look, error=absence.error, absence=absence if look.head else None)
+            for name, look in looks.items()
+        }
+
+    def _all(self, ledger: Ledger) -> Mapping[str, Look]:
         """All pipelines at once, in two queries, and one more for each new publication."""
-        ledger = self._readers.open(self._url)
         with ledger.transaction() as connection:
             heads = overview.heads(connection, self._names)
             last = overview.last_nights(connection, self._names)

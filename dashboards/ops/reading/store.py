@@ -22,6 +22,7 @@ from dashboards.ops.reading.editions import (
 from dashboards.ops.reading.header import front
 from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
 from dashboards.ops.reading.readers import SharedReaders
+from dashboards.ops.reading.standby import absence_sentence
 from forecaster.core.language import _
 from forecaster.core.language.holiday_names import NOWHERE, HolidayRegion
 from forecaster.errors import LedgerError
@@ -80,7 +81,9 @@ class PublicationStore:
         where = spec.calendar if spec else None
         self._home = HolidayRegion(where.country or "", where.subdivision or "") if where else NOWHERE
         self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
-        self._readers, self._alone = readers or SharedReaders(), readers is None
+        self._readers, self._alone = readers or SharedReaders(clock), readers is None
+        self._standby = self._readers.standby(url)
+        self._watch(pipeline)
         self._lock, self._reading = threading.Lock(), threading.Lock()
         self._ledger: Ledger | None = None
         self._bodies: dict[str, EncodedBody] = {}
@@ -97,8 +100,6 @@ class PublicationStore:
         NotRetained when something past was asked for that is no instant, or no longer there.
         """
         ledger, head, last = self._now()
-        if head is not None and cities is not None:
-            head = replace(head, note=None)  # it may name depots
         if head is None:
             if self._pipeline:
                 raise NothingPublished(
@@ -110,6 +111,27 @@ class PublicationStore:
             past_head = past_head if cities is None else replace(past_head, note=None)
             header = front(past_head, looked_at)
             return Edition(past_head, header, None, ledger, self._outlines, cities, past=True, home=self._home)
+        return self._newest(ledger, head, last, cities)
+
+    def copied_edition(self, error: LedgerError, cities: frozenset[str] | None = None) -> Edition | None:
+        """What was up when the ledger could last be read, now that it says `error`: the header says since when. None
+        where there is no copy, and where all the days of that are over."""
+        if self._standby is None:
+            return None
+        self._standby.failed(error)
+        if (absence := self._standby.absence(self._pipeline)) is None:
+            return None
+        ledger = self._standby.copy_of(self._pipeline)
+        if ledger is None or (head := ledger.current(self._pipeline)) is None:
+            return None
+        last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None)
+        edition = self._newest(ledger, head, last, cities)
+        if edition.front.target_dates[-1] < edition.front.today:
+            return None
+        return replace(edition, front=replace(edition.front, away=absence_sentence(absence, head)))
+
+    def _newest(self, ledger: Ledger, head: Head, last: Run | None, cities: frozenset[str] | None) -> Edition:
+        head = head if cities is None else replace(head, note=None)  # it may name depots
         header = front(head, self._clock(), fruitless(last, head))
         return Edition(head, header, notice(last), ledger, self._outlines, cities, home=self._home)
 
@@ -134,6 +156,10 @@ class PublicationStore:
         """The ledger, for what is no publication. Raises LedgerError when there is none to read."""
         return self._head()[0]
 
+    async def keep_up(self) -> None:
+        """While the page is served alone, have what it shows at hand for when the ledger is away."""
+        await self._readers.keep_up()
+
     def close(self) -> None:
         """Give back what the ledger's database keeps open for us alone, and what was read of it; the next request opens
         it again."""
@@ -143,12 +169,13 @@ class PublicationStore:
         self._outlines = Outlines()
         if self._alone:
             self._readers.close()
+            self._standby = self._readers.standby(self._url)
 
     def tag(self, edition: Edition, *parts: object) -> str:
         """The ETag of an answer: another publication, day, notice or template, other cities, and other parts, have
         another tag."""
         head, header = edition.head, edition.front
-        when = (head.published_at, head.revised_at, header.today, header.fruitless_began)
+        when = (head.published_at, head.revised_at, header.today, header.fruitless_began, header.away)
         cities = None if edition.cities is None else sorted(edition.cities)
         return self.entity_tag(head.publication_id, head.pipeline, *when, edition.notice, cities, *parts)
 
@@ -176,15 +203,27 @@ class PublicationStore:
         return ledger, head, last
 
     def _head(self) -> tuple[Ledger, Head | None]:
-        ledger = self._ledger or self._readers.open(self._url)
+        if self._standby is not None and (absence := self._standby.absence(self._pipeline)) is not None:
+            raise absence.again()
         try:
-            head = ledger.current(self._pipeline)
-        except LedgerError:
-            self._ledger = None  # the next request looks again from the start
-            self._readers.give_back(self._url, ledger)
+            ledger = self._ledger or self._readers.open(self._url)
+            try:
+                head = ledger.current(self._pipeline)
+            except LedgerError:
+                self._ledger = None  # the next request looks again from the start
+                self._readers.give_back(self._url, ledger)
+                raise
+        except LedgerError as error:
+            if self._standby is not None:
+                self._standby.failed(error)
             raise
         self._ledger = ledger
+        self._watch(self._pipeline)
         return ledger, head
+
+    def _watch(self, pipeline: str | None) -> None:
+        if self._standby is not None and pipeline is not None:
+            self._standby.watch(pipeline)
 
     def encoded(self, edition: Edition, tag: str, make: Callable[[], bytes]) -> EncodedBody:
         """The answer of this tag, made and compressed once for an edition."""
@@ -197,6 +236,7 @@ class PublicationStore:
             head.revised_at,
             header.today,
             header.fruitless_began,
+            header.away is not None,
             edition.notice,
         )
         with self._lock:

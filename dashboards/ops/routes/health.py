@@ -13,6 +13,7 @@ from time import monotonic
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
+from dashboards.ops.reading.editions import NothingPublished
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.errors import LedgerError
 
@@ -49,7 +50,11 @@ class ReadinessCache:
         try:
             head = self._store.edition().head
         except LedgerError as error:
-            ready, sentence, for_admins = False, error.for_readers, str(error)
+            copy = None if isinstance(error, NothingPublished) else self._store.copied_edition(error)
+            ready, sentence, for_admins = copy is not None, error.for_readers, str(error)
+            if copy is not None:
+                sentence = f"a copy of publication {copy.head.publication_id} of {copy.head.pipeline}"
+                for_admins = f"{sentence}: {error}"
         else:
             ready, sentence = True, f"publication {head.publication_id} of {head.pipeline}"
             for_admins = sentence
@@ -67,11 +72,13 @@ def router(store: PublicationStore) -> APIRouter:
 
     @routes.get("/readyz", response_class=PlainTextResponse, responses={503: {"description": "Not ready, and why"}})
     def readyz(request: Request) -> Response:
-        """The ledger can be read and something is published; else 503 and, for who has signed in, why."""
+        """The ledger, or a copy of what it showed, can be read and something is published; else 503 and, for who has
+        signed in, why."""
         who, readiness = request.state.person, cache.now()
+        plain = "ready" if readiness.ready else "not ready"
+        sentence = readiness.for_admins if who and who.may("admin") else readiness.sentence if who else plain
         if readiness.ready:
-            return PlainTextResponse(f"{readiness.sentence if who else 'ready'}\n")
-        sentence = readiness.for_admins if who and who.may("admin") else readiness.sentence if who else "not ready"
+            return PlainTextResponse(f"{sentence}\n")
         return PlainTextResponse(f"{sentence}\n", 503, {"Retry-After": "60"})
 
     return routes

@@ -10,17 +10,17 @@ from fastapi.responses import Response
 from dashboards.ops.access import person
 from dashboards.ops.formatting import locale
 from dashboards.ops.http.language import of_request
-from dashboards.ops.http.render import HTML, RenderPage
+from dashboards.ops.http.render import HTML, Renderer, RenderPage, as_copy
 from dashboards.ops.reading.editions import NoSuchDepot
-from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.routes.pages import depot_content
+from forecaster.errors import LedgerError
 
 COOKIE = "my_depot"
 A_YEAR = 365 * 24 * 3600
 LONGEST = 1000  # characters of an id that a cookie holds
 
 
-def my_depot(store: PublicationStore, page: RenderPage, *, plans: bool) -> APIRouter:
+def my_depot(renderer: Renderer, page: RenderPage, *, plans: bool) -> APIRouter:
     """`/my-depot` is the page of the depot that this browser remembers; `?depot=ID` has it remember that one, and
     `?depot=` none."""
     router = APIRouter(include_in_schema=False)
@@ -31,7 +31,13 @@ def my_depot(store: PublicationStore, page: RenderPage, *, plans: bool) -> APIRo
         name = context.cookie(COOKIE)
         depot_id = unquote(request.cookies.get(name, "")) if depot is None else depot[:LONGEST]
         with locale.active(of_request(request)):
-            edition = store.edition(person(request).cities)
+            cities = person(request).cities
+            try:
+                edition = renderer.store.edition(cities)
+            except LedgerError as error:
+                if (copy := renderer.copied(error, cities)) is None:
+                    raise
+                edition = copy
             try:
                 content = depot_content(edition, depot_id, page, plans=plans, mine=True) if depot_id else None
             except NoSuchDepot:
@@ -39,7 +45,8 @@ def my_depot(store: PublicationStore, page: RenderPage, *, plans: bool) -> APIRo
                     raise
                 content = None
             gone = depot_id if content is None else ""
-            answer = Response(content or page("my_depot.html", front=edition.front, gone=gone), media_type=HTML)
+            body = content or page("my_depot.html", front=edition.front, gone=gone)
+            answer = as_copy(request, body, HTML) if edition.front.away else Response(body, media_type=HTML)
         if depot:
             options = {"secure": context.secure, "httponly": True, "samesite": "lax"}
             answer.set_cookie(name, quote(depot_id, safe=""), max_age=A_YEAR, **options)

@@ -57,6 +57,7 @@ class PipelineTile:
     cities: tuple[CityNumber, ...] = ()  # each for itself, where the reader sees some and not all
     more_cities: int = 0
     depots: DepotCount | None = None  # None: not counted yet
+    towns: tuple[str, ...] = ()  # all cities that the reader sees
 
     @property
     def state_text(self) -> str:
@@ -80,6 +81,11 @@ class PipelineTile:
             n=number,
             depots=display.depots(self.depots.depots),
         )
+
+    @property
+    def is_copy(self) -> bool:
+        """Whether the numbers are a copy's, as the ledger is away."""
+        return self.state == "away" and bool(self.when)
 
     @property
     def well(self) -> bool:
@@ -114,6 +120,12 @@ def header_of(look: Look, now: datetime) -> Front | None:
     return front(look.head, now, fruitless(look.last, look.head)) if look.head else None
 
 
+def not_over(look: Look, now: datetime) -> Look:
+    """The look, without a copy whose days are all over."""
+    header = header_of(look, now) if look.absence is not None else None
+    return Look(error=look.error) if header is not None and header.target_dates[-1] < header.today else look
+
+
 def count_depots(head: Head, header: Front, outline: Outline, cities: frozenset[str] | None) -> DepotCount:
     """As the pipeline's own page counts, for a reader who sees these cities (None: all)."""
     depots = [depot for depot in outline.depots if cities is None or city_of(depot) in cities]
@@ -134,7 +146,7 @@ def tile(
     """The tile of a pipeline; `reason` says to this reader why nothing can be shown, where that is so."""
     href = f"/p/{name}/"
     head = look.head
-    if look.error is not None or head is None or header is None:
+    if head is None or header is None:
         state = "away" if look.error is not None else "empty"
         return PipelineTile(name, href, name, "", state, reason)
     totals = together(look.totals, head.levels)
@@ -148,7 +160,7 @@ def tile(
         href,
         header.title,
         _place(visible, head.timezone),
-        *_state(header),
+        *(("away", reason) if look.error is not None else _state(header)),
         when=header.meant_text,
         target_date=header.target_dates[header.meant],
         total=total,
@@ -162,6 +174,7 @@ def tile(
         else (),
         more_cities=max(len(visible) - MOST_CITIES, 0) if apart else 0,
         depots=depots,
+        towns=tuple(visible),
     )
 
 

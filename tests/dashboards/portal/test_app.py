@@ -121,6 +121,10 @@ def test_the_front_page_tells_the_day_in_front_and_how_many_depots_need_attentio
     numbers = "900 orders tomorrow, Wed 18 Jun 80 % range 800–1,000 new model"
     assert f"{alpha} {numbers} No depot of 3 needs attention. {bravo} {numbers}" in words
     assert "none need attention" in text(ask(portal, "admin-viewer", "/p/alpha/"))
+    found = text(ask(portal, "admin-viewer", "/?q=bravo"))
+    assert "1 pipeline for “bravo”; all are as they should be. Bravo Fleet" in found
+    assert "Alpha Fleet" not in found
+    assert "No pipeline is meant by this." in text(ask(portal, "admin-nothing", "/?q=bravo"))
     (row,) = ask(portal, "admin-nothing", "/api/v1/pipelines").json()["rows"]
     assert [row[key] for key in ("name", "address", "state", "low", "median", "high", "depots", "attention")] == [
         "alpha", "/p/alpha/", "fresh", 800.0, 900.0, 1000.0, 3, 0,

@@ -1,0 +1,87 @@
+"""Search and pages of the front page: the tiles that are meant, a view of them at a time, those in trouble first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from urllib.parse import urlencode
+
+from dashboards.ops.formatting import display
+from dashboards.ops.views.tiles import PipelineTile
+from forecaster.core.language import _, ngettext
+
+TILES = 48  # in one view, which fill rows of two, three and four
+
+
+@dataclass(frozen=True)
+class TileQuery:
+    """What is asked for; anything unknown means all from the beginning."""
+
+    search: str = ""
+    page: int = 1
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> TileQuery:
+        page = query.get("page", "")
+        number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 1
+        return cls(query.get("q", "").strip()[:100], max(number, 1))
+
+    def to(self, page: int = 1) -> str:
+        """The address of another page of the same."""
+        parameters = {"q": self.search} if self.search else {}
+        query = urlencode(parameters | ({"page": str(page)} if page > 1 else {}))
+        return f"/?{query}#pipelines" if query else "/#pipelines"
+
+    def before_more(self) -> str:
+        """The query itself, as it stands in an address before another parameter."""
+        return urlencode({"q": self.search}) + "&" if self.search else ""
+
+
+@dataclass(frozen=True)
+class TileList:
+    """One view of the tiles; `everything` counts those that the reader may see, `matches` those that are meant."""
+
+    tiles: tuple[PipelineTile, ...]
+    query: TileQuery
+    everything: int
+    matches: int
+    trouble: int  # of those that are meant
+    pages: int
+
+    @property
+    def is_long(self) -> bool:
+        """Whether somebody may want to search."""
+        return self.everything > TILES
+
+    @property
+    def summary(self) -> str:
+        """How many are meant, by what, and how many of them are in trouble."""
+        number = display.number(self.matches)
+        pipelines = ngettext("{n} pipeline", "{n} pipelines", self.matches, n=number)
+        if self.query.search:
+            pipelines = _("{pipelines} for “{search}”", pipelines=pipelines, search=self.query.search)
+        if not self.trouble:
+            return _("{pipelines}; all are as they should be.", pipelines=pipelines)
+        return ngettext(
+            "{pipelines}; {n} is not as it should be.",
+            "{pipelines}; {n} are not as they should be.",
+            self.trouble,
+            n=display.number(self.trouble),
+            pipelines=pipelines,
+        )
+
+
+def tile_list(tiles: Sequence[PipelineTile], query: TileQuery) -> TileList:
+    """The view that is asked for, of tiles in their order; a page that is not there is the last one."""
+    matching = [tile for tile in tiles if _is_meant(tile, query)]
+    pages = max(-(-len(matching) // TILES), 1)
+    page = min(query.page, pages)
+    view = tuple(matching[(page - 1) * TILES : page * TILES])
+    trouble = sum(not tile.well for tile in matching)
+    return TileList(view, TileQuery(query.search, page), len(tiles), len(matching), trouble, pages)
+
+
+def _is_meant(tile: PipelineTile, query: TileQuery) -> bool:
+    """Whether each word stands in a title, a name, a place, a city or a state, as the reader's language has it."""
+    text = " ".join((tile.name, tile.title, tile.place, *tile.towns, tile.state_text)).casefold()
+    return all(word in text for word in query.search.casefold().split())

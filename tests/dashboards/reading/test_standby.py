@@ -1,0 +1,144 @@
+"""While a ledger's database is away, people see what they saw before, each their own, and are told since when."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from dashboards.ops.http import response_cache
+from dashboards.ops.http.request_metrics import PageMetrics
+from dashboards.ops.portal.app import Portal, create_portal
+from dashboards.ops.reading import overview, standby
+from forecaster.config import Access
+from tests.dashboards.guests import SECRET, Guest, declared, signed_in
+from tests.dashboards.portal.test_app import WORDS, of, spec_of
+from tests.dashboards.seed import NOON, fill
+from tests.dashboards.visitor import text
+from tests.databases import Postgres, new_database
+from tests.databases import postgres as postgres
+
+SINCE = "has not answered since Tue 17 Jun, 12:00 EDT"
+PUBLISHED = "These were published Tue 17 Jun, 03:24 EDT"
+
+
+@dataclass
+class Clock:
+    now: datetime = NOON
+
+    def __call__(self) -> datetime:
+        return self.now
+
+
+@dataclass(frozen=True)
+class House:
+    """Pages of two pipelines of one PostgreSQL: Ada is everywhere, Bob in Boston, Vic sees one of the two."""
+
+    portal: Portal
+    server: Postgres
+    url: str
+    clock: Clock = field(default_factory=Clock)
+
+    def as_(self, name: str) -> Guest:
+        return signed_in(self.portal, name)  # type: ignore[arg-type]
+
+    def look(self) -> None:
+        kept = self.portal.front.readers.standby(self.url)
+        assert kept is not None
+        kept.look()
+
+
+def access(**changes: Any) -> Access:
+    """Limits are not what is tried here."""
+    return declared(limits={"reads": "100000/minute"}, **changes)
+
+
+@pytest.fixture
+def house(
+    tmp_path: Path, postgres: Postgres, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[House, CollectorRegistry]]:
+    monkeypatch.setenv("PAGE_SECRET", SECRET)
+    monkeypatch.setattr(standby, "RETRY_SECONDS", 0.0)
+    for module in (overview, response_cache):
+        monkeypatch.setattr(module, "REREAD_SECONDS", 0.0)
+    clock, collectors = Clock(), CollectorRegistry()
+    with new_database(postgres, "ledger") as url:
+        fill(url, of("alpha"), of("bravo"))
+        rights = (access(), access(cities={"*": [], "bob": ["New York"]}))
+        specs = [spec_of(tmp_path, name, url, each) for name, each in zip(WORDS, rights, strict=True)]
+        portal = create_portal(specs, clock=clock, metrics=PageMetrics(collectors))
+        yield House(portal, postgres, url, clock), collectors
+        portal.front.close()
+        for pipeline in portal.served.values():
+            pipeline.context.store.close()
+        portal.front.readers.close()
+
+
+def test_people_see_what_they_may_see_while_the_ledger_is_away(
+    house: tuple[House, CollectorRegistry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, collectors = house
+    ada, bob, vic = (page.as_(name) for name in ("ada", "bob", "vic"))
+    planner = signed_in(page.portal, "pat", "planners")  # type: ignore[arg-type]
+    token = planner("/p/alpha/api/v1/me").json()["csrf"]
+    before = {path: ada(path) for path in ("/p/alpha/", "/p/alpha/depot/ALPHA-1")}
+    page.look()
+    page.server.stop()
+    try:
+        _while_it_is_away(page, ada, bob, vic)
+        _nothing_is_written(planner, token)
+        for path, earlier in before.items():  # all the same but for the sentence
+            words = text(ada(path))
+            assert SINCE in words
+            missing = set(text(earlier).split()) - set(words.split())
+            assert missing <= {"What", "if,", "or", "override"}, path  # which leads to where one writes
+        german = text(ada("/p/alpha/depot/ALPHA-1", headers={"Accept-Language": "de"}))
+        assert "Die Datenbank der Prognosen antwortet seit" in german
+        metric = {"pipeline": "alpha", "origin": "copy"}
+        assert (collectors.get_sample_value("forecaster_page_answers_total", metric) or 0) > 3
+        page.clock.now = NOON + timedelta(days=8)  # when all that was published is over
+        assert ada("/p/alpha/").status_code == 503
+        assert "900 orders" not in text(ada("/"))
+        page.clock.now = NOON
+    finally:
+        page.server.start()
+    deadline = time.monotonic() + 20
+    while SINCE in text(ada("/p/alpha/")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [SINCE in text(ada(path)) for path in ("/p/alpha/", "/")] == [False, False]
+    assert ada("/p/alpha/").headers["etag"] == before["/p/alpha/"].headers["etag"]
+
+
+def _while_it_is_away(page: House, ada: Guest, bob: Guest, vic: Guest) -> None:
+    """What each gets: pages alone, narrowed as ever, and nothing that could be kept."""
+    for path in ("/p/alpha/", "/p/alpha/depot/ALPHA-1", "/p/alpha/roster", "/p/alpha/my-depot?depot=ALPHA-1", "/"):
+        answer = ada(path)
+        assert (path, answer.status_code, answer.headers.get("retry-after")) == (path, 200, "60")
+        assert (answer.headers["cache-control"], "etag" in answer.headers) == ("no-store", False)
+        assert SINCE in text(answer), path
+        assert PUBLISHED in text(answer), path
+    assert "900 orders" in text(ada("/"))
+    boston, york = text(bob("/p/alpha/")), text(bob("/p/bravo/"))
+    assert ("Boston" in boston, "New York" in boston) == (True, False)
+    assert ("Boston" in york, "New York" in york) == (False, True)
+    assert [bob(f"/p/bravo/depot/BRAVO-{n}").status_code for n in (1, 2)] == [404, 200]
+    assert [vic(f"/p/{name}/").status_code for name in WORDS] == [200, 404]
+    assert [word for word in WORDS["bravo"] if word in vic("/").text] == []
+    for path in ("api/v1/depots", "roster?format=csv", "api/v1/publication?publication=1", "health", "overrides"):
+        assert (path, ada(f"/p/alpha/{path}").status_code) == (path, 503)
+    assert ada("/p/alpha/readyz").text.startswith("a copy of publication 1 of alpha")
+    assert ada("/readyz").status_code == 200
+
+
+def _nothing_is_written(planner: Guest, token: str) -> None:
+    assert 'name="orders"' not in planner("/p/alpha/depot/ALPHA-1").text
+    wish = {"depot_id": "ALPHA-1", "target_date": "2025-06-18", "orders": 200, "reason": "weather"}
+    written = planner("/p/alpha/api/v1/overrides", "POST", json=wish, headers={"X-CSRF-Token": token})
+    assert (written.status_code, written.headers["retry-after"]) == (503, "60")
+    assert "cannot be read at the moment" in written.json()["detail"]
