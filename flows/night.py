@@ -85,6 +85,7 @@ class Night:
         self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
         self.preview: int | None = None  # the publication that stands until there is a model
         self.canary: CanaryOutcome | None = None  # what became of the one that ran
+        self.waits = threading.Event()  # for a process of its own, by now or already before
         self.progress = Progress(
             ledger.expected_timings(spec.name), run_id=self.run_id, stages=WITHOUT_TRAINING.get(kind)
         )
@@ -332,6 +333,7 @@ class Night:
         command = [sys.executable, "-m", "forecaster", "predict", str(self.file), "--json"]
         command += ["--as-of", self.as_of.isoformat(), "--run", self.run_id]
         command += ["--note", as_argument(self.note_for_readers)] if self.note_for_readers else []
+        self.waits.set()
         try:
             process = subprocess.run(
                 command,

@@ -15,7 +15,7 @@ import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from forecaster.core.processes import parent_watch
+from forecaster.core.processes import garbage, parent_watch
 from forecaster.errors import ForecasterError
 from forecaster.operations import prefect_api
 
@@ -82,6 +82,7 @@ def _wait_for(process: subprocess.Popen[bytes], address: str) -> str:
 
 def _serve(port: int) -> None:
     """Be the server, until the process that started it is gone."""
+    garbage.look_seldom()
     parent_watch.end_with_parent()  # by the number that it gave: it may be gone by now
     import uvicorn
 

@@ -25,11 +25,8 @@ from forecaster.errors import PUBLISHED, TERMINATED, MissingExtra
 from forecaster.ledger.sqlite import interrupts
 
 REQUIRED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
-HEAVY = (
-    "forecaster.training.export",
-    "forecaster.registry.mlflow_registry",
-    "forecaster.reports.run_figures",
-)  # JAX, MLflow and Matplotlib
+HEAVY = ("forecaster.training.export",)  # JAX and onnxruntime
+LATER = ("forecaster.registry.mlflow_registry", "forecaster.reports.run_figures")  # MLflow and Matplotlib
 
 
 def nightly(
@@ -53,7 +50,7 @@ def nightly(
         sys.stderr.write("nothing is due: every night has its forecasts\n")
         return PUBLISHED
     night = Night.begin(str(file), as_of, profile=profile)
-    _run(night, "nightly", lines.nightly, spec, plain=plain, heavy=HEAVY)
+    _run(night, "nightly", lines.nightly, spec, plain=plain, heavy=HEAVY, later=LATER)
     if past and night.publication:
         catch_up.publish_past_nights(night, past)
     if due and night.outcome != "busy":
@@ -139,6 +136,7 @@ def _run(
     *,
     plain: bool,
     heavy: tuple[str, ...] = (),
+    later: tuple[str, ...] = (),
 ) -> Night:
     """Run a line, plainly or with Prefect beside it, which shows it as soon as its server answers."""
     if night.outcome != "running":
@@ -148,7 +146,7 @@ def _run(
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             interrupts.raise_on(signal.SIGINT, KeyboardInterrupt)
         interrupts.raise_on(signal.SIGTERM, lambda: Terminated("SIGTERM"))
-    with _imported_ahead(heavy):
+    with _imported_ahead(heavy, later, night.waits):
         if plain:
             return night.run(lambda: _plainly(line, night))
         environment.prepare(spec.paths.folder)
@@ -207,14 +205,20 @@ def _require_packages(names: tuple[str, ...]) -> None:
 
 
 @contextmanager
-def _imported_ahead(names: tuple[str, ...]) -> Iterator[None]:
-    """Import modules beside a line, which needs them later. One that is being imported when the line is over is waited
-    for: a process that ends in the middle of importing JAX ends with a traceback, or is aborted (SIGABRT)."""
-    is_over = threading.Event()
+def _imported_ahead(
+    names: tuple[str, ...], later: tuple[str, ...] = (), waits: threading.Event | None = None
+) -> Iterator[None]:
+    """Import modules beside a line, which needs them later: some at once, and those that are `later` when it first
+    `waits` for another process, as until then the two would only take turns. One that is being imported when the line
+    is over is waited for: a process that ends in the middle of importing JAX ends with a traceback, or is aborted
+    (SIGABRT)."""
+    is_over, waits = threading.Event(), waits or threading.Event()
 
     def import_modules() -> None:
         with suppress(Exception):  # whoever needs the module imports it again, and says what is wrong
-            for name in names:
+            for number, name in enumerate((*names, *later)):
+                if number == len(names):
+                    waits.wait()
                 if not is_over.is_set():
                     importlib.import_module(name)
 
@@ -224,4 +228,5 @@ def _imported_ahead(names: tuple[str, ...]) -> Iterator[None]:
         yield
     finally:
         is_over.set()
+        waits.set()
         thread.join()

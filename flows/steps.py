@@ -173,6 +173,7 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
             ),
             on_trouble=lambda message: night.note(message=message),
             on_measures=night.measure,
+            on_begin=night.waits.set,
         )
     if night.profile is not None:
         there = sentence(N_("the trace of training is in {folder}"), folder=str(night.profile))

@@ -28,7 +28,7 @@ from forecaster.cli import (
     roster,
     value,
 )
-from forecaster.core.processes import parent_watch
+from forecaster.core.processes import garbage, parent_watch
 from forecaster.core.terminal import escaped_lines
 from forecaster.errors import INTERRUPTED, OUR_FAULT, ForecasterError, SpecError
 
@@ -116,6 +116,7 @@ app.add_typer(quarantine.quarantine, name="quarantine")
 def main() -> None:
     """Run a command; what a user can cause is told in sentences, and a traceback is shown only to those who ask."""
     parent_watch.end_with_parent()
+    garbage.look_seldom()
     atexit.register(gc.freeze)  # else Python looks through all that is there, several times, before it ends
     try:
         _refuse_bytes(sys.argv[1:])

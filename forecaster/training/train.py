@@ -31,7 +31,7 @@ from forecaster.core.forecast import Candidate
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, as_argument, from_argument, of_error, sentence
 from forecaster.core.panel import Panel
-from forecaster.core.processes import parent_watch, resource_usage
+from forecaster.core.processes import garbage, parent_watch, resource_usage
 from forecaster.errors import ForecasterError, NoUsableData, TrainingError
 from forecaster.model.prior import store as prior_store
 from forecaster.training import device_utilisation
@@ -47,6 +47,7 @@ class Listeners:
     on_epoch: OnEpoch
     on_trouble: Callable[[str], None]
     on_measures: OnEpoch
+    on_begin: Callable[[], None] = lambda: None  # once the process is under way
 
 
 def fit_in_child_process(
@@ -58,13 +59,15 @@ def fit_in_child_process(
     on_epoch: OnEpoch | None = None,
     on_trouble: Callable[[str], None] | None = None,
     on_measures: OnEpoch | None = None,
+    on_begin: Callable[[], None] | None = None,
     profile: Path | None = None,
 ) -> Candidate:
     """The candidate of `fit_candidate.train_and_calibrate`, trained in a child process.
 
     `file` is where the spec was read from, `panel_at` the panel as it was at a cutoff. `on_measures` hears what the
     process has used so far (`metric_names.OF_RUNS`), after each epoch and at the end: also of a training that is
-    killed then. Where the model was remembered, nothing was used: nobody hears of it, and its summary has zeros.
+    killed then; `on_begin` that it has begun. Where the model was remembered, nothing was used: nobody hears of it, and
+    its summary has zeros.
 
     Raises NoUsableData as that does, TrainingError also where the process was killed or took longer than
     `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
@@ -83,7 +86,9 @@ def fit_in_child_process(
         return fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
     for stale in cache.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
         stale.unlink(missing_ok=True)
-    hears = Listeners(on_epoch or _ignore, on_trouble or _ignore, on_measures or _ignore)
+    hears = Listeners(
+        on_epoch or _ignore, on_trouble or _ignore, on_measures or _ignore, lambda: _prepare(before, spec, on_begin)
+    )
     with device_utilisation.sampled() as utilisation:
         model = _run_child(content, spec, file, profile, hears)
     if by_device := utilisation():
@@ -166,6 +171,7 @@ def _run_child(
     try:
         for thread in (limit, listening, sending):
             thread.start()
+        hears.on_begin()
         model, fault = _messages(process.stdout, hears)
     finally:
         limit.cancel()
@@ -186,6 +192,21 @@ def _run_child(
     if code:
         raise TrainingError(_death_message(code, b"".join(complaints), several=spec.training.hosts is not None))
     return model
+
+
+def _prepare(before: Panel, spec: Spec, on_begin: Callable[[], None] | None) -> None:
+    """Beside a process that has imports and compiling of its own to do: what follows its training is imported and
+    compiled here. Whoever needs it does that again where it fails, and says what is wrong."""
+    if on_begin is not None:
+        on_begin()
+    with suppress(Exception):
+        from forecaster.training import fit_candidate
+
+        fit_candidate.compile_ahead(before, spec)
+    with suppress(Exception):
+        from forecaster.model.export import exporter
+
+        exporter.load_plugins()
 
 
 def _messages(pipe: IO[bytes], hears: Listeners) -> tuple[bytes, ForecasterError | None]:
@@ -266,6 +287,7 @@ def main() -> None:
 
     Writes a line of JSON, [kind, value], for each thing to tell.
     """
+    garbage.look_seldom()
     from forecaster.model.export import serialization
     from forecaster.model.fitting import device_measures
     from forecaster.model.fitting.distributed import panel_from_bytes

@@ -14,12 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import jax2onnx  # noqa: F401 (what a night imports is there before the first fork)
-import matplotlib.pyplot  # noqa: F401
+import matplotlib.pyplot  # noqa: F401 (what a night imports is there before the first fork)
 import pandera.pandas  # noqa: F401
 
 import flows.steps
-import forecaster.model.export.to_onnx  # noqa: F401
+import forecaster.model.export.exporter  # noqa: F401
 from flows import lines
 from flows.night import Night
 from forecaster.demand.panel import build as panels

@@ -107,11 +107,15 @@ def test_a_run_that_ends_early_waits_for_the_import_at_work_and_begins_no_other(
     registers = "import threading, time; time.sleep(1); threading._register_atexit(print, 'imported')"
     (tmp_path / "heavy.py").write_text(registers, "utf-8")
     (tmp_path / "next.py").write_text("print('never')", "utf-8")
+    (tmp_path / "later.py").write_text("print('later')", "utf-8")
     (tmp_path / "broken.py").write_text("import nothing_of_this_name", "utf-8")
     code = (
         "import time; from flows import start\n"
         "with start._imported_ahead(('broken',)): time.sleep(0.3)\n"  # which is told by whoever needs it
-        "with start._imported_ahead(('heavy', 'next')): time.sleep(0.3)"
+        "with start._imported_ahead((), ('next',)): time.sleep(0.1)\n"  # and never waited
+        "with start._imported_ahead(('heavy', 'next')): time.sleep(0.3)\n"
+        "waits = start.threading.Event(); waits.set()\n"
+        "with start._imported_ahead((), ('later',), waits): time.sleep(0.3)"
     )
     path = os.pathsep.join((str(Path(__file__).parents[2]), str(tmp_path)))
     ended = subprocess.run(
@@ -121,7 +125,7 @@ def test_a_run_that_ends_early_waits_for_the_import_at_work_and_begins_no_other(
         text=True,
         check=False,
     )
-    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "imported\n", "")
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "later\nimported\n", "")
 
 
 def answers(port: int) -> bool:

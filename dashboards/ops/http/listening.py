@@ -12,6 +12,7 @@ from starlette.types import ASGIApp
 
 from dashboards.ops.access.networks import is_local
 from dashboards.ops.http.protocol import GuardedProtocol, quiet_log
+from forecaster.core.processes import garbage
 from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def quick() -> None:
     sys.setswitchinterval(SWITCH)
     gc.collect()
     gc.freeze()
-    gc.set_threshold(*gc.get_threshold()[:2], RARELY)
+    gc.set_threshold(*garbage.USUAL[:2], RARELY)
 
 
 def config(app: ASGIApp) -> uvicorn.Config:

@@ -35,6 +35,7 @@ from forecaster.model.fitting.jax_setup import count_compilations
 from forecaster.model.fitting.training_loop import Epoch, Monitoring, TrainingInputs
 from forecaster.model.fitting.training_plan import Recipe, choose_recipe
 from forecaster.model.fitting.windows import CropSizes
+from forecaster.model.network import encoder_decoder
 from forecaster.model.network.encoder_decoder import Architecture
 from forecaster.model.prior import store as prior_store
 from forecaster.model.prior.store import Prior
@@ -155,6 +156,31 @@ def fit(
             "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
             "recurrence": training_loop.recurrence(spec),
         },
+    )
+
+
+def blank(panel: Panel, spec: Spec) -> Candidate:
+    """A candidate as `fit` makes it of a panel, without trees, with zeros for all that is learned.
+
+    Raises NoUsableData where nothing was observed.
+    """
+    days, shape = panel.history - VALIDATION, architecture(panel, spec)
+    members = len(choose_recipe(spec, len(panel.depot_ids), days).restraints)
+    # Their shapes alone: to draw them would compile a dozen programs.
+    sizes = jax.eval_shape(lambda: encoder_decoder.initial_parameters(shape, jax.random.key(0)))
+    return Candidate(
+        parameters={
+            "members": jax.tree.map(lambda x: np.zeros((members, *x.shape), np.float32), sizes),
+            "constants": jax.tree.map(np.asarray, constants(panel, days)),
+            "blend": {"members": np.zeros(members, np.float32), "anchor": np.float32(0)},
+            "calibration": np.ones((shape.horizon, len(shape.levels)), np.float32),
+        },
+        architecture=shape.to_json(),
+        encoding=panel.encoding,
+        calendar_names=panel.calendar_names,
+        levels=shape.levels,
+        horizon=panel.horizon,
+        summary={},
     )
 
 

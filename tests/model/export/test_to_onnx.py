@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import replace
 from functools import cache
-from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import jax
 import numpy as np
 import onnx
-import onnx_ir as ir
 import onnxruntime
-import pytest
 
 from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Panel
-from forecaster.errors import ExportError
 from forecaster.model.export import to_onnx
 from forecaster.model.network import encoder_decoder
 from forecaster.model.network.features import LOOKBACK
@@ -104,53 +97,10 @@ def test_the_same_candidate_gives_the_same_bytes() -> None:
     assert to_onnx.to_graph(plain()) == plain_graph()
 
 
-def test_the_first_graph_of_a_process_is_like_the_next_and_takes_no_more_of_the_exporter_than_it_needs() -> None:
-    code = (
-        "import sys; from tests.model.export import test_to_onnx as tests\n"
-        "print(tests.to_onnx.to_graph(tests.plain()) == tests.plain_graph(), "
-        "'jax2onnx.plugins.examples' in sys.modules)"
-    )
-    root = Path(__file__).parents[3]
-    process = subprocess.run(
-        [sys.executable, "-c", code], cwd=root, capture_output=True, text=True, timeout=500, check=False
-    )
-    assert process.stdout.split() == ["True", "False"], process.stderr
-
-
-def test_a_value_is_looked_for_where_it_says_that_it_is() -> None:
-    """As the exporter finds it, who goes through all that the graph has."""
-    graph = ir.Graph([], [], nodes=[], initializers=[], opset_imports={"": 21})
-    context = SimpleNamespace(builder=SimpleNamespace(graph=graph, inputs=graph.inputs, initializers=[], nodes=graph))
-    elsewhere = ir.Graph([], [], nodes=[], opset_imports={"": 21})
-    asked, constant, stranger = ir.Value(name="x"), ir.Value(name="c"), ir.Value(name="s")
-    graph.inputs.append(asked)
-    constant.const_value = ir.tensor([1.0], name="c")
-    graph.initializers.add(constant)
-    elsewhere.inputs.append(stranger)
-    within, without, loose = (ir.node("Neg", [value]) for value in (asked, stranger, asked))
-    for number, node in enumerate((within, without, loose)):
-        node.outputs[0].name = f"negative {number}"  # for one of the same name passes as the same
-    graph.append(within)
-    elsewhere.append(without)
-    values = [asked, constant, within.outputs[0], stranger, without.outputs[0], loose.outputs[0], ir.Value(name="y")]
-    context.builder.initializers = [constant]
-    assert [to_onnx._is_in_graph(context, value) for value in values] == [True] * 3 + [False] * 4
-    assert [to_onnx._search_for_value(context, value) for value in values] == [True] * 3 + [False] * 4
-
-
 def test_a_pipeline_without_covariates_and_statics_exports_as_well() -> None:
     np.testing.assert_allclose(
         run(plain_graph(), plain_panel()), to_onnx.forecaster(plain())(plain_panel()).quantiles, rtol=1e-4
     )
-
-
-def test_what_cannot_be_exported_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(*_: Any, **__: Any) -> None:
-        raise KeyError("no plugin for 'sort'")
-
-    monkeypatch.setattr(to_onnx, "to_onnx", broken)
-    with pytest.raises(ExportError, match=r"the model cannot be exported: KeyError: .*no plugin for 'sort'"):
-        to_onnx.to_graph(plain())
 
 
 def test_weights_are_named_by_their_path() -> None:

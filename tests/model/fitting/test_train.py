@@ -52,6 +52,16 @@ def test_the_same_panel_and_spec_give_the_same_parameters_to_the_last_bit() -> N
     assert serialization.to_bytes(travelled) == serialization.to_bytes(second)
 
 
+def test_a_blank_candidate_takes_the_programs_of_a_trained_one() -> None:
+    trained, blank = panels.candidate(), train.blank(panel(), spec())
+    shapes = [
+        [(str(path), leaf.shape, leaf.dtype) for path, leaf in jax.tree.leaves_with_path(dict(candidate.parameters))]
+        for candidate in (trained, blank)
+    ]
+    assert shapes[0] == shapes[1]
+    assert to_onnx.architecture(trained) == to_onnx.architecture(blank)
+
+
 def test_kernels_of_members_are_made_orthogonal_one_after_the_other() -> None:
     """A batch of QR factorisations may hang for ever on two cores, so none may be one."""
     shape = Architecture(2, 64, (0.1, 0.5, 0.9), 7, 3, 20, (3,))

@@ -1,0 +1,22 @@
+"""Commands look for garbage seldom; who listens for months does not go on like that."""
+
+from __future__ import annotations
+
+import gc
+import sys
+
+from dashboards.ops.http import listening
+from forecaster.core.processes import garbage
+
+
+def test_a_command_looks_seldom_and_a_server_as_often_as_python_does() -> None:
+    before, switch = gc.get_threshold(), sys.getswitchinterval()
+    try:
+        garbage.look_seldom()
+        assert gc.get_threshold() == garbage.SELDOM
+        listening.quick()
+        assert gc.get_threshold()[:2] == garbage.USUAL[:2]
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
+        sys.setswitchinterval(switch)
