@@ -25,7 +25,7 @@ class Model(Section):
     """Quantile levels in rising order; 0.1, 0.5 and 0.9 are always among them."""
     boosted: bool = False
     """Boosted trees beside the network: after it some are fitted for the median of each day ahead, 14 at most, and the
-    forecast goes about half the way to what they say. Where it trains, `pip install 'forecaster[baselines]'`."""
+    forecast goes about half the way to what they say."""
 
     @property
     def is_of_prior(self) -> bool:

@@ -1,4 +1,5 @@
-"""A new version is warmed on one machine; the first night on another, from another place, compiles nothing."""
+"""A new version is warmed on one machine; the first night on another, from another place, compiles nothing, nor for its
+boosted trees."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ def programs(folder: Path) -> set[str]:
 def test_after_warm_a_night_of_another_checkout_and_state_compiles_nothing(tmp_path: Path) -> None:
     for machine in ("one", "two"):
         file = write(tmp_path / machine)
-        file.write_text(file.read_text("utf-8") + SHARED, "utf-8")
+        file.write_text(file.read_text("utf-8").replace("model: {", "model: {boosted: true, ") + SHARED, "utf-8")
     known = ("--as-of", str(NIGHT))
     warmed = forecaster(checkout(tmp_path / "old-place"), "warm", tmp_path / "one" / "pipeline.yaml", *known)
     before = programs(tmp_path / "shared")
@@ -57,6 +58,7 @@ def test_after_warm_a_night_of_another_checkout_and_state_compiles_nothing(tmp_p
     forecaster(checkout(tmp_path / "new" / "place"), "run", "--plain", state.with_name("pipeline.yaml"), *known)
     ledger = sqlite3.connect(state / "ledger.db")
     [[content]] = ledger.execute("select measures from runs").fetchall()
+    [[bundle]] = ledger.execute("select bundle_digest from runs").fetchall()
     ledger.close()
     measures = json.loads(content)
     hits, misses = measures["compile_hits"], measures["compile_misses"]
@@ -66,3 +68,5 @@ def test_after_warm_a_night_of_another_checkout_and_state_compiles_nothing(tmp_p
     # Beside the training, the night itself calibrates, exports and compares: of these, too, nothing was missing.
     assert programs(tmp_path / "shared") == before
     assert not (state / "jax_cache").exists()
+    manifest = json.loads((state / "bundles" / bundle[:16] / "manifest.json").read_text("utf-8"))
+    assert manifest["training"]["boosted"]["weight"] > 0

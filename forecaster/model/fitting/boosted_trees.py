@@ -23,6 +23,8 @@ from jax import Array
 from numpy.typing import NDArray
 
 from forecaster.core.arrays import Bools, Doubles, Floats
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.model.network import features, special_days, trees
@@ -77,14 +79,13 @@ class Boosted:
 
 
 def import_lightgbm() -> Any:
-    """The package. Raises MissingExtra where it is not installed."""
+    """The package. Raises MissingExtra where it is not installed, or a library is missing that it needs (`libgomp`)."""
     try:
         import lightgbm
-    except ModuleNotFoundError as error:
-        raise MissingExtra(
-            f"model.boosted: true needs the package {error.name}, not installed here: "
-            "pip install 'forecaster[baselines]', or set model.boosted: false"
-        ) from error
+    except (ImportError, OSError) as error:
+        template = N_("boosted trees need LightGBM ({error}): {command}, or set model.boosted: false")
+        command = "pip install 'forecaster[train]'"
+        raise MissingExtra(sentence(template, error=error, command=command)) from error
     return lightgbm
 
 
@@ -103,7 +104,8 @@ def fit(panel: Panel, days: int, constants: Mapping[str, Any], validated: Valida
     }
     learned, stopping = _rows(panel, days)
     if min(len(rows.depot) for rows in (*learned, *stopping)) < LEAST_ROWS:
-        return Boosted(arrays, 0.0, {"trees": [0] * horizon, "weight": 0.0}, time.monotonic() - started)
+        about = {"trees": [0] * horizon, "weight": 0.0, "ramps_mean": 0.0, "ramps_largest": 0.0}
+        return Boosted(arrays, 0.0, about, time.monotonic() - started)
     checked = _validated_rows(validated, days, horizon)
     tables = _tables(panel, constants, [*learned, *stopping, *checked])
     log, columns = _log_counts(panel), _columns(panel)

@@ -293,8 +293,8 @@ def _fit_blend(state: State, parameters: Any, sizes: ProgramSizes, inputs: Train
 
 
 def _blend_parameters(weights: Blend, boosted: Boosted | None) -> dict[str, Any]:
-    """The weights of what is blended, and the trees where there are any."""
+    """The weights of what is blended, and the trees where they weigh anything."""
     shares = {"members": weights.members, "anchor": np.float32(weights.anchor)}
-    if boosted is None:
+    if boosted is None or boosted.weight == 0:
         return {"blend": shares}
     return {"blend": {**shares, "trees": np.float32(boosted.weight)}, "trees": dict(boosted.arrays)}

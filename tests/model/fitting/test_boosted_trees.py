@@ -14,7 +14,7 @@ import pytest
 from forecaster.config import Spec
 from forecaster.errors import MissingExtra
 from forecaster.model.export import to_onnx
-from forecaster.model.fitting import boosted_trees, train
+from forecaster.model.fitting import boosted_trees, ensemble, train
 from forecaster.model.fitting.boosted_trees import PARAMETERS, Validated
 from forecaster.model.network import features, trees
 from forecaster.model.network.features import LOOKBACK
@@ -103,12 +103,17 @@ def test_too_few_counts_make_no_trees_and_no_weight() -> None:
     fitted = boosted_trees.fit(panel, panel.history - 28, {}, validated(2, 2))
     assert fitted.weight == 0
     assert not fitted.arrays["leaf"].any()
-    assert fitted.about == {"trees": [0, 0, 0], "weight": 0.0}
+    assert fitted.about == {"trees": [0, 0, 0], "weight": 0.0, "ramps_mean": 0.0, "ramps_largest": 0.0}
+    weights = train._blend_parameters(ensemble.Blend(np.ones(1, np.float32), 0.1), fitted)
+    assert set(weights) == {"blend"}
+    assert set(weights["blend"]) == {"members", "anchor"}
 
 
 def test_without_lightgbm_a_training_says_at_once_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     modules: dict[str, Any] = sys.modules
     monkeypatch.setitem(modules, "lightgbm", None)
-    needs = r"model.boosted: true needs the package lightgbm, .*pip install 'forecaster\[baselines\]'"
+    needs = (
+        r"boosted trees need LightGBM \(.*lightgbm.*\): pip install 'forecaster\[train\]', or set model.boosted: false"
+    )
     with pytest.raises(MissingExtra, match=needs):
         train.fit(panels.panel(), boosted_spec())
