@@ -22,9 +22,11 @@ RULES = [
     for rule in group["rules"]
 ]
 ALERTS = {rule["alert"]: rule for rule in RULES if "alert" in rule}
+CASE_FILES = ("forecaster.rules_test.yml", "forecaster.rules_days_test.yml")
 CASES = [
     check
-    for case in yaml.safe_load((FOLDER / "forecaster.rules_test.yml").read_text("utf-8"))["tests"]
+    for file in CASE_FILES
+    for case in yaml.safe_load((FOLDER / file).read_text("utf-8"))["tests"]
     for check in case["alert_rule_test"]
 ]
 ROUTED = {"ForecasterDeploying", "ForecasterWatchdog"}  # which call nobody
@@ -39,7 +41,7 @@ def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_prometheus_takes_its_files_and_each_rule_does_what_its_cases_say() -> None:
-    for arguments in (("check", "config", "prometheus.yml"), ("test", "rules", "forecaster.rules_test.yml")):
+    for arguments in (("check", "config", "prometheus.yml"), ("test", "rules", *CASE_FILES)):
         process = tool("promtool", *arguments)
         assert process.returncode == 0, process.stdout + process.stderr
 
