@@ -273,12 +273,26 @@ def _limits(url: str) -> dict[str, Any]:
 
 def _pragmas(read_only: bool, connection: sqlite3.Connection, _: Any) -> None:
     connection.isolation_level = None  # we say when a transaction begins
-    pragmas = [f"busy_timeout={WAIT_SECONDS * 1000}", "foreign_keys=on"]
-    if not read_only:
-        pragmas += ["journal_mode=wal", "synchronous=full"]
-    for pragma in pragmas:
+    for pragma in (f"busy_timeout={WAIT_SECONDS * 1000}", "foreign_keys=on"):
         connection.execute("pragma " + pragma)
+    if not read_only:
+        _log_ahead(connection)
+        connection.execute("pragma synchronous=full")
     row_checksums.register(connection)
+
+
+def _log_ahead(connection: sqlite3.Connection) -> None:
+    """Switch to a write-ahead log. Where another is just making the file, SQLite says at once that it is locked,
+    whatever its busy timeout: https://sqlite.org/c3ref/busy_handler.html"""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            connection.execute("pragma journal_mode=wal")
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(0.05)
 
 
 def _begin(read_only: bool, connection: sa.Connection) -> None:

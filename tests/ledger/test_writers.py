@@ -65,6 +65,17 @@ def test_two_writers_may_make_the_ledger_at_once(url: str) -> None:
         assert reader.current() is None
 
 
+def test_a_writer_waits_for_one_who_is_just_making_the_file(tmp_path: Path) -> None:
+    """SQLite does not, where it is to switch to a write-ahead log."""
+    file = tmp_path / "ledger.db"
+    with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as maker:
+        maker.execute("begin immediate")
+        threading.Timer(0.3, maker.rollback).start()
+        Ledger.open(f"sqlite:///{file}").close()
+    with closing(sqlite3.connect(file)) as reader:
+        assert reader.execute("pragma journal_mode").fetchone() == ("wal",)
+
+
 WRITER = """
 import sys
 from dataclasses import replace
