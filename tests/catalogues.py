@@ -7,6 +7,7 @@ one that is gone from the code is gone from there as well.
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 
 from babel.messages.catalog import Catalog
@@ -41,6 +42,7 @@ def po_file(code: str) -> Path:
     return FOLDER / code / "LC_MESSAGES" / f"{DOMAIN}.po"
 
 
+@cache
 def extracted() -> Catalog:
     """Every sentence of the code and the templates."""
     catalog = Catalog(domain=DOMAIN)

@@ -15,10 +15,6 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
-from sklearn.base import clone
-from utilsforecast import losses
-from utilsforecast.evaluation import evaluate
-from utilsforecast.plotting import plot_series
 
 import forecaster
 from forecaster import Forecaster
@@ -141,6 +137,10 @@ def test_a_baseline_that_did_better_is_told_of(fitted: Forecaster, caplog: pytes
 
 
 def test_utilsforecast_evaluates_and_plots_what_comes_out(fitted: Forecaster) -> None:
+    from utilsforecast import losses
+    from utilsforecast.evaluation import evaluate
+    from utilsforecast.plotting import plot_series
+
     rows = fitted.scores.forecasts
     ours = rows[rows["model"] == "Forecaster"].drop(columns="model").dropna()
     theirs = evaluate(ours, metrics=[losses.mae, losses.coverage], models=["Forecaster"], level=[80])
@@ -253,6 +253,8 @@ def test_a_figure_shows_what_came_and_what_is_ahead(saved: Path) -> None:
 
 
 def test_the_conventions_of_scikit_learn(fitted: Forecaster) -> None:
+    from sklearn.base import clone
+
     unfitted = clone(fitted)
     assert unfitted.get_params() == fitted.get_params()
     assert repr(unfitted).endswith("not fitted")

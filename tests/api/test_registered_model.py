@@ -22,7 +22,6 @@ from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel.build import build
 from forecaster.registry import outbox
-from forecaster.registry.mlflow_registry import Registry
 from forecaster.registry.run_record import Record
 from forecaster.serving import bundle, keys
 from forecaster.serving.predict import Predictor
@@ -74,6 +73,8 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
     record = Record("night-1", {}, {}, (), {}, {}, made.name, example=example)
     outbox.enqueue(record, {}, spec, model_folder.files(spec, knowledge))
     [version] = outbox.send(spec).values()
+    from forecaster.registry.mlflow_registry import Registry
+
     Registry(spec.registry_url, "t", spec.paths.mlflow_artifacts).promote(version)
     return spec
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,13 +13,15 @@ import pytest
 from forecaster.config import Spec, load
 from forecaster.ledger.store import Ledger
 from forecaster.registry import outbox
-from forecaster.registry.mlflow_registry import CHALLENGER, CHAMPION, PREVIOUS, Registry
 from forecaster.registry.run_record import Record
 from forecaster.serving import bundle, keys
 from forecaster.serving.encryption import Cipher
 from tests import graphs
 from tests.calls import Call
 from tests.graphs import small as tiny
+
+if TYPE_CHECKING:
+    from forecaster.registry.mlflow_registry import Registry
 
 
 @pytest.fixture
@@ -85,6 +88,8 @@ def reigning(spec: Spec) -> str:
 
 
 def registry(spec: Spec) -> Registry:
+    from forecaster.registry.mlflow_registry import Registry
+
     return Registry(spec.registry_url, "t", spec.paths.mlflow_artifacts)
 
 
@@ -98,15 +103,15 @@ def test_a_rollback_lets_the_one_before_forecast_and_the_registry_follows(spec: 
     first, second = bundles(spec, 2)
     reign(spec, [first, second, second], versions=True)  # the third night confirms the second one's
     models = registry(spec)
-    assert alias(models, CHALLENGER) == models.version_of(second) == "2"
+    assert alias(models, "challenger") == models.version_of(second) == "2"
     code, out, err = call("rollback", file, "--reason", "too low on Fridays", "--by", "ada")
     assert (code, err) == (0, "")
     assert f"{first} (v1) in place of {second}, by ada: too low on Fridays" in out
     assert reigning(spec) == first
-    assert (alias(models, CHAMPION), alias(models, PREVIOUS)) == ("1", None)
+    assert (alias(models, "champion"), alias(models, "previous")) == ("1", None)
     code, out, _ = call("promote", file, second[:6], "--reason", "it was the holiday", "--by", "ada")
     assert (code, reigning(spec)) == (0, second)
-    assert (alias(models, CHAMPION), alias(models, PREVIOUS)) == ("2", "1")
+    assert (alias(models, "champion"), alias(models, "previous")) == ("2", "1")
 
 
 def test_two_rollbacks_lead_two_champions_back_and_the_third_says_that_it_cannot(
@@ -195,7 +200,7 @@ def test_the_registry_gets_an_encrypted_model_as_it_lies(spec: Spec) -> None:
     models = registry(spec)
     assert models.version_of(locked.name) == version == "1"
     models.promote(version)
-    assert alias(models, CHAMPION) == "1"
+    assert alias(models, "champion") == "1"
     artifacts = [path for path in spec.paths.folder.rglob("model.onnx") if path.is_file()]
     assert len(artifacts) == 2  # the bundle's own and the registry's copy
     assert all(small not in path.read_bytes() for path in spec.paths.folder.rglob("*") if path.is_file())

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from utilsforecast import losses
 
 from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Fold
@@ -163,6 +162,8 @@ def test_a_forecast_that_is_no_number_poisons_what_it_is_part_of() -> None:
 
 
 def test_metrics_are_those_of_utilsforecast() -> None:
+    from utilsforecast import losses
+
     random = np.random.default_rng(5)
     history, actual = random.poisson(20, (3, 28)), random.poisson(20, (3, 7)) + 1
     quantiles = np.sort(random.gamma(20, 1, (3, 7, 3)), axis=-1)

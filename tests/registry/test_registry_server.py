@@ -16,7 +16,6 @@ import pytest
 from forecaster.config import Spec, load
 from forecaster.ledger.store import Ledger
 from forecaster.registry import outbox
-from forecaster.registry.mlflow_registry import CHALLENGER, CHAMPION, PREVIOUS, Registry
 from tests.cli.test_champions import alias, bundles, record, reign
 
 pytestmark = pytest.mark.e2e
@@ -80,6 +79,8 @@ def spec(server: str, tmp_path: Path) -> Spec:
 def test_nights_are_told_and_champions_named_as_in_an_embedded_store(
     spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from forecaster.registry.mlflow_registry import Registry
+
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", PASSWORD)
     first, second = bundles(spec, 2)
@@ -88,7 +89,7 @@ def test_nights_are_told_and_champions_named_as_in_an_embedded_store(
         assert outbox.align(spec, ledger) is None
     registry = Registry(spec.registry_url, "t", spec.paths.folder / "unused")
     assert (registry.version_of(first), registry.version_of(second)) == ("1", "2")
-    assert [alias(registry, name) for name in (CHAMPION, PREVIOUS, CHALLENGER)] == ["2", "1", "2"]
+    assert [alias(registry, name) for name in ("champion", "previous", "challenger")] == ["2", "1", "2"]
     assert not (spec.paths.registry_outbox / "night-1").exists()
 
 

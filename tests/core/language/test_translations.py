@@ -11,13 +11,12 @@ from babel.messages.catalog import Message
 
 from tests.catalogues import TRANSLATED, brought_into_line, committed, extracted, po_file
 
-TEMPLATE = extracted()
 ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.parametrize("code", TRANSLATED)
 def test_a_catalogue_is_what_the_code_says_and_compiled_from_itself(code: str) -> None:
-    po, mo = brought_into_line(code, TEMPLATE)
+    po, mo = brought_into_line(code, extracted())
     file = po_file(code)
     assert file.read_bytes() == po, "sentences have changed: type `make messages`, and translate the new ones"
     assert file.with_suffix(".mo").read_bytes() == mo, "type `make messages`"

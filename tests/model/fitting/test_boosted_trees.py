@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 import jax.numpy as jnp
-import lightgbm
 import numpy as np
 import pytest
 
@@ -30,6 +29,8 @@ def boosted_spec() -> Spec:
 
 
 def test_ramps_say_what_lightgbm_says_where_no_input_lies_on_one() -> None:
+    import lightgbm
+
     random = np.random.default_rng(0)
     x = np.round(random.normal(0, 1, (600, 6)), 1).astype(np.float32)  # thresholds lie halfway between tenths
     x[:, 3:] *= random.random((600, 3)) < 0.5  # and where half are zero, right above or below it

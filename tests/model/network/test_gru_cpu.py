@@ -28,7 +28,14 @@ from tests.model.network.test_gru import (
     weights,
 )
 
-compiled = pytest.mark.skipif(not gru_cpu.ready(), reason="no C++ compiler on this machine")
+compiled = pytest.mark.usefixtures("compiled_library")
+
+
+@pytest.fixture(scope="module")
+def compiled_library() -> None:
+    """Compiles it by the first test, as each worker imports this module."""
+    if not gru_cpu.ready():
+        pytest.skip("no C++ compiler on this machine")
 
 
 def served(days: int, depots: int, features: int, hidden: int, seed: int = 0) -> tuple[Array, ...]:
