@@ -14,7 +14,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import lightgbm
 import numpy as np
 from jax import Array
 from numpy.typing import NDArray
@@ -38,6 +37,8 @@ def predictor(panel: Panel, levels: tuple[float, ...], rows: int, rounds: int, c
     """Trained on the days before the last `baseline.HELD_OUT` of a panel, which stop it; `rows` are those of all steps
     that it learns from at most, `changes` of the
     baseline's parameters."""
+    import lightgbm
+
     known = train.constants(panel, panel.history - baseline.HELD_OUT)
     columns = boosted_trees._columns(panel)
     origins = panel.history - panel.horizon - LEAST_BEFORE

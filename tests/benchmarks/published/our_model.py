@@ -29,7 +29,6 @@ from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel import build as panels
 from forecaster.evaluation import calibration
 from forecaster.evaluation.rolling_calibration import RollingCalibration
-from forecaster.model.export import to_onnx
 from forecaster.model.network.features import LOOKBACK
 from forecaster.training import fit_candidate
 from tests.benchmarks.published.tasks import PublishedTask
@@ -152,6 +151,8 @@ class FittedModel:
     @classmethod
     def trained(cls, before: Panel, spec: Spec, checkpoints: Path) -> FittedModel:
         """Trained and calibrated on a panel, all of whose days it may know."""
+        from forecaster.model.export import to_onnx
+
         candidate = fit_candidate.train_and_calibrate(before, spec, cutoff=before.cutoff, checkpoints=checkpoints)
         rolling = fit_candidate.rolling_forecaster(candidate, before, spec, cutoff=before.cutoff)
         return cls(to_onnx.on_arrays(candidate), candidate.levels, rolling, before.encoding)
