@@ -58,16 +58,9 @@ class Shuffle:
     cutoff: int | None = None  # of an archive: the last counted day of all, as a number since 1970
 
 
-@dataclass(frozen=True)
-class ShareIds:
-    """What a share of the lake's rows tells of all of them."""
-
-    ids: pa.Array
-    last_count: int | None  # the last day with a count, as a number since 1970
-
-
-def share_ids(shuffle: Shuffle, number: int, of: int) -> ShareIds:
-    """The depot ids of a share of the readings known by the instant."""
+def share_ids(shuffle: Shuffle, number: int, of: int) -> int | None:
+    """Write the depot ids of a share of the readings known by the instant; the last day with a count, as a number
+    since 1970."""
     lake, ids, last = Lake.of(shuffle.spec), readings.arrow_words([]), None
     columns = ["depot_id", "date", "demand", "recorded_at"]
     for table in _share(lake, shuffle, columns, number, of, recorded_by(shuffle.as_of)):
@@ -76,7 +69,17 @@ def share_ids(shuffle: Shuffle, number: int, of: int) -> ShareIds:
         ids = pc.unique(pa.concat_arrays([ids, new]))
         day = pc.max(table["date"].filter(table["demand"].is_valid())).cast("int32").as_py()
         last = day if last is None else max(last, last if day is None else day)
-    return ShareIds(ids, last)
+    _write(shuffle.folder / f"names-{number:05d}.arrow", pa.table({"raw": ids}))
+    return last
+
+
+def ids_with_readings(shuffle: Shuffle) -> pa.Array:
+    """The depot ids of all shares, of which each may have nearly all: never all shares' at once."""
+    ids = readings.arrow_words([])
+    for path in sorted(shuffle.folder.glob("names-*.arrow")):
+        of_share = _read(path)["raw"].combine_chunks()
+        ids = pc.unique(pa.concat_arrays([ids, of_share]))
+    return ids
 
 
 def order_ids(shuffle: Shuffle, ids: pa.Array) -> pa.Table:
@@ -86,9 +89,7 @@ def order_ids(shuffle: Shuffle, ids: pa.Array) -> pa.Table:
     raw = pd.Series(pc.unique(every).to_pandas(), dtype="str")
     table = pd.DataFrame({"raw": raw, "current": aliases.current(raw, former)}).sort_values(["current", "raw"])
     result = pa.table({name: readings.arrow_words(table[name]) for name in table})
-    shuffle.folder.mkdir(parents=True, exist_ok=True)
-    with pa.ipc.new_file(shuffle.folder / _IDS, result.schema) as file:
-        file.write_table(result)
+    _write(shuffle.folder / _IDS, result)
     return result
 
 
@@ -202,6 +203,19 @@ def _file(shuffle: Shuffle, number: int, place: int) -> Path:
 
 @lru_cache(maxsize=1)
 def _ids(folder: Path) -> pd.Index[Any]:
-    with pa.memory_map(str(folder / _IDS)) as source:
-        ids: pd.Index[Any] = pd.Index(pa.ipc.open_file(source).read_all()["raw"].to_pandas(), dtype="str")
+    ids: pd.Index[Any] = pd.Index(_read(folder / _IDS)["raw"].to_pandas(), dtype="str")
     return ids
+
+
+def _write(path: Path, table: pa.Table) -> None:
+    """Write a table in one step: a worker may be killed."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    beside = path.with_suffix(".part")
+    with pa.ipc.new_file(beside, table.schema) as file:
+        file.write_table(table)
+    beside.replace(path)
+
+
+def _read(path: Path) -> pa.Table:
+    with pa.memory_map(str(path)) as source:
+        return pa.ipc.open_file(source).read_all()

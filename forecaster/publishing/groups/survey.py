@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forecaster.core import cold_start
@@ -57,12 +56,12 @@ def survey(shuffle: Shuffle, choice: ModelChoice, size: int, fan: Fan, on_step: 
     """
     on_step("who there is")
     of = max(1, min(SHARES, Lake.of(shuffle.spec).pieces("demand", version=shuffle.versions["demand"])))
-    shares = fan(partial(shuffles.share_ids, shuffle, number, of) for number in range(of))
-    last_counts = [share.last_count for share in shares if share.last_count is not None]
+    last_days = fan(partial(shuffles.share_ids, shuffle, number, of) for number in range(of))
+    last_counts = [day for day in last_days if day is not None]
     if not last_counts:
         raise _nothing(shuffle)
     shuffle = replace(shuffle, cutoff=shuffles.archived(shuffle.spec, last_counts))
-    with_readings = pc.unique(pa.concat_arrays([share.ids for share in shares]))
+    with_readings = shuffles.ids_with_readings(shuffle)
     depots, former = _depots(shuffle)
     declared = readings.arrow_words(depots["depot_id"])
     ids = shuffles.order_ids(shuffle, pa.concat_arrays([with_readings, declared]))
