@@ -82,15 +82,20 @@ def ids_with_readings(shuffle: Shuffle) -> pa.Array:
     return ids
 
 
-def order_ids(shuffle: Shuffle, ids: pa.Array) -> pa.Table:
-    """All ids, as `raw` and as what they are `current`ly, in the order of the latter; kept in the folder."""
+def order_ids(shuffle: Shuffle, ids: pa.Array) -> pa.Array:
+    """Put all ids in order of what they are currently, and keep them in the folder; what each of them is currently."""
     former = current_rows(frame(Lake.of(shuffle.spec), "aliases", until=shuffle.as_of), KEYS["aliases"])
     every = pa.concat_arrays([ids, *(readings.arrow_words(former[name]) for name in ("alias", "depot_id"))])
     raw = pd.Series(pc.unique(every).to_pandas(), dtype="str")
     table = pd.DataFrame({"raw": raw, "current": aliases.current(raw, former)}).sort_values(["current", "raw"])
     result = pa.table({name: readings.arrow_words(table[name]) for name in table})
     _write(shuffle.folder / _IDS, result)
-    return result
+    return current_ids(shuffle.folder)
+
+
+def current_ids(folder: Path) -> pa.Array:
+    """What each id is currently, in their order; from the disk, as far as they are looked at."""
+    return _read(folder / _IDS)["current"].combine_chunks()
 
 
 def write_share(shuffle: Shuffle, number: int, of: int) -> int:

@@ -55,11 +55,11 @@ class DepotGroup:
 
 @dataclass(frozen=True)
 class SeenDepots:
-    """Of which depots of a group something is known."""
+    """Of which depots of a group something is known, by the positions of their ids."""
 
-    ids: tuple[str, ...]  # of which a day is observed
+    observed: NDArray[np.int64]  # on some day
     span: Span | None
-    declared: tuple[str, ...]  # in the depots source
+    declared: NDArray[np.int64]  # in the depots source
     closed: NDArray[np.int64]  # the day on which each of these closes, as a number since 1970
 
 
@@ -111,7 +111,12 @@ def see(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> SeenDepots:
     ids, span = observed_depots(knowledge, shuffle.spec, facts)
     closed = np.asarray(knowledge.depots["closed"], "datetime64[D]")
     numbers = np.where(np.isnat(closed), NEVER, closed.astype(np.int64))
-    return SeenDepots(tuple(ids), span, tuple(knowledge.depots["depot_id"]), numbers)
+    names = shuffles.current_ids(shuffle.folder).slice(group.first, group.last - group.first)
+    observed, declared = (
+        group.first + np.searchsorted(names.to_numpy(zero_copy_only=False), np.array(of, object)).astype(np.int64)
+        for of in (ids, knowledge.depots["depot_id"])
+    )
+    return SeenDepots(observed, span, declared, numbers)
 
 
 def habits(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> GroupHabits:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
@@ -64,12 +64,11 @@ def survey(shuffle: Shuffle, choice: ModelChoice, size: int, fan: Fan, on_step: 
     with_readings = shuffles.ids_with_readings(shuffle)
     depots, former = _depots(shuffle)
     declared = readings.arrow_words(depots["depot_id"])
-    ids = shuffles.order_ids(shuffle, pa.concat_arrays([with_readings, declared]))
+    current = shuffles.order_ids(shuffle, pa.concat_arrays([with_readings, declared]))
     on_step("readings in order of depots")
     writing = (partial(shuffles.write_share, shuffle, number, of) for number in range(of))
     fan(chain([partial(shuffles.write_depots, shuffle)], writing))
     facts = _first_facts(shuffle, with_readings, depots, former)
-    current = ids["current"].to_pandas().to_numpy(object)
     size = max(size // totals.CHUNK, 1) * totals.CHUNK
     groups = tuple(_runs(current, np.arange(0, len(current), size)))
     on_step("days")
@@ -79,7 +78,7 @@ def survey(shuffle: Shuffle, choice: ModelChoice, size: int, fan: Fan, on_step: 
         raise _nothing(shuffle)
     first, last = min(span[0] for span in spans), max(span[1] for span in spans)
     facts = replace(facts, first_day=first, last_day=last)
-    starts = _starts(current, seen, last, size, facts.has_depot_table)
+    starts = _starts(seen, last, size, facts.has_depot_table)
     return _with_facts(shuffle, facts, tuple(_runs(current, starts)), choice, fan, on_step)
 
 
@@ -163,29 +162,25 @@ def _first_facts(shuffle: Shuffle, ids: pa.Array, depots: pd.DataFrame, former: 
     return NetworkFacts(half_over, len(by_current_id) > 0)
 
 
-def _starts(
-    current: NDArray[Any], seen: Sequence[group_work.SeenDepots], last: int, size: int, has_table: bool
-) -> NDArray[np.intp]:
+def _starts(seen: Sequence[group_work.SeenDepots], last: int, size: int, has_table: bool) -> NDArray[np.int64]:
     """The positions at which groups begin that have `size` depots of the panel each."""
-    observed = {depot for of_group in seen for depot in of_group.ids}
+    observed = [of_group.observed for of_group in seen]
     if has_table:
-        observed |= {
-            depot
-            for of_group in seen
-            for depot, closed in zip(of_group.declared, of_group.closed.tolist(), strict=True)
-            if closed > last
-        }
-    first_of_each = np.array(sorted(observed)[::size], object)
-    starts = np.searchsorted(current, first_of_each)
+        observed += [of_group.declared[of_group.closed > last] for of_group in seen]
+    starts = np.unique(np.concatenate(observed))[::size]
     starts[0] = 0
-    return starts.astype(np.intp)
+    return starts
 
 
-def _runs(current: NDArray[Any], starts: NDArray[Any]) -> Iterator[DepotGroup]:
+def _runs(current: pa.Array, starts: NDArray[np.int64]) -> Iterator[DepotGroup]:
     """Groups that begin near these positions: former ids stay beside the depot that they belong to."""
-    begin = np.unique(np.searchsorted(current, current[starts]))
-    for number, (first, last) in enumerate(zip(begin, [*begin[1:], len(current)], strict=True)):
-        yield DepotGroup(number, int(first), int(last))
+    begin = []
+    for start in starts.tolist():
+        while start and current[start - 1] == current[start]:
+            start -= 1
+        begin.append(start)
+    for number, (first, last) in enumerate(pairwise([*sorted({*begin}), len(current)])):
+        yield DepotGroup(number, first, last)
 
 
 def _nothing(shuffle: Shuffle) -> NoUsableData:
