@@ -16,6 +16,7 @@ from typing import Any
 
 from prefect import task
 from prefect.cache_policies import NO_CACHE
+from prefect.context import TaskRunContext
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
 from flows.orchestration import dask_workers
@@ -80,14 +81,22 @@ def _handing_to(pool: Any, execution: Execution) -> Fan:
     if execution.runner == "dask":
         outcome_of = partial(dask_workers.outcome_of, client=pool.client)  # comes up when it is first asked for
 
+    def submit(call: Callable[[], Any]) -> Any:
+        # The task from which a part is handed over would be sent along, and with it the night, which has locks.
+        beside_task = TaskRunContext.__var__.set(None)  # type: ignore[arg-type]
+        try:
+            return pool.submit(part, {"call": call})
+        finally:
+            TaskRunContext.__var__.reset(beside_task)
+
     def fan(calls: Iterable[Callable[[], Any]], /) -> list[Any]:
         waiting, done = iter(calls), list[Any]()
-        submitted = deque(pool.submit(part, {"call": call}) for call in islice(waiting, AHEAD * execution.workers))
+        submitted = deque(map(submit, islice(waiting, AHEAD * execution.workers)))
         try:
             while submitted:
                 done.append(outcome_of(submitted[0]))
                 submitted.popleft()
-                submitted.extend(pool.submit(part, {"call": call}) for call in islice(waiting, 1))
+                submitted.extend(map(submit, islice(waiting, 1)))
         finally:  # of calls that nobody waits for any more, those that have not begun
             for future in submitted:
                 future.wrapped_future.cancel()

@@ -77,6 +77,7 @@ def main() -> None:
                 Figure("readings", report["rows"] / 1e6, "M rows"),
                 Figure(f"ingest in {report['batches']} batches", report["seconds"], "s"),
                 Figure("the last of them", report["last"], "s"),
+                Figure("ingest, of a processor", report["processor"], "s"),
                 Figure("ingest: peak memory", report["memory"], "GB"),
                 Figure("lake", report["bytes"] / 1e6, "MB"),
             ]
@@ -89,6 +90,8 @@ def _figures(report: dict[str, Any], workers: int, limit: float) -> Iterator[Fig
     name = f"{workers} worker{'s' * (workers > 1)}"
     for step, seconds in report["steps"].items():
         yield Figure(f"{name}: {step}", seconds, "s")
+    for step, seconds in report["processor"].items():
+        yield Figure(f"{name}: {step}, of a processor", seconds, "s")
     for step, peak in report["peaks"].items():
         yield Figure(f"{name}: largest worker after {step}", peak, "GB")
     yield Figure(f"{name}: depots forecast", report["depots"], "depots")
@@ -164,7 +167,7 @@ def ingest(options: argparse.Namespace) -> dict[str, Any]:
     from forecaster.config import load
     from forecaster.demand import ingest
 
-    spec, seconds = load(options.folder / "pipeline.yaml"), list[float]()
+    spec, seconds, processor = load(options.folder / "pipeline.yaml"), list[float](), time.process_time()
     for file in sorted((spec.folder / "feed").iterdir()):
         last = date.fromisoformat(file.stem)
         file.replace(spec.folder / "demand.parquet")
@@ -172,11 +175,13 @@ def ingest(options: argparse.Namespace) -> dict[str, Any]:
         now = datetime(last.year, last.month, last.day, 4, tzinfo=UTC) + timedelta(days=1)
         outcome = ingest.ingest(spec, now=now)
         seconds.append(time.perf_counter() - start)
-        print(f"{last}: {seconds[-1]:.1f} s, {_peak():.2f} GB", file=sys.stderr, flush=True)
+        figures = f"{seconds[-1]:.1f} s, {time.process_time() - processor:.1f} s of a processor so far"
+        print(f"{last}: {figures}, {_peak():.2f} GB", file=sys.stderr, flush=True)
         if outcome.stopped or outcome.quarantined:
             raise RuntimeError(f"{outcome.stopped or outcome.quarantined}: {outcome.findings}")
     report = {"seconds": sum(seconds), "last": seconds[-1], "batches": len(seconds), "memory": _peak()}
-    return report | {"bytes": _size(options.folder / "var" / "lake")}
+    processor = time.process_time() - processor
+    return report | {"bytes": _size(options.folder / "var" / "lake"), "processor": processor}
 
 
 def _write_bundle(spec: Any, ids: list[str], cities: list[str]) -> None:
@@ -216,14 +221,17 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
         ledger.start_run(run_id, pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
     _shorten(publish_groups, options)
     steps, current = defaultdict[str, float](float), ["cluster comes up", time.perf_counter()]
-    peaks, sizes = dict[str, float](), [0]
+    peaks, sizes, processor, used = dict[str, float](), [0], dict[str, float](), [0.0]
 
     def on_step(name: str) -> None:
         ended = str(current[0])
         steps[ended] += time.perf_counter() - float(current[1])
         peaks[ended] = max(client.run(_peak).values())
         sizes.append(_size(spec.paths.groups / run_id))
-        print(f"{ended}: {steps[ended]:.1f} s, {peaks[ended]:.2f} GB", file=sys.stderr, flush=True)
+        used.append(time.process_time() + sum(client.run(time.process_time).values()))
+        processor[ended] = used[-1] - used[-2]
+        figures = f"{steps[ended]:.1f} s, {processor[ended]:.1f} s of a processor"
+        print(f"{ended}: {figures}, worker {peaks[ended]:.2f} GB, driver {_peak():.2f} GB", file=sys.stderr, flush=True)
         current[:] = [name, time.perf_counter()]
 
     arguments = dask_workers.cluster_arguments(workers) | {"memory_limit": f"{options.limit}GB"}
@@ -247,7 +255,15 @@ def publish(options: argparse.Namespace) -> dict[str, Any]:
             raise RuntimeError(outcome)
         ended = len(first - {*client.run(os.getpid).values()})
     steps["all"] = sum(steps.values())
-    report = {"steps": steps, "peaks": peaks, "driver": _peak(), "ended": ended, "depots": outcome.depots}
+    processor["all"] = sum(processor.values())
+    report = {
+        "steps": steps,
+        "processor": processor,
+        "peaks": peaks,
+        "driver": _peak(),
+        "ended": ended,
+        "depots": outcome.depots,
+    }
     return report | {"folder": max(sizes) / 1e9}
 
 
