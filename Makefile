@@ -226,10 +226,11 @@ bench-drift: $(ENV) ## measure how often drift is told in vain, and found where 
 bench-scrape: $(ENV) ## measure what a scrape of Prometheus costs, with 5,000 depots and 1,000 nights
 	@$(BIN)/python -m tests.benchmarks.scrape
 
-bench-pipelines: $(ENV) ## run 20 pipelines' nights on one PostgreSQL and one object store, a pool's limit, failures of both, one page over 200 (20 minutes); ARGS="--pipelines 200"
+bench-pipelines: $(ENV) ## run 20 pipelines' nights on one PostgreSQL and one object store, a pool's limit, failures of both, no memory, one page over 200 (25 minutes); ARGS="--pipelines 200"
 	@$(BIN)/python -m tests.benchmarks.pipelines $(ARGS)
 	@$(BIN)/python -m tests.benchmarks.pipeline_pool
 	@$(BIN)/python -m tests.benchmarks.pipeline_faults
+	@$(BIN)/python -m tests.benchmarks.pipeline_memory
 	@$(BIN)/python -m tests.benchmarks.pipeline_page
 
 bench-gate: $(ENV) ## measure ratios within one process (step, graph, kept answer); fails below two thirds of the baseline

@@ -62,8 +62,9 @@ class Overview:
         futures = {url: self._future(url) for url in {self._urls[name] for name in names}}
         wait(futures.values(), PATIENCE)
         looks = {url: future.result() for url, future in futures.items() if future.done()}
-        silent = Look(error=LedgerError(f"the ledger has not answered for {PATIENCE:g} s"))
-        late = {url: self._ledgers[url].not_too_old() for url in futures if url not in looks}
+        error = LedgerError(f"the ledger has not answered for {PATIENCE:g} s")
+        silent = Look(error=error)
+        late = {url: self._ledgers[url].meanwhile(error) for url in futures if url not in looks}
         return {name: {**late, **looks}[self._urls[name]].get(name, silent) for name in names}
 
     def close(self) -> None:
@@ -90,9 +91,13 @@ class LedgerLooks:
     def is_old(self) -> bool:
         return monotonic() - self._at > REREAD_SECONDS
 
-    def not_too_old(self) -> Mapping[str, Look]:
-        """What was read last, where a slow ledger is still being read; nothing once that is too long ago."""
-        return self._looks if monotonic() - self._at < STALE_SECONDS else {}
+    def meanwhile(self, error: LedgerError) -> Mapping[str, Look]:
+        """What was read last, where a slow ledger is still being read; once that is too long ago a copy, if any."""
+        if monotonic() - self._at < STALE_SECONDS:
+            return self._looks
+        if self._standby is not None:
+            self._standby.failed(error)
+        return self._of_copies() or {}
 
     def read(self) -> Mapping[str, Look]:
         if (looks := self._of_copies()) is None:

@@ -25,6 +25,7 @@ from forecaster.ledger.records import Head
 from forecaster.ledger.sqlite.publication_copy import PublicationCopy
 from forecaster.ledger.store import Ledger
 
+PATIENCE = 3.0  # seconds that a reader waits for another one who asks the ledger
 RETRY_SECONDS = 2.0  # between two tries while it is away
 CLOSING_SECONDS = 5.0  # that whoever looks has to end
 LOOK_SECONDS = 15.0  # between two looks for what is new while it is there
@@ -75,6 +76,8 @@ class Standby:
         except OSError as error:  # no folder can be made
             log.warning("nothing can be shown while the ledger is away: %s", error)
         else:
+            if self._absence is not None:
+                log.warning("the ledger can be read again")
             self._absence = None
         finally:
             self._looking.release()
@@ -82,8 +85,10 @@ class Standby:
     def failed(self, error: LedgerError) -> None:
         """Somebody could not read the ledger."""
         with self._lock:
-            if self._absence is None and not isinstance(error, NoLedger):
-                self._absence = Absence(self._clock(), error)
+            if self._absence is not None or isinstance(error, NoLedger):
+                return
+            self._absence = Absence(self._clock(), error)
+        log.warning("the ledger cannot be read; what is at hand of it is shown meanwhile: %s", error)
 
     def absence(self, *pipelines: str | None) -> Absence | None:
         """Since when the ledger is away, where there is a copy of what one of these shows; else None, and whoever asks

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from hashlib import sha256
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from dashboards.ops.reading import point_in_time
+from dashboards.ops.reading import point_in_time, standby
 from dashboards.ops.reading.editions import (
     Edition,
     Logbook,
@@ -22,7 +23,6 @@ from dashboards.ops.reading.editions import (
 from dashboards.ops.reading.header import front
 from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
 from dashboards.ops.reading.readers import SharedReaders
-from dashboards.ops.reading.standby import absence_sentence
 from forecaster.core.language import _
 from forecaster.core.language.holiday_names import NOWHERE, HolidayRegion
 from forecaster.errors import LedgerError
@@ -128,7 +128,7 @@ class PublicationStore:
         edition = self._newest(ledger, head, last, cities)
         if edition.front.target_dates[-1] < edition.front.today:
             return None
-        return replace(edition, front=replace(edition.front, away=absence_sentence(absence, head)))
+        return replace(edition, front=replace(edition.front, away=standby.absence_sentence(absence, head)))
 
     def _newest(self, ledger: Ledger, head: Head, last: Run | None, cities: frozenset[str] | None) -> Edition:
         head = head if cities is None else replace(head, note=None)  # it may name depots
@@ -189,7 +189,7 @@ class PublicationStore:
 
     def _now(self) -> tuple[Ledger, Head | None, Run | None]:
         """What is published and the last night, read again when the ledger's files have changed, or after a second."""
-        with self._reading:  # one reads for all who come meanwhile
+        with self._only_reader():
             stamp = self.stamp()
             snapshot = self._snapshot
             if snapshot is not None and snapshot.holds(stamp):
@@ -201,6 +201,17 @@ class PublicationStore:
             last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
             self._snapshot = LedgerSnapshot(stamp, monotonic(), ledger, head, last)
         return ledger, head, last
+
+    @contextmanager
+    def _only_reader(self) -> Iterator[None]:
+        """One reads for all who come meanwhile. Raises LedgerError where that takes too long, and there is a copy."""
+        held = self._standby is not None and self._standby.copy_of(self._pipeline) is not None
+        if not self._reading.acquire(timeout=standby.PATIENCE if held else -1):
+            raise LedgerError(f"the ledger has not answered for {standby.PATIENCE:g} s")
+        try:
+            yield
+        finally:
+            self._reading.release()
 
     def _head(self) -> tuple[Ledger, Head | None]:
         if self._standby is not None and (absence := self._standby.absence(self._pipeline)) is not None:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -113,6 +117,53 @@ def test_people_see_what_they_may_see_while_the_ledger_is_away(
         time.sleep(0.05)
     assert [SINCE in text(ada(path)) for path in ("/p/alpha/", "/")] == [False, False]
     assert ada("/p/alpha/").headers["etag"] == before["/p/alpha/"].headers["etag"]
+
+
+def test_nobody_waits_for_long_beside_who_waits_for_a_ledger_that_says_nothing(
+    house: tuple[House, CollectorRegistry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, _ = house
+    monkeypatch.setattr(standby, "PATIENCE", 0.1)
+    monkeypatch.setattr(overview, "PATIENCE", 0.1)
+    monkeypatch.setattr(overview, "STALE_SECONDS", 0.0)
+    ada, vic = page.as_("ada"), page.as_("vic")
+    assert SINCE not in text(ada("/p/alpha/")) + text(ada("/"))
+    page.look()
+    with frozen(page.server), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(vic, "/p/alpha/wall")
+        time.sleep(0.2)
+        answers = [text(ada(path)) for path in ("/p/alpha/roster", "/")]
+        assert [SINCE in answer for answer in answers] == [True, True]
+        assert not waiting.done()
+        thaw(page.server)
+        assert waiting.result().status_code == 200
+    deadline = time.monotonic() + 20
+    while SINCE in text(ada("/p/alpha/")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert SINCE not in text(ada("/p/alpha/"))
+
+
+def _processes(server: Postgres) -> list[int]:
+    """Of a server: the one that listens, and those that answer."""
+    pid = server.processes[-1].pid
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text("ascii").split()
+    return [pid, *map(int, children)]
+
+
+@contextmanager
+def frozen(server: Postgres) -> Iterator[None]:
+    """Nothing is answered, and no connection ends."""
+    for pid in _processes(server):
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        thaw(server)
+
+
+def thaw(server: Postgres) -> None:
+    for pid in _processes(server):
+        os.kill(pid, signal.SIGCONT)
 
 
 def _while_it_is_away(page: House, ada: Guest, bob: Guest, vic: Guest) -> None:
