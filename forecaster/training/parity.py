@@ -106,7 +106,7 @@ def _once_each(forecaster: Callable[[Inputs], Floats]) -> Callable[[Inputs], Flo
     def answer(inputs: Inputs) -> Floats:
         digest = hashlib.sha256()
         for name in sorted(inputs):
-            digest.update(np.ascontiguousarray(inputs[name]))
+            digest.update(np.asarray(inputs[name]).tobytes())
         key = digest.digest()
         if key not in answers:
             answers[key] = forecaster(inputs)

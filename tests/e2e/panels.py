@@ -59,7 +59,7 @@ def all_but_devices_are_filled(file: Path, instant: str, folder: Path) -> None:
             _infer(inference)
             time.sleep(2)  # of the minute until the page has written down its counts
             empty = {query for query in empty if not _has_number(prometheus, query)}
-        assert empty ^ rightly_empty == set()
+        assert empty == rightly_empty, sorted(empty ^ rightly_empty)
 
 
 def _queries(pipeline: str) -> Iterator[str]:
