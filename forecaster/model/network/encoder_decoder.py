@@ -12,8 +12,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
-from functools import partial
-from itertools import count
 from statistics import NormalDist
 from typing import Any, NamedTuple
 
@@ -21,8 +19,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
-from jax.nn import initializers
-from jax.nn.initializers import Initializer
 from jaxtyping import Float, Int
 
 from forecaster.model.network import features, gru, level_moves, support, trees
@@ -37,8 +33,6 @@ FOLLOWS = 0.3  # how far, in logs, a level's distance goes towards what the last
 FARTHEST_ASKED = 4.0  # times the distance, which is as much as they may ask for
 SHORTEST = 1e-3  # log counts of distance that are held against them
 FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 9 % apart
-_OF_KERNELS, _OF_STATES = initializers.lecun_normal(), initializers.orthogonal()
-_OF_EMBEDDINGS = initializers.variance_scaling(1.0, "fan_in", "normal", out_axis=0)
 
 
 @dataclass(frozen=True)
@@ -69,43 +63,14 @@ class NetworkOutput(NamedTuple):
     anchor: Float[Array, "depots origins horizon"]
 
 
-def _width(labels: int) -> int:
-    return min(8, 1 + labels // 2)
-
-
 def initial_parameters(shape: Architecture, key: Array) -> dict[str, Any]:
-    """Draw initial parameters, a tree of arrays: what flax's `nnx.GRUCell`, `Embed` and `Linear` draw from a key, in
-    this order and to the last bit, without the seconds that it takes to import flax."""
-    hidden, wide = shape.hidden, WIDER * shape.hidden
-    embedded = sum(_width(labels) for labels in shape.labels)
-    encoder = features.encoder_width(shape.covariates) + embedded
-    decoder = features.decoder_width(shape.covariates, shape.calendar) + embedded
-    keys = map(partial(jax.random.fold_in, key), count())
+    """Initialize parameters as a tree of arrays; lists of nnx become dictionaries with keys "0", "1", …"""
+    from forecaster.model.network import parameter_module  # flax is for those alone who draw parameters
 
-    def linear(inputs: int, outputs: int, draw: Initializer = _OF_KERNELS, *, bias: bool = True) -> dict[str, Array]:
-        kernel = draw(next(keys), (inputs, outputs), jnp.float32)
-        if not bias:
-            return {"kernel": kernel}
-        next(keys)  # which flax has for a bias that is drawn
-        return {"kernel": kernel, "bias": jnp.zeros((outputs,), jnp.float32)}
-
-    def embedding(labels: int, width: int) -> dict[str, Array]:
-        return {"embedding": _OF_EMBEDDINGS(next(keys), (labels, width), jnp.float32)}
-
-    def cell(inputs: int) -> dict[str, Any]:
-        of_inputs = linear(inputs, 3 * hidden)
-        return {"dense_i": of_inputs, "dense_h": linear(hidden, 3 * hidden, _OF_STATES, bias=False)}
-
-    widths = [encoder] + [hidden] * (shape.layers - 1)
-    tree: dict[str, Any] = {"cells": {str(number): cell(width) for number, width in enumerate(widths)}}
-    if shape.labels:
-        of_labels = (embedding(labels + 1, _width(labels)) for labels in shape.labels)
-        tree["embeddings"] = {str(number): table for number, table in enumerate(of_labels)}
-    tree["state"], tree["day"] = linear(hidden, wide), linear(decoder, wide, bias=False)
-    tree["step"], tree["mix"] = embedding(shape.horizon, wide), linear(wide, wide)
-    out = linear(wide, len(shape.levels), initializers.normal(0.01))
+    tree: dict[str, Any] = parameter_module.initialized(shape, key)
     bias = jnp.full((len(shape.levels),), FIRST_STEP).at[shape.median].set(0.0)
-    return {**tree, "out": {**out, "bias": bias}}
+    tree["out"]["bias"] = bias
+    return tree
 
 
 def member_forward(

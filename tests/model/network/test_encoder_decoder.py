@@ -197,28 +197,3 @@ def test_fresh_parameters_start_at_the_anchor_with_a_band_around_it() -> None:
     assert not np.array_equal(first["day"]["kernel"], second["day"]["kernel"])
     assert first["embeddings"]["0"]["embedding"].shape == (4, 2)  # a label more: "not seen in training" is code 0
     assert list(first["cells"]) == ["0", "1"]
-
-
-def test_fresh_parameters_are_those_that_flax_draws() -> None:
-    from flax import nnx
-
-    shape = encoder_decoder.Architecture(2, 8, LEVELS, HORIZON, 1, 5, (3, 2))
-    rngs, wide = nnx.Rngs(params=jax.random.key(4)), 24
-    encoder, decoder = (width + 2 + 2 for width in (features.encoder_width(1), features.decoder_width(1, 5)))
-    drawn = {
-        "cells": nnx.List([nnx.GRUCell(width, 8, rngs=rngs) for width in (encoder, 8)]),
-        "embeddings": nnx.List([nnx.Embed(labels + 1, 2, rngs=rngs) for labels in shape.labels]),
-        "state": nnx.Linear(8, wide, rngs=rngs),
-        "day": nnx.Linear(decoder, wide, use_bias=False, rngs=rngs),
-        "step": nnx.Embed(HORIZON, wide, rngs=rngs),
-        "mix": nnx.Linear(wide, wide, rngs=rngs),
-        "out": nnx.Linear(wide, len(LEVELS), kernel_init=nnx.initializers.normal(0.01), rngs=rngs),
-    }
-    expected = jax.tree.leaves_with_path(nnx.to_pure_dict(nnx.state(nnx.Dict(drawn), nnx.Param)))
-    actual = jax.tree.leaves_with_path(encoder_decoder.initial_parameters(shape, jax.random.key(4)))
-    assert [jax.tree_util.keystr(path).replace("'", "") for path, _ in actual] == [
-        jax.tree_util.keystr(path).replace("'", "") for path, _ in expected
-    ]
-    for (path, ours), (_, flaxs) in zip(actual, expected, strict=True):
-        if jax.tree_util.keystr(path) != "['out']['bias']":
-            np.testing.assert_array_equal(ours, flaxs, str(path))
