@@ -64,6 +64,8 @@ def test_the_cases_are_what_they_are_called() -> None:
     assert np.nanmin(cases["huge counts"]["demand"]) >= 1e6
     assert {len(x) for x in cases["one depot"].values()} == {1}
     assert {len(x) for x in cases["1,000 depots"].values()} == {1000}
+    for name, x in cases["1,000 depots"].items():  # of which JAX and NumPy are asked each once
+        np.testing.assert_array_equal(x, x[np.arange(1000) % 5], err_msg=name)
     np.testing.assert_array_equal(cases["real"]["demand"], real["demand"])
 
 
