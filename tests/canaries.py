@@ -43,7 +43,7 @@ horizon: 3
 demand: {{source: {{kind: csv, path: demand.csv}}, recorded: next_day}}
 depots: {{source: {{kind: csv, path: depots.csv}}, static: [city]}}
 calendar: {{holidays: false}}
-model: {{layers: 1, hidden: 4, quantiles: {list(LEVELS)}}}
+model: {{layers: 1, hidden: 4, quantiles: {list(LEVELS)}, boosted: false}}
 gate: {{coverage: [0.0, 1.0]}}
 staffing: {{orders_per_driver: 20, cost_short: 38, cost_idle: 22}}
 canary: {{share: 0.1, nights: 6}}

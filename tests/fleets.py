@@ -28,7 +28,7 @@ horizon: 3
 demand: {{source: {{kind: csv, path: demand.csv}}, recorded: next_day, rules: {{max_age_days: 5}}}}
 depots: {{source: {{kind: csv, path: depots.csv}}, static: [city]}}
 calendar: {{country: DE, known_future: [promo]}}
-model: {{layers: 1, hidden: 4, quantiles: {list(LEVELS)}}}
+model: {{layers: 1, hidden: 4, quantiles: {list(LEVELS)}, boosted: false}}
 state: var
 """
 

@@ -113,7 +113,7 @@ def spec(**training: Any) -> Spec:
         {
             "name": "small",
             "demand": {"source": {"kind": "csv", "path": "demand.csv"}},
-            "model": {"layers": 1, "hidden": 8, "quantiles": LEVELS},
+            "model": {"layers": 1, "hidden": 8, "quantiles": LEVELS, "boosted": False},
             "training": {"epochs": 20, "members": 2, "batch_depots": 8, "learning_rate": 0.01, **training},
             "backtest": {"days": 7},
         }

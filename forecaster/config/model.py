@@ -23,9 +23,13 @@ class Model(Section):
     """Share of activations left out while training."""
     quantiles: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     """Quantile levels in rising order; 0.1, 0.5 and 0.9 are always among them."""
-    boosted: bool = False
+    boosted: bool | None = None
     """Boosted trees beside the network: after it some are fitted for the median of each day ahead, 14 at most, and the
-    forecast goes about half the way to what they say."""
+    forecast goes about half the way to what they say. Left out: where the horizon is 14 days at most."""
+
+    def fits_trees(self, horizon: int) -> bool:
+        """Whether boosted trees are fitted for so many days ahead."""
+        return horizon <= LONGEST_BOOSTED if self.boosted is None else self.boosted
 
     @property
     def is_of_prior(self) -> bool:

@@ -78,10 +78,9 @@ def _compiled(candidate: Candidate) -> backtests.Predictor:
 def compile_ahead(before: Panel, spec: Spec) -> None:
     """Compile what will calibrate a candidate trained on this panel, before there is one: programs know shapes alone.
 
-    With boosted trees nothing is: how many there will be nobody knows. Raises what `train.blank` does.
+    Raises what `train.blank` does.
     """
-    if not spec.model.boosted:
-        _compiled(train.blank(before, spec))(before)
+    _compiled(train.blank(before, spec))(before)
 
 
 def _trained_until(before: Panel) -> date:

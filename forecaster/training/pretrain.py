@@ -108,7 +108,12 @@ def _spec(seed: int) -> Spec:
     """The pipeline of a pretraining: the network as it is by default, which a pipeline that starts from it has too."""
     training = {"seed": seed, "batch_depots": BATCH, "members": MEMBERS, "epochs": EPOCHS}
     return Spec.model_validate(
-        {"name": "prior", "demand": {"source": {"kind": "csv", "path": "none.csv"}}, "training": training}
+        {
+            "name": "prior",
+            "demand": {"source": {"kind": "csv", "path": "none.csv"}},
+            "model": {"boosted": False},  # the prior is a network alone
+            "training": training,
+        }
     )
 
 

@@ -23,7 +23,7 @@ from forecaster.api.pipeline_folder import PipelineFolder, frames_of
 from forecaster.errors import BundleError, NoUsableData, SourceError, SpecError
 
 TINY = {
-    "model": {"layers": 1, "hidden": 4},
+    "model": {"layers": 1, "hidden": 4, "boosted": False},
     "training": {"members": 1, "epochs": 2},
     "backtest": {"days": 14},
 }

@@ -15,7 +15,11 @@ import numpy as np
 import pandas as pd
 from forecaster import Forecaster, TrainingError
 
-TINY = {"model": {"layers": 1, "hidden": 4}, "training": {"members": 1, "epochs": 1}, "backtest": {"days": 7}}
+TINY = {
+    "model": {"layers": 1, "hidden": 4, "boosted": False},
+    "training": {"members": 1, "epochs": 1},
+    "backtest": {"days": 7},
+}
 DAYS = pd.date_range("2025-10-01", "2026-01-31")
 
 

@@ -11,7 +11,7 @@ cutoff, on these days and all that have come since; or our ranges are moved as t
 the trees need say no more than that. Every line's intervals are calibrated by its own earlier
 forecasts, as nights calibrate ours. What was measured before is kept. `small` trees are fewer and of fewer leaves, as a
 night might have them; `graph` are such over what the network's graph computes for trees (`graph_trees`). `member` is
-what a night has with `model.boosted`: where the other kinds show trees, it shows our network blended with its own.
+what a night has: where the other kinds show trees, it shows our network blended with its own.
 """
 
 from __future__ import annotations
@@ -91,6 +91,7 @@ def _measured(dataset: str, preset: str, seed: int, rows: int, kind: str, again:
     panel, spec = real.panel_of(dataset), real.spec_of(dataset)
     panel = panel.at(panel.cutoff - timedelta(days=DAYS))
     changes = {
+        "model": spec.model.model_copy(update={"boosted": False}),
         "training": spec.training.model_copy(update={"preset": preset, "seed": seed}),
         "backtest": spec.backtest.model_copy(update={"days": DAYS}),
     }

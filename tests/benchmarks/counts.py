@@ -15,6 +15,7 @@ import sys
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -85,12 +86,20 @@ def step() -> Iterator[tuple[str, Count]]:
 
 
 def onnx() -> Iterator[tuple[str, Count]]:
-    """Nodes and bytes of the exported graph, those of graphs within it included."""
+    """Nodes and bytes of the exported graph with its trees, those of graphs within it included."""
+    import numpy as np
     import onnx as onnx_format
 
     from forecaster.model.export import to_onnx
+    from forecaster.model.network.features import tree_inputs
+    from tests.panels import random_trees
 
-    graph = to_onnx.to_graph(untrained())
+    network = untrained()
+    encoding, parameters = network.encoding, network.parameters
+    inputs = tree_inputs(encoding.covariates, network.calendar_names, tuple(encoding.statics))
+    blend = {**parameters["blend"], "trees": np.float32(0.5)}
+    trees = random_trees(len(inputs), network.horizon)
+    graph = to_onnx.to_graph(replace(network, parameters={**parameters, "blend": blend, "trees": trees}))
 
     def nodes(of: Any) -> int:
         inner = (attribute.g for node in of.node for attribute in node.attribute if attribute.HasField("g"))

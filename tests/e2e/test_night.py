@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # two nights, on a bu
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = (
-    (r"model: \{.*\}", "model: {hidden: 8}"),
+    (r"model: \{.*\}", "model: {hidden: 8, boosted: false}"),
     (r"training: \{.*\}", "training: {epochs: 12, members: 1, learning_rate: 1.0e-2}"),
     # These nights are about the line, not about a good model.
     (r"gate: \{.*\}", "gate: {beat: [seasonal_naive], coverage: [0.5, 1.0], max_bias: 0.2}"),
@@ -330,7 +330,8 @@ def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
     content = re.sub(r"(?m)^state: .*$", "state: var", content)
     content = re.sub(r"(?m)^training: .*$", "", content)
     file = tmp_path / "favorita.yaml"
-    file.write_text(content + "\nmodel: {hidden: 8}\ntraining: {epochs: 2, members: 1, learning_rate: 1.0e-2}\n")
+    model = "model: {hidden: 8, boosted: false}\ntraining: {epochs: 2, members: 1, learning_rate: 1.0e-2}\n"
+    file.write_text(f"{content}\n{model}")
     process = forecaster("run", file, "--plain", "--as-of", "2017-08-16", FORECASTER_DATASETS=str(datasets))
     assert process.code == 0, process.err
     spec = load(file)

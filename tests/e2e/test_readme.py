@@ -43,7 +43,7 @@ def test_your_own_csv_works_as_written(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "demand.csv").write_text(demand(block("csv").splitlines()[0]), "utf-8")
     # Of what is written nothing else takes minutes.
-    quick = "model: {hidden: 8}\ntraining: {epochs: 12, members: 1, learning_rate: 1.0e-2}\n"
+    quick = "model: {hidden: 8, boosted: false}\ntraining: {epochs: 12, members: 1, learning_rate: 1.0e-2}\n"
     (folder / "pipeline.yaml").write_text(block("yaml") + quick, "utf-8")
     commands = [line for line in block("sh").splitlines() if line]
     assert [line.split()[1] for line in commands] == ["check", "run", "serve"]

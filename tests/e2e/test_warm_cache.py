@@ -47,7 +47,7 @@ def programs(folder: Path) -> set[str]:
 def test_after_warm_a_night_of_another_checkout_and_state_compiles_nothing(tmp_path: Path) -> None:
     for machine in ("one", "two"):
         file = write(tmp_path / machine)
-        file.write_text(file.read_text("utf-8").replace("model: {", "model: {boosted: true, ") + SHARED, "utf-8")
+        file.write_text(file.read_text("utf-8").replace(", boosted: false", "") + SHARED, "utf-8")
     known = ("--as-of", str(NIGHT))
     warmed = forecaster(checkout(tmp_path / "old-place"), "warm", tmp_path / "one" / "pipeline.yaml", *known)
     before = programs(tmp_path / "shared")

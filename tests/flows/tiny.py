@@ -20,7 +20,7 @@ PIPELINE = """
 name: tiny
 demand: {source: {kind: csv, path: demand.csv}, recorded: next_day}
 calendar: {holidays: false}
-model: {layers: 1, hidden: 4, quantiles: [0.1, 0.5, 0.9]}
+model: {layers: 1, hidden: 4, quantiles: [0.1, 0.5, 0.9], boosted: false}
 training: {epochs: 3, members: 1, batch_depots: 8, learning_rate: 0.01}
 backtest: {days: 7}
 gate: {beat: [], coverage: [0.0, 1.0], max_bias: 9.0}

@@ -34,7 +34,7 @@ name: t
 horizon: 7
 demand: {source: {kind: csv, path: demand.csv}, recorded: next_day}
 calendar: {holidays: false}
-model: {layers: 1, hidden: 8, quantiles: [0.1, 0.3, 0.5, 0.7, 0.9]}
+model: {layers: 1, hidden: 8, quantiles: [0.1, 0.3, 0.5, 0.7, 0.9], boosted: false}
 training: {epochs: 2, members: 1, batch_depots: 4}
 backtest: {days: 7}
 """

@@ -11,7 +11,7 @@ days have stopped the trees, which therefore look better on them than they are, 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,6 +22,7 @@ import numpy as np
 from jax import Array
 from numpy.typing import NDArray
 
+from forecaster.config import Spec
 from forecaster.core.arrays import Bools, Doubles, Floats
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
@@ -89,6 +90,21 @@ def import_lightgbm() -> Any:
     return lightgbm
 
 
+def are_fitted(spec: Spec, horizon: int, report: Callable[[str], None]) -> bool:
+    """Whether a training fits trees. Where the pipeline file does not ask for them and LightGBM is missing, `report`
+    is told that there are none; where it does, raises MissingExtra."""
+    if not spec.model.fits_trees(horizon):
+        return False
+    try:
+        import_lightgbm()
+    except MissingExtra as error:
+        if spec.model.boosted:
+            raise
+        report(sentence(N_("the model is trained without boosted trees: {error}"), error=error))
+        return False
+    return True
+
+
 def fit(panel: Panel, days: int, constants: Mapping[str, Any], validated: Validated) -> Boosted:
     """Trees that learn from a panel's first `days` days, stopped by those after them.
 
@@ -96,12 +112,7 @@ def fit(panel: Panel, days: int, constants: Mapping[str, Any], validated: Valida
     by, the trees say nothing and weigh nothing. Raises MissingExtra without LightGBM.
     """
     started, gbm = time.monotonic(), import_lightgbm()
-    horizon, shape = panel.horizon, (panel.horizon, TREES, 2**DEPTH - 1)
-    arrays = {
-        "feature": np.zeros(shape, np.int32),
-        "threshold": np.full(shape, NEVER, np.float32),
-        "leaf": np.zeros((*shape[:2], 2**DEPTH), np.float32),
-    }
+    horizon, arrays = panel.horizon, blank(panel.horizon)
     learned, stopping = _rows(panel, days)
     if min(len(rows.depot) for rows in (*learned, *stopping)) < LEAST_ROWS:
         about = {"trees": [0] * horizon, "weight": 0.0, "ramps_mean": 0.0, "ramps_largest": 0.0}
@@ -136,6 +147,16 @@ def fit(panel: Panel, days: int, constants: Mapping[str, Any], validated: Valida
         "ramps_largest": float(differences.max()),
     }
     return Boosted(arrays, weight, about, time.monotonic() - started)
+
+
+def blank(horizon: int) -> dict[str, NDArray[Any]]:
+    """Trees that say nothing, as many as there may be for so many days ahead."""
+    shape = horizon, TREES, 2**DEPTH - 1
+    return {
+        "feature": np.zeros(shape, np.int32),
+        "threshold": np.full(shape, NEVER, np.float32),
+        "leaf": np.zeros((*shape[:2], 2**DEPTH), np.float32),
+    }
 
 
 def complete_trees(model: Mapping[str, Any], columns: NDArray[np.intp]) -> dict[str, NDArray[Any]]:

@@ -28,7 +28,7 @@ from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Panel
 from forecaster.errors import NoUsableData, TrainingError
 from forecaster.model.fitting import boosted_trees, compiled_steps, devices, distributed, training_loop, windows
-from forecaster.model.fitting.boosted_trees import Boosted, Validated
+from forecaster.model.fitting.boosted_trees import HALF, Boosted, Validated
 from forecaster.model.fitting.compiled_steps import PanelFacts, ProgramSizes, Restraints, State
 from forecaster.model.fitting.ensemble import Blend, blend
 from forecaster.model.fitting.jax_setup import count_compilations
@@ -83,8 +83,6 @@ def fit(
             f"{VALIDATION + LEAST_HISTORY + panel.horizon}: shorten backtest.days or the horizon, or bring a longer "
             "history"
         )
-    if spec.model.boosted:
-        boosted_trees.import_lightgbm()  # or say at once that it is missing
     recipe = choose_recipe(spec, len(panel.depot_ids), days, jax.device_count())
     if epochs is not None:
         recipe = replace(recipe, epochs=epochs)
@@ -92,6 +90,7 @@ def fit(
         recipe = replace(recipe, steps=steps)
     prior = _prior_to_begin_from(spec, prior)
     monitoring = Monitoring(on_epoch, on_trouble, checkpoints, profile)
+    with_trees = boosted_trees.are_fitted(spec, panel.horizon, monitoring.report)  # or say at once what is missing
     inputs = _training_inputs(panel, days, recipe)
     with count_compilations() as compilations:
         while True:
@@ -117,7 +116,7 @@ def fit(
                 monitoring.report(sentence(half, n=recipe.batch, half=half_batch))
                 recipe = replace(recipe, batch=half_batch, steps=2 * recipe.steps)
     shape, constants = sizes.architecture, jax.tree.map(np.asarray, inputs.facts.constants)
-    boosted = boosted_trees.fit(panel, days, constants, validated) if spec.model.boosted else None
+    boosted = boosted_trees.fit(panel, days, constants, validated) if with_trees else None
     return Candidate(
         parameters={
             "members": parameters,
@@ -160,7 +159,7 @@ def fit(
 
 
 def blank(panel: Panel, spec: Spec) -> Candidate:
-    """A candidate as `fit` makes it of a panel, without trees, with zeros for all that is learned.
+    """A candidate as `fit` makes it of a panel, with zeros for all that is learned.
 
     Raises NoUsableData where nothing was observed.
     """
@@ -168,11 +167,13 @@ def blank(panel: Panel, spec: Spec) -> Candidate:
     members = len(choose_recipe(spec, len(panel.depot_ids), days).restraints)
     # Their shapes alone: to draw them would compile a dozen programs.
     sizes = jax.eval_shape(lambda: encoder_decoder.initial_parameters(shape, jax.random.key(0)))
+    has_trees = spec.model.fits_trees(panel.horizon)
+    trees = Boosted(boosted_trees.blank(panel.horizon), HALF, {}, 0.0) if has_trees else None
     return Candidate(
         parameters={
             "members": jax.tree.map(lambda x: np.zeros((members, *x.shape), np.float32), sizes),
             "constants": jax.tree.map(np.asarray, constants(panel, days)),
-            "blend": {"members": np.zeros(members, np.float32), "anchor": np.float32(0)},
+            **_blend_parameters(Blend(np.zeros(members, np.float32), 0.0), trees),
             "calibration": np.ones((shape.horizon, len(shape.levels)), np.float32),
         },
         architecture=shape.to_json(),

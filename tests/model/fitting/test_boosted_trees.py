@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from dataclasses import replace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -23,9 +25,9 @@ from forecaster.serving.numpy_model import ReferenceModel
 from tests import panels
 
 
-def boosted_spec() -> Spec:
+def boosted_spec(boosted: bool | None = True) -> Spec:
     spec = panels.spec()
-    return spec.model_copy(update={"model": spec.model.model_copy(update={"boosted": True})})
+    return spec.model_copy(update={"model": spec.model.model_copy(update={"boosted": boosted})})
 
 
 def test_ramps_say_what_lightgbm_says_where_no_input_lies_on_one() -> None:
@@ -51,6 +53,11 @@ def test_a_training_with_trees_has_them_in_its_parameters_and_says_their_weight(
     with panels.quickly():
         candidate = train.fit(panel, boosted_spec(), epochs=1)
         expected = to_onnx.on_arrays(candidate)(panel.window(LOOKBACK))
+    shapes = [
+        [(str(path), leaf.shape, leaf.dtype) for path, leaf in jax.tree.leaves_with_path(dict(of.parameters))]
+        for of in (candidate, train.blank(panel, boosted_spec()))  # by which programs are compiled ahead
+    ]
+    assert shapes[0] == shapes[1]
     about = to_onnx.about(candidate)
     told, weight = about["training"]["boosted"], float(candidate.parameters["blend"]["trees"])
     assert np.isclose(told["weight"], weight)
@@ -118,3 +125,15 @@ def test_without_lightgbm_a_training_says_at_once_what_installs_it(monkeypatch: 
     )
     with pytest.raises(MissingExtra, match=needs):
         train.fit(panels.panel(), boosted_spec())
+    reports: list[str] = []
+    assert not boosted_trees.are_fitted(boosted_spec(None), 14, reports.append)
+    assert re.fullmatch("the model is trained without boosted trees: " + needs, reports.pop())
+
+
+@pytest.mark.parametrize(
+    ("asked", "horizon", "fitted"), [(None, 14, True), (None, 15, False), (False, 7, False), (True, 7, True)]
+)
+def test_trees_are_fitted_for_two_weeks_at_most_where_nothing_is_asked(
+    asked: bool | None, horizon: int, fitted: bool
+) -> None:
+    assert boosted_trees.are_fitted(boosted_spec(asked), horizon, pytest.fail) == fitted

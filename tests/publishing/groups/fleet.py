@@ -39,7 +39,7 @@ depots:
   static: [city, country]
   aliases: {{source: {{kind: csv, path: aliases.csv}}}}
 calendar: {{events: {{source: {{kind: csv, path: events.csv}}}}, known_future: [promo]}}
-model: {{layers: 1, hidden: 4, quantiles: {list(LEVELS)}}}
+model: {{layers: 1, hidden: 4, quantiles: {list(LEVELS)}, boosted: false}}
 staffing: {{orders_per_driver: 10, cost_short: 38, cost_idle: 22}}
 state: var
 """
