@@ -86,11 +86,21 @@ def fit_in_child_process(
         return fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
     for stale in cache.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
         stale.unlink(missing_ok=True)
-    hears = Listeners(
-        on_epoch or _ignore, on_trouble or _ignore, on_measures or _ignore, lambda: _prepare(before, spec, on_begin)
-    )
-    with device_utilisation.sampled() as utilisation:
-        model = _run_child(content, spec, file, profile, hears)
+    # In a thread of its own: a signal is heard by the main thread, which compiles nothing then that could swallow it.
+    ahead = threading.Thread(target=_prepare, args=(before, spec), daemon=True)
+
+    def begin() -> None:
+        if on_begin is not None:
+            on_begin()
+        ahead.start()
+
+    hears = Listeners(on_epoch or _ignore, on_trouble or _ignore, on_measures or _ignore, begin)
+    try:
+        with device_utilisation.sampled() as utilisation:
+            model = _run_child(content, spec, file, profile, hears)
+    finally:
+        if ahead.ident is not None:
+            ahead.join()  # a process that ends while JAX is imported ends with a traceback
     if by_device := utilisation():
         hears.on_measures({"device_utilisation": by_device})
     with suppress(OSError):
@@ -194,11 +204,9 @@ def _run_child(
     return model
 
 
-def _prepare(before: Panel, spec: Spec, on_begin: Callable[[], None] | None) -> None:
+def _prepare(before: Panel, spec: Spec) -> None:
     """Beside a process that has imports and compiling of its own to do: what follows its training is imported and
     compiled here. Whoever needs it does that again where it fails, and says what is wrong."""
-    if on_begin is not None:
-        on_begin()
     with suppress(Exception):
         from forecaster.training import fit_candidate
 
