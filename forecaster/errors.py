@@ -10,6 +10,7 @@
     ├── OverrideError               a planner's number cannot be meant                 exit code 2
     ├── MissingExtra                the command needs a part that is not installed     exit code 2
     ├── TimeLimitExceeded           something outside did not answer in its time       exit code 1
+    ├── WorkersKilled               workers of a cluster ended in the same part        exit code 1
     ├── Busy                        another run is at work on the pipeline             exit code 5
     ├── LakeError                   a table is missing, damaged or of another version  exit code 1
     │   └── LakeSilent              it did not answer in its time                      exit code 1

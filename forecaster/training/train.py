@@ -86,8 +86,9 @@ def fit_in_child_process(
         return fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
     for stale in cache.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
         stale.unlink(missing_ok=True)
-    # In a thread of its own: a signal is heard by the main thread, which compiles nothing then that could swallow it.
-    ahead = threading.Thread(target=_prepare, args=(before, spec), daemon=True)
+    # In a thread of its own, as a signal that is heard while JAX compiles may be swallowed; and in none that Python ends
+    # with the process: what is told to end in the middle of that is aborted (SIGABRT).
+    ahead = threading.Thread(target=_prepare, args=(before, spec))
 
     def begin() -> None:
         if on_begin is not None:
@@ -100,7 +101,7 @@ def fit_in_child_process(
             model = _run_child(content, spec, file, profile, hears)
     finally:
         if ahead.ident is not None:
-            ahead.join()  # a process that ends while JAX is imported ends with a traceback
+            ahead.join()
     if by_device := utilisation():
         hears.on_measures({"device_utilisation": by_device})
     with suppress(OSError):

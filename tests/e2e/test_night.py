@@ -276,12 +276,13 @@ def test_a_night_that_is_missing_reaches_whoever_is_on_call(nights: Nights, tmp_
 
 
 def test_every_panel_of_the_dashboards_is_filled_by_a_night_and_its_page(nights: Nights, tmp_path: Path) -> None:
-    """Those two nights and some past ones, of which it is known what became of them; then the page, and a Prometheus
-    that scrapes it."""
+    """A night beside those two, of a shorter training whose programs are the same, and some past ones, of which it is
+    known what became of them; then the page, and a Prometheus that scrapes it."""
     folder = tmp_path / "fleet"
     shutil.copytree(nights.file.parent, folder)
     file = folder / nights.file.name
-    process = forecaster("backfill", file, "--plain", "--from", "2026-10-23", "--to", "2026-10-31")
+    file.write_text(file.read_text("utf-8").replace("epochs: 12", "epochs: 2"), "utf-8")
+    process = forecaster("run", file, "--plain", "--as-of", "2026-11-01", "--past", "9")
     assert process.code == 0, process.err
     all_but_devices_are_filled(file, "2026-11-01 16:00:00", tmp_path)
 
