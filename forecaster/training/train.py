@@ -86,8 +86,8 @@ def fit_in_child_process(
         return fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
     for stale in cache.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
         stale.unlink(missing_ok=True)
-    # In a thread of its own, as a signal that is heard while JAX compiles may be swallowed; and in none that Python ends
-    # with the process: what is told to end in the middle of that is aborted (SIGABRT).
+    # In a thread of its own, as a signal that is heard while JAX compiles may be swallowed, and in one that is waited
+    # for, as a process that ends in the middle of that is aborted (SIGABRT).
     ahead = threading.Thread(target=_prepare, args=(before, spec))
 
     def begin() -> None:
