@@ -21,9 +21,8 @@ HEADERS = {
 }
 REVALIDATED = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Cookie, Accept-Encoding"}
 TRY_AGAIN = {"Retry-After": "60"}  # of what cannot be read at the moment
-ORIGIN = (
-    "forecaster.origin"  # of an answer, in the scope: "kept", "earlier" while a newer one is made, "made", or "copy"
-)
+ORIGIN = "forecaster.origin"
+"""Of an answer, in the scope: "kept", "earlier" while a newer one is made, "made", or "copy"."""
 FOREVER = "public, max-age=31536000, immutable"
 
 

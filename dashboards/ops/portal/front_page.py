@@ -101,6 +101,6 @@ def _why(look: Look, reader: Person) -> str:
     other readers."""
     error = look.error or NOTHING
     if look.absence is not None and look.head is not None:
-        told = absence_sentence(look.absence, look.head)
-        return f"{told} {whole_sentence(str(error))}" if reader.may("admin") else told
+        absence = absence_sentence(look.absence, look.head)
+        return f"{absence} {whole_sentence(str(error))}" if reader.may("admin") else absence
     return whole_sentence(str(error) if reader.may("admin") else _(error.for_readers))

@@ -59,9 +59,9 @@ class SharedReaders:
         """Have the standbys look for what is new, from now on."""
         own = CapacityLimiter(1)  # a thread besides those that answer
         while True:
-            for kept in tuple(self._standbys.values()):
+            for of_ledger in tuple(self._standbys.values()):
                 try:
-                    await to_thread.run_sync(kept.look, limiter=own)
+                    await to_thread.run_sync(of_ledger.look, limiter=own)
                 except Exception:  # a page goes on without a standby
                     log.exception("what is shown could not be copied")
             await asyncio.sleep(standby.LOOK_SECONDS)
@@ -70,7 +70,7 @@ class SharedReaders:
         with self._lock:
             ledgers, self._ledgers = self._ledgers, {}
             standbys, self._standbys = self._standbys, {}
-        for kept in standbys.values():
-            kept.close()
+        for of_ledger in standbys.values():
+            of_ledger.close()
         for ledger in ledgers.values():
             ledger.close()

@@ -205,8 +205,8 @@ class PublicationStore:
     @contextmanager
     def _only_reader(self) -> Iterator[None]:
         """One reads for all who come meanwhile. Raises LedgerError where that takes too long, and there is a copy."""
-        held = self._standby is not None and self._standby.copy_of(self._pipeline) is not None
-        if not self._reading.acquire(timeout=standby.PATIENCE if held else -1):
+        has_copy = self._standby is not None and self._standby.copy_of(self._pipeline) is not None
+        if not self._reading.acquire(timeout=standby.PATIENCE if has_copy else -1):
             raise LedgerError(f"the ledger has not answered for {standby.PATIENCE:g} s")
         try:
             yield

@@ -73,13 +73,13 @@ class PublicationCopy:
         self.ledger = Ledger(url, self._engine)
         self._taking = threading.Lock()
         self._states: dict[str, object] = {}  # of what was copied last, by pipeline
-        self._held: frozenset[str] = frozenset()
+        self._copied: frozenset[str] = frozenset()
         with self._engine.begin() as connection:
             _metadata.create_all(connection)
 
     def holds(self, pipeline: str) -> bool:
         """Whether something is copied of it."""
-        return pipeline in self._held
+        return pipeline in self._copied
 
     def take(self, source: Ledger, pipelines: Collection[str]) -> None:
         """Copy what differs from what is here already, in two queries where nothing does.
@@ -95,13 +95,13 @@ class PublicationCopy:
                 if self._states.get(name) == state:
                     continue
                 try:
-                    held = self._copy(source, name, nights.get(name))
+                    has_copy = self._copy(source, name, nights.get(name))
                 except NoRoom as error:
                     log.warning("there is no room for a copy of what %s shows: %s", name, error)
-                    held = False
+                    has_copy = False
                     self._forget(name)
                 self._states[name] = state
-                self._held = self._held | {name} if held else self._held - {name}
+                self._copied = self._copied | {name} if has_copy else self._copied - {name}
 
     def close(self) -> None:
         self._engine.dispose()

@@ -10,7 +10,7 @@ kept parameters go out as they are: there is no refit, so the model that was jud
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -117,18 +117,12 @@ def fit(
                 recipe = replace(recipe, batch=half_batch, steps=2 * recipe.steps)
     shape, constants = sizes.architecture, jax.tree.map(np.asarray, inputs.facts.constants)
     boosted = boosted_trees.fit(panel, days, constants, validated) if with_trees else None
-    return Candidate(
-        parameters={
-            "members": parameters,
-            "constants": constants,
-            **_blend_parameters(weights, boosted),
-            "calibration": np.ones((shape.horizon, len(shape.levels)), np.float32),
-        },
-        architecture=shape.to_json(),
-        encoding=panel.encoding,
-        calendar_names=panel.calendar_names,
-        levels=shape.levels,
-        horizon=panel.horizon,
+    return uncalibrated(
+        panel,
+        shape,
+        parameters,
+        constants,
+        _blend_parameters(weights, boosted),
         summary={
             "epochs": recipe.epochs,
             "steps_an_epoch": recipe.steps,
@@ -165,15 +159,39 @@ def blank(panel: Panel, spec: Spec) -> Candidate:
     """
     days, shape = panel.history - VALIDATION, architecture(panel, spec)
     members = len(choose_recipe(spec, len(panel.depot_ids), days).restraints)
-    # Their shapes alone: to draw them would compile a dozen programs.
-    sizes = jax.eval_shape(lambda: encoder_decoder.initial_parameters(shape, jax.random.key(0)))
     has_trees = spec.model.fits_trees(panel.horizon)
     trees = Boosted(boosted_trees.blank(panel.horizon), HALF, {}, 0.0) if has_trees else None
+    return uncalibrated(
+        panel,
+        shape,
+        blank_members(shape, members),
+        jax.tree.map(np.asarray, constants(panel, days)),
+        _blend_parameters(Blend(np.zeros(members, np.float32), 0.0), trees),
+        summary={},
+    )
+
+
+def blank_members(shape: Architecture, count: int) -> Any:
+    """Zeros in the place of the parameters of so many members, (members, …) each."""
+    # Their shapes alone: to draw them would compile a dozen programs.
+    sizes = jax.eval_shape(lambda: encoder_decoder.initial_parameters(shape, jax.random.key(0)))
+    return jax.tree.map(lambda x: np.zeros((count, *x.shape), np.float32), sizes)
+
+
+def uncalibrated(
+    panel: Panel,
+    shape: Architecture,
+    members: Any,
+    constants: Mapping[str, Any],
+    blend_parameters: Mapping[str, Any],
+    summary: Mapping[str, Any],
+) -> Candidate:
+    """A candidate for what a panel holds, before calibration; `blend_parameters` say how much each member counts."""
     return Candidate(
         parameters={
-            "members": jax.tree.map(lambda x: np.zeros((members, *x.shape), np.float32), sizes),
-            "constants": jax.tree.map(np.asarray, constants(panel, days)),
-            **_blend_parameters(Blend(np.zeros(members, np.float32), 0.0), trees),
+            "members": members,
+            "constants": constants,
+            **blend_parameters,
             "calibration": np.ones((shape.horizon, len(shape.levels)), np.float32),
         },
         architecture=shape.to_json(),
@@ -181,7 +199,7 @@ def blank(panel: Panel, spec: Spec) -> Candidate:
         calendar_names=panel.calendar_names,
         levels=shape.levels,
         horizon=panel.horizon,
-        summary={},
+        summary=summary,
     )
 
 

@@ -7,14 +7,13 @@ there are of them.
 
 from __future__ import annotations
 
-import jax
 import numpy as np
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Panel
 from forecaster.model.fitting import train
-from forecaster.model.network.encoder_decoder import FIRST_STEP, initial_parameters
+from forecaster.model.network.encoder_decoder import FIRST_STEP
 from forecaster.model.prior import store, warm_start
 from forecaster.model.prior.store import Prior
 
@@ -29,22 +28,14 @@ def candidate(panel: Panel, spec: Spec, prior: Prior | None = None) -> Candidate
     shape, learned = train.architecture(panel, spec), prior.model.parameters
     blend = {name: np.asarray(value, np.float32) for name, value in learned["blend"].items()}
     members = len(blend["members"])
-    # Their shapes alone: to draw them would compile a dozen programs.
-    sizes = jax.eval_shape(lambda: initial_parameters(shape, jax.random.key(0)))
-    blank = jax.tree.map(lambda x: np.zeros((members, *x.shape), np.float32), sizes)
+    blank = train.blank_members(shape, members)
     blank["out"]["bias"] += np.where(np.arange(len(shape.levels)) == shape.median, 0.0, FIRST_STEP).astype(np.float32)
     constants = {name: np.asarray(value) for name, value in train.constants(panel, panel.history).items()}
-    return Candidate(
-        parameters={
-            "members": warm_start.parameters(blank, prior, panel, shape, constants),
-            "constants": constants,
-            "blend": blend,
-            "calibration": np.ones((shape.horizon, len(shape.levels)), np.float32),
-        },
-        architecture=shape.to_json(),
-        encoding=panel.encoding,
-        calendar_names=panel.calendar_names,
-        levels=shape.levels,
-        horizon=panel.horizon,
+    return train.uncalibrated(
+        panel,
+        shape,
+        warm_start.parameters(blank, prior, panel, shape, constants),
+        constants,
+        {"blend": blend},
         summary={"prior": prior.digest, "members": members, "epochs": 0, "depots": len(panel.depot_ids)},
     )
