@@ -26,6 +26,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from forecaster.errors import LedgerError, NoLedger
+from forecaster.ledger.columns.json_text import json_text
 from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.tables import REVISION, REVISION_TABLE
 
@@ -205,11 +206,10 @@ def _sqlite_file(url: str) -> Path | None:
 
 
 def _engine(url: str, path: Path | None, *, read_only: bool, patience: float) -> sa.Engine:
-    strict = partial(json.dumps, allow_nan=False, ensure_ascii=False)
     if path is None:
         # A writer's connection lives for one transaction, too: hundreds of nights that train need none meanwhile.
         pool: dict[str, Any] = {"pool_pre_ping": True} if read_only else {"poolclass": NullPool}
-        engine = sa.create_engine(url, json_serializer=strict, connect_args=_limits(url), **pool)
+        engine = sa.create_engine(url, json_serializer=json_text, connect_args=_limits(url), **pool)
         sa.event.listen(engine, "do_connect", partial(_connect_patiently, patience))
     else:
         mode = "ro" if read_only else "rwc"
@@ -218,7 +218,7 @@ def _engine(url: str, path: Path | None, *, read_only: bool, patience: float) ->
         if read_only:
             connect = partial(_connected_reader, path, url, connect)
         # A connection lives for one transaction: a page goes on when the file is replaced from a backup.
-        engine = sa.create_engine(url, json_serializer=strict, poolclass=NullPool, creator=connect)
+        engine = sa.create_engine(url, json_serializer=json_text, poolclass=NullPool, creator=connect)
         engine.dialect.statement_compiler = row_checksums.Compiler
         sa.event.listen(engine, "connect", partial(_pragmas, read_only))
     sa.event.listen(engine, "begin", partial(_begin, read_only))

@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Any, Literal, Self, get_args
 
 from forecaster.core import timezones
@@ -249,6 +249,11 @@ class Publication:
         by_depot = tuple(sorted(self.plans, key=lambda plan: plan.depot_id))
         _keep(self, levels=tuple(map(float, self.levels)), totals=tuple(in_order), plans=by_depot)
 
+    @property
+    def horizon_days(self) -> list[tuple[int, date]]:
+        """The days that are forecast, each with its number of days after the cutoff."""
+        return [(step, self.cutoff + timedelta(days=step)) for step in range(1, self.horizon + 1)]
+
 
 def _keep(value: object, **fields: object) -> None:
     """Settle fields of a frozen value while it is being made."""
@@ -258,22 +263,27 @@ def _keep(value: object, **fields: object) -> None:
 
 def objections(publication: Publication, most: int = 5) -> tuple[str, ...]:
     """Integrity check: why this publication must not go out, at most `most` sentences; empty when it is whole."""
-    sentences = []
-    for sentence in _objections(publication):
-        sentences.append(sentence)
-        if len(sentences) == most:
-            break
-    return tuple(sentences)
+    return tuple(islice(_objections(publication), most))
+
+
+def objections_besides_depots(publication: Publication, most: int = 5) -> tuple[str, ...]:
+    """The same of a publication whose depots are looked at where they are made."""
+    return tuple(islice(chain(_wrong_head(publication), _wrong_totals(publication)), most))
 
 
 def _objections(publication: Publication) -> Iterator[str]:
     yield from _wrong_head(publication)
     yield from _wrong_ids(publication)
-    days = [(step, publication.cutoff + timedelta(days=step)) for step in range(1, publication.horizon + 1)]
+    days = publication.horizon_days
     for depot in publication.depots:
         yield from _wrong_depot(depot, publication, days)
+    yield from _wrong_totals(publication)
+
+
+def _wrong_totals(publication: Publication) -> Iterator[str]:
+    days = {day for _, day in publication.horizon_days}
     for total in publication.totals:
-        yield from _wrong_total(total, publication, {day for _, day in days})
+        yield from _wrong_total(total, publication, days)
 
 
 def _wrong_head(publication: Publication) -> Iterator[str]:

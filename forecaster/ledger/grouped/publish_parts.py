@@ -1,44 +1,46 @@
-"""Streaming publication: depots are checked, written and read back some at a time, and shown all at once."""
+"""Streaming publication: depots are written and read back some at a time, and shown all at once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import replace
-from itertools import islice
 
 import sqlalchemy as sa
 
 from forecaster.errors import LedgerError
 from forecaster.ledger import lease, records
-from forecaster.ledger.publication import Publication, PublishedDepot, objections
+from forecaster.ledger.grouped import depot_rows
+from forecaster.ledger.grouped.depot_rows import DepotRows
+from forecaster.ledger.publication import Publication, objections_besides_depots
 from forecaster.ledger.store import Ledger
-
-AT_A_TIME = 512  # depots
 
 
 def publish_parts(
-    ledger: Ledger, publication: Publication, depots: Callable[[], Iterable[PublishedDepot]], *, keep: int
+    ledger: Ledger, publication: Publication, parts: Callable[[], Iterable[DepotRows]], *, keep: int
 ) -> int:
-    """Show a publication whose depots are given one after the other, each time they are asked for; returns its id.
+    """Show a publication whose depots are given some at a time, each time they are asked for; returns its id.
 
-    As `Ledger.publish` in everything else: what is shown already, of the same run, changes nothing. Raises LedgerError
-    when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
+    Their rows have passed the integrity checks that `objections` makes of depots; that a depot is there twice, or has
+    other days than the first, is found here. As `Ledger.publish` in everything else: what is shown already, of the same
+    run, changes nothing. Raises LedgerError when the publication is not whole, or the run was never started or was
+    closed as dead; then nothing has changed.
     """
     with ledger.transaction() as connection:
         lease.admit(connection, publication.pipeline, publication.run_id)
         head = records.head(connection, publication.pipeline)
-        if head and head.run_id == publication.run_id and _stands(connection, head.publication_id, publication, depots):
+        if head and head.run_id == publication.run_id and _stands(connection, head.publication_id, publication, parts):
             return head.publication_id
-        number, position = records.stage(connection, replace(publication, depots=())), 0
-        for part in _parts(depots()):
-            if sentences := objections(replace(publication, depots=part)):
-                raise LedgerError("not published: " + "; ".join(sentences))
-            records.stage_depots(connection, number, part, position)
+        _refuse(objections_besides_depots(publication))
+        number, ids = records.stage(connection, replace(publication, depots=())), set[str]()
+        for part in parts():
+            _refuse(_wrong_part(part, ids, publication))
+            depot_rows.insert(connection, number, part, len(ids))
             # Read back within the transaction, so that a publication which differs is never shown.
-            if records.depots(connection, number, [depot.depot_id for depot in part]) != part:
+            if depot_rows.read(connection, number, part.ids) != part:
                 raise LedgerError("not published: the database does not give back what was written; check its disk")
-            position += len(part)
-        if not position:
+            ids.update(part.ids)
+        if not ids:
             raise LedgerError("not published: there is no depot in it")
         if records.totals(connection, number) != publication.totals:
             raise LedgerError("not published: the database does not give back what was written; check its disk")
@@ -49,18 +51,26 @@ def publish_parts(
 
 
 def _stands(
-    connection: sa.Connection, number: int, publication: Publication, depots: Callable[[], Iterable[PublishedDepot]]
+    connection: sa.Connection, number: int, publication: Publication, parts: Callable[[], Iterable[DepotRows]]
 ) -> bool:
     """Whether a publication is kept as it is to be published, but for the instant."""
-    position = 0
-    for part in _parts(depots()):
-        if records.depots(connection, number, [depot.depot_id for depot in part]) != part:
+    for part in parts():
+        if depot_rows.read(connection, number, part.ids) != part:
             return False
-        position += len(part)
     return records.totals(connection, number) == publication.totals
 
 
-def _parts(depots: Iterable[PublishedDepot]) -> Iterator[tuple[PublishedDepot, ...]]:
-    waiting = iter(depots)
-    while part := tuple(islice(waiting, AT_A_TIME)):
-        yield part
+def _refuse(sentences: Iterable[str]) -> None:
+    if message := "; ".join(sentences):
+        raise LedgerError(f"not published: {message}")
+
+
+def _wrong_part(part: DepotRows, ids: Container[str], publication: Publication) -> Iterator[str]:
+    """What cannot be true of some depots beside those before them."""
+    here = Counter(part.ids)
+    for depot_id in (depot_id for depot_id, count in here.items() if count > 1 or depot_id in ids):
+        yield f"depot {depot_id!r} stands in it twice"
+    horizon_days = publication.horizon_days
+    days = [(depot_id, day, step) for depot_id in part.ids for step, day in horizon_days]
+    if [row[:3] for row in part.days] != days:
+        yield f"not all depots have the {publication.horizon} days after {publication.cutoff}"

@@ -1,42 +1,30 @@
-"""Published depots as compressed lines of JSON, by which a worker hands over what it made of a group."""
+"""Rows of published depots in a file (Arrow), by which a worker hands over what it made of a group."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator
-from datetime import date
 from pathlib import Path
 
 import pyarrow as pa
 
-from forecaster.ledger import records
-from forecaster.ledger.publication import PublishedDepot
+from forecaster.ledger.grouped.depot_rows import SCHEMA, DepotRows
 
-DAYS = "days"
+AT_A_TIME = 512  # depots of a batch
 
 
-def write(file: Path, depots: Iterable[PublishedDepot]) -> int:
-    """Write depots, in one step, so that a worker that is killed leaves no half of a file; how many they were."""
+def write(file: Path, batches: Iterable[pa.RecordBatch]) -> int:
+    """Write batches of `SCHEMA`, in one step, so that a worker that is killed leaves no half of a file; how many depots
+    they have."""
     beside, count = file.with_suffix(".part"), 0
-    with pa.output_stream(beside, compression="zstd") as stream:
-        for depot in depots:
-            days = [{**records.of_day(day), "target_date": day.target_date.isoformat()} for day in depot.days]
-            stream.write(json.dumps({**records.of_depot(depot), DAYS: days}).encode() + b"\n")
-            count += 1
+    with pa.ipc.new_stream(beside, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+            count += len(batch)
     beside.replace(file)
     return count
 
 
-def read(file: Path) -> Iterator[PublishedDepot]:
-    """The depots of a file, in their order."""
-    with pa.input_stream(file, compression="zstd") as stream:
-        rest = b""
-        while block := stream.read(1 << 20):
-            *lines, rest = (rest + block).split(b"\n")
-            yield from map(_depot, lines)
-
-
-def _depot(line: bytes) -> PublishedDepot:
-    row = json.loads(line)
-    days = [records.day_of_row({**day, "target_date": date.fromisoformat(day["target_date"])}) for day in row.pop(DAYS)]
-    return records.depot_of_row(row, tuple(days))
+def read(file: Path) -> Iterator[DepotRows]:
+    """The depots of a file, in their order, some at a time."""
+    with pa.OSFile(str(file)) as content, pa.ipc.open_stream(content) as stream:
+        yield from map(DepotRows.of, stream)

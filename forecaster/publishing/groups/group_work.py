@@ -34,9 +34,10 @@ from forecaster.demand.panel.panel_findings import panel_findings
 from forecaster.lake import limits
 from forecaster.planning import apply
 from forecaster.planning.overrides import Cell, Override
-from forecaster.publishing import archive_rows, caveats, content
+from forecaster.publishing import archive_rows, caveats
 from forecaster.publishing.forecast import ModelChoice, predicted_by, ready_predictor
 from forecaster.publishing.groups import depot_files
+from forecaster.publishing.groups.published_rows import GroupContent
 from forecaster.serving import totals
 from forecaster.serving.predict import Predictor
 
@@ -165,7 +166,8 @@ def days_of(shuffle: Shuffle, group: DepotGroup, rows: NDArray[np.intp]) -> tupl
 def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: ForecastOrder) -> GroupForecast:
     """Forecast and roster a group; what is to be published and archived of it is written into files.
 
-    Raises StaleHistory when the newest reading of all is too old, BundleError where the bundle cannot be used.
+    Raises StaleHistory when the newest reading of all is too old, BundleError where the bundle cannot be used,
+    LedgerError where what it says cannot be published.
     """
     limits.renew()
     spec, predictor = shuffle.spec, _predictor(shuffle.spec, order.choice)
@@ -177,8 +179,8 @@ def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: Fo
     overrides = apply.locate_overrides(result.forecast, order.overrides, lambda cell: _may_open(panel, cell))
     _save_rows(rows_file(shuffle, group), archive_rows.rows(result, overrides, order.run_id, order.now))
     overridden = apply.apply_overrides(result.forecast, overrides)
-    depots = content.published_depots(overridden, result, spec, knowledge, overrides, now=order.now)
-    published = depot_files.write(depots_file(shuffle, group), depots)
+    group_content = GroupContent(overridden, result, spec, knowledge, overrides, order.now)
+    published = depot_files.write(depots_file(shuffle, group), group_content.batches())
     return GroupForecast(
         len(panel.depot_ids),
         published,
@@ -191,7 +193,7 @@ def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: Fo
 
 def depots_file(shuffle: Shuffle, group: DepotGroup) -> Path:
     """Where a group's published depots are."""
-    return shuffle.folder / f"depots-{group.number:06d}.jsonl.zst"
+    return shuffle.folder / f"depots-{group.number:06d}.arrow"
 
 
 def rows_file(shuffle: Shuffle, group: DepotGroup) -> Path:

@@ -30,8 +30,9 @@ from forecaster.demand.history.point_in_time import READ
 from forecaster.demand.history.shuffle import Shuffle
 from forecaster.errors import LakeError
 from forecaster.lake import Lake
+from forecaster.ledger.grouped.depot_rows import DepotRows
 from forecaster.ledger.grouped.publish_parts import publish_parts
-from forecaster.ledger.publication import Publication, PublishedDepot
+from forecaster.ledger.publication import Publication
 from forecaster.ledger.store import Ledger
 from forecaster.planning import service
 from forecaster.planning.overrides import active_overrides
@@ -219,8 +220,8 @@ def _rows(looked: Survey) -> Iterator[pa.Table]:
         yield pq.read_table(group_work.rows_file(looked.shuffle, group))
 
 
-def _depots(looked: Survey) -> Iterable[PublishedDepot]:
-    def of(group: DepotGroup) -> Iterator[PublishedDepot]:
+def _depots(looked: Survey) -> Iterable[DepotRows]:
+    def of(group: DepotGroup) -> Iterator[DepotRows]:
         return depot_files.read(group_work.depots_file(looked.shuffle, group))
 
     return chain.from_iterable(map(of, looked.groups))

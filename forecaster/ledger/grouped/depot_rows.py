@@ -1,0 +1,104 @@
+"""Rows of `published_depots` and `published` by columns (Arrow), as workers hand them over: JSON is text already.
+
+What a worker wrote goes into the database without becoming values of Python's, and is compared with what comes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain, repeat
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from forecaster.ledger import tables
+
+TEXT = pa.string()
+DAY_FIELDS = (
+    ("target_date", pa.date32()),
+    ("horizon", pa.int32()),
+    ("open", pa.bool_()),
+    ("quantiles", TEXT),
+    ("drivers", pa.int32()),
+    ("roster", TEXT),
+    ("override", TEXT),
+    ("change", TEXT),
+)
+DEPOT_FIELDS = tuple(
+    (name, TEXT) for name in ("depot_id", "attributes", "recent", "marks", "timezone", "tier", "bundle_digest")
+)
+DAYS = "days"
+SCHEMA = pa.schema([*DEPOT_FIELDS, (DAYS, pa.list_(pa.struct(list(DAY_FIELDS))))])
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class DepotRows:
+    """Depots and their days as rows without the publication's number, in the order of the columns above."""
+
+    depots: list[Row]
+    days: list[Row]  # each with its depot's id first
+
+    @classmethod
+    def of(cls, batch: pa.RecordBatch) -> DepotRows:
+        """The rows of a batch of `SCHEMA`."""
+        depots = list(zip(*(_values(batch[name]) for name, _ in DEPOT_FIELDS), strict=True))
+        days, counts = batch[DAYS].flatten(), batch[DAYS].value_lengths().to_pylist()
+        of_day = (_values(days.field(name)) for name, _ in DAY_FIELDS)
+        ids = chain.from_iterable(repeat(depot[0], count) for depot, count in zip(depots, counts, strict=True))
+        return cls(depots, list(zip(ids, *of_day, strict=True)))
+
+    @property
+    def ids(self) -> list[str]:
+        return [depot[0] for depot in self.depots]
+
+
+def insert(connection: sa.Connection, number: int, rows: DepotRows, first: int) -> None:
+    """Write depots of a publication; `first` is the position of the first of them."""
+    depots = [(number, position, *depot) for position, depot in enumerate(rows.depots, first)]
+    days = [(number, depot, day.isoformat(), *others) for depot, day, *others in rows.days]
+    for table, columns, values in (
+        (tables.published_depots, ["publication_id", "position", *_names(DEPOT_FIELDS)], depots),
+        (tables.published, ["publication_id", "depot_id", *_names(DAY_FIELDS)], days),
+    ):
+        connection.exec_driver_sql(_insertion(connection, table, columns), values)
+
+
+def read(connection: sa.Connection, number: int, depot_ids: Sequence[str]) -> DepotRows:
+    """The depots of these ids, in the order of their positions, and their days, in the order of depots and days."""
+    order = {depot_id: place for place, depot_id in enumerate(depot_ids)}
+    published, depots = tables.published, tables.published_depots
+    days = _rows(connection, published, ["depot_id", *_names(DAY_FIELDS)], number, depot_ids)
+    of_depots = _rows(connection, depots, ["depot_id", *_names(DEPOT_FIELDS)[1:], "position"], number, depot_ids)
+    of_depots.sort(key=lambda row: row[-1])
+    days.sort(key=lambda row: (order[row[0]], row[1]))
+    return DepotRows([row[:-1] for row in of_depots], days)
+
+
+def _names(fields: Iterable[tuple[str, Any]]) -> list[str]:
+    return [name for name, _ in fields]
+
+
+def _values(column: pa.Array) -> list[Any]:
+    """A column as values of Python's, None where it is null."""
+    if column.null_count and not pa.types.is_string(column.type):
+        return column.to_pylist()  # type: ignore[no-any-return]
+    values: list[Any] = column.to_numpy(zero_copy_only=False).tolist()
+    return values
+
+
+def _insertion(connection: sa.Connection, table: sa.Table, columns: Sequence[str]) -> str:
+    """An INSERT in the words of the driver, which are not looked at on the way: dates and JSON are text."""
+    quote, mark = connection.dialect.identifier_preparer.quote, {"qmark": "?"}.get(connection.dialect.paramstyle, "%s")
+    named, marks = ", ".join(map(quote, columns)), ", ".join(mark for _ in columns)
+    return f"insert into {quote(table.name)} ({named}) values ({marks})"
+
+
+def _rows(
+    connection: sa.Connection, table: sa.Table, columns: Sequence[str], number: int, depot_ids: Sequence[str]
+) -> list[Row]:
+    chosen = (sa.cast(c, sa.Text) if isinstance(c.type, sa.JSON) else c for c in (table.c[name] for name in columns))
+    query = sa.select(*chosen).where(table.c.publication_id == number, table.c.depot_id.in_(depot_ids))
+    return [tuple(row) for row in connection.execute(query)]
