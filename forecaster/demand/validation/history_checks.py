@@ -314,8 +314,11 @@ def count_grid(batch: Batch, known_days: KnownDays) -> CountGrid:
         counts.ravel()[at], closed.ravel()[at] = part["demand"].to_numpy(np.float32), part["open"].to_numpy() == 0
         if part is new:
             row.ravel()[at] = part["place"].to_numpy()
+    del part, new
     by_depot = np.ascontiguousarray(counts.T)
-    fresh = np.ascontiguousarray((row >= 0).T) & ~np.isnan(by_depot)
+    del counts
+    fresh = np.ascontiguousarray((row >= 0).T)
+    fresh &= ~np.isnan(by_depot)
     return CountGrid(depots, first, by_depot, fresh, np.ascontiguousarray(closed.T), row.T)
 
 

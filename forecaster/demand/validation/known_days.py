@@ -15,7 +15,7 @@ import pandas as pd
 from forecaster.core.arrays import Ints
 
 CACHED = 8_000_000  # rows that stay in memory until they are asked for again
-STRETCH = 4_000_000  # rows of a stretch where there are more, give or take a day
+STRETCH = 2_000_000  # rows of a stretch where there are more, give or take a day
 NEVER = -1  # days since 1970
 
 

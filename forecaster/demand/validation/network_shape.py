@@ -3,6 +3,7 @@ among the depots, sentinels."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -100,17 +101,24 @@ def meters(counts: Floats, fresh: Bools) -> Meters | None:
     `counts` (depots, days) hold consecutive days, NaN = not known; `fresh` says which are new.
     """
     rows = np.flatnonzero(fresh[:, -RECENT:].any(axis=1))
-    recent = counts[rows, -RECENT:]
+    if not len(rows):
+        return None
+    parts = [_meters(counts[part, -RECENT:]) for part in _portions(rows, counts)]
+    is_meter, judged = (np.concatenate(of_parts) for of_parts in zip(*parts, strict=True))
+    return Meters(rows[is_meter], int(np.count_nonzero(judged))) if is_meter.any() else None
+
+
+def _meters(recent: Floats) -> tuple[Bools, Bools]:
+    """Which depots are meters, and which have enough counts to tell."""
     owner, steps = _steps(recent)
     size, rises, falls = (
-        np.bincount(owner[cells], minlength=len(rows)) for cells in (slice(None), steps > 0, steps < 0)
+        np.bincount(owner[cells], minlength=len(recent)) for cells in (slice(None), steps > 0, steps < 0)
     )
     judged = size >= RISES
-    climbs = np.bincount(owner, np.maximum(steps, 0), len(rows)) > AT_A_TIME * rises
+    climbs = np.bincount(owner, np.maximum(steps, 0), len(recent)) > AT_A_TIME * rises
     only_rises = (falls == 0) & (rises >= RISES)
     starts_again = (falls <= RESETS * size) & (rises >= MOSTLY * size)
-    is_meter = judged & climbs & (only_rises | starts_again)
-    return Meters(rows[is_meter], int(np.count_nonzero(judged))) if is_meter.any() else None
+    return judged & climbs & (only_rises | starts_again), judged
 
 
 def spread_counts(counts: Floats, fresh: Bools, first: int) -> SpreadCounts | None:
@@ -120,12 +128,9 @@ def spread_counts(counts: Floats, fresh: Bools, first: int) -> SpreadCounts | No
     `counts` and `fresh` as in `meters`; `first` is their first day, since 1970.
     """
     rows = np.flatnonzero(fresh[:, -RECENT:].any(axis=1))
-    recent = counts[rows, -RECENT:]
-    owner, steps = _steps(recent)
-    size = np.bincount(owner, minlength=len(rows))
-    still = np.bincount(owner[np.abs(steps) <= 1], minlength=len(rows))
-    if np.count_nonzero((still >= MOSTLY * size) & (size > 0)) * 2 < len(rows):
+    if sum(_standing_still(counts[part, -RECENT:]) for part in _portions(rows, counts)) * 2 < len(rows):
         return None
+    recent = counts[rows, -RECENT:]
     days = first + counts.shape[1] - recent.shape[1] + np.arange(recent.shape[1])
     months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64)
     # what stands still for a month does so in most of its weeks, too
@@ -135,6 +140,20 @@ def spread_counts(counts: Floats, fresh: Bools, first: int) -> SpreadCounts | No
         if is_spread.any() and 2 * np.count_nonzero(is_spread) >= judged:
             return SpreadCounts(rows[is_spread], judged, period)
     return None
+
+
+def _standing_still(recent: Floats) -> int:
+    """How many depots have the same count as on the day before, or nearly, on most days."""
+    owner, steps = _steps(recent)
+    size = np.bincount(owner, minlength=len(recent))
+    still = np.bincount(owner[np.abs(steps) <= 1], minlength=len(recent))
+    return int(np.count_nonzero((still >= MOSTLY * size) & (size > 0)))
+
+
+def _portions(rows: Places, counts: Floats) -> Iterator[Places]:
+    """The rows, so many at a time that what is made of their counts takes little memory."""
+    step = max(_CELLS // max(counts.shape[1], 1), 1)
+    return (rows[start : start + step] for start in range(0, len(rows), step))
 
 
 def _steps(counts: Floats) -> tuple[Places, Floats]:
@@ -167,20 +186,28 @@ def totals(counts: Floats) -> dict[int, int]:
 
     `counts` (depots, days) hold consecutive days, NaN = not known.
     """
-    recent = np.nan_to_num(counts[:, -TOTAL_WINDOW:]).astype(np.float64)
-    network, several = recent.sum(axis=0), np.count_nonzero(recent > 0, axis=0) >= 3
-    by_size = np.argsort(-recent.sum(axis=1), kind="stable")[: max(MULTIPLES)]  # a total is among the largest
+    window = counts[:, -TOTAL_WINDOW:]
+    network, with_some = np.zeros(window.shape[1]), np.zeros(window.shape[1], np.intp)
+    sizes = [np.zeros(0)]
+    for part in _portions(np.arange(len(window)), counts):
+        of_part = np.nan_to_num(window[part]).astype(np.float64)
+        network = np.concatenate([network[None], of_part]).sum(axis=0)  # in one order, however large a part is
+        with_some += np.count_nonzero(of_part > 0, axis=0)
+        sizes.append(of_part.sum(axis=1))
+    several = with_some >= 3
+    by_size = np.argsort(-np.concatenate(sizes), kind="stable")[: max(MULTIPLES)]  # a total is among the largest
+    recent = {depot: np.nan_to_num(window[depot]).astype(np.float64) for depot in by_size.tolist()}
     sums = {}
     for depot in by_size.tolist():
         judged_days = several & (recent[depot] > 0)
-        orders, whole = recent[depot, judged_days], network[judged_days]
+        orders, whole = recent[depot][judged_days], network[judged_days]
         if len(orders) < TOTAL_DAYS or len(np.unique(orders)) < TOTAL_VALUES:
             continue
         slack = np.minimum(0.5, 0.01 * whole) + 1e-6 * whole
         hits = max(int(np.count_nonzero(np.abs(multiple * orders - whole) <= slack)) for multiple in MULTIPLES)
         if hits >= max(TOTAL_DAYS, TOTAL_SHARE * len(orders)):
             sums[depot] = hits
-    parts = network - recent[list(sums)].sum(axis=0)
+    parts = network - sum((recent[depot] for depot in sums), np.zeros(len(network)))
     whole_days = np.count_nonzero(several & (parts > 0))
     # three depots that always count the same are each a third of the network, too, and leave nothing that they sum up
     return sums if whole_days >= TOTAL_SHARE * np.count_nonzero(several) else {}
@@ -194,9 +221,7 @@ def sentinels(counts: Floats, fresh: Bools, *, factor: float) -> tuple[Places, P
     """
     parts = [(np.zeros(0, np.intp), np.zeros(0, np.intp))]
     rows = np.flatnonzero(fresh.any(axis=1))
-    step = max(_CELLS // max(counts.shape[1], 1), 1)
-    for start in range(0, len(rows), step):
-        block = rows[start : start + step]
+    for block in _portions(rows, counts):
         left = np.nan_to_num(counts[block], nan=-1.0)
         for _ in range(_SENTINELS):
             top = left.max(axis=1)
