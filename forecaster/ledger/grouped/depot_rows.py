@@ -77,6 +77,13 @@ def read(connection: sa.Connection, number: int, depot_ids: Sequence[str]) -> De
     return DepotRows([row[:-1] for row in of_depots], days)
 
 
+def count(connection: sa.Connection, number: int) -> int:
+    """How many depots a publication has."""
+    column = tables.published_depots.c.publication_id
+    query = sa.select(sa.func.count()).select_from(tables.published_depots).where(column == number)
+    return int(connection.execute(query).scalar_one())
+
+
 def _names(fields: Iterable[tuple[str, Any]]) -> list[str]:
     return [name for name, _ in fields]
 

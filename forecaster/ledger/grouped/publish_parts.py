@@ -54,10 +54,12 @@ def _stands(
     connection: sa.Connection, number: int, publication: Publication, parts: Callable[[], Iterable[DepotRows]]
 ) -> bool:
     """Whether a publication is kept as it is to be published, but for the instant."""
+    count = 0
     for part in parts():
         if depot_rows.read(connection, number, part.ids) != part:
             return False
-    return records.totals(connection, number) == publication.totals
+        count += len(part.ids)
+    return count == depot_rows.count(connection, number) and records.totals(connection, number) == publication.totals
 
 
 def _refuse(sentences: Iterable[str]) -> None:

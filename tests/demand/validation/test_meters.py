@@ -126,3 +126,30 @@ def test_only_new_counts_tell() -> None:
     meters = network_shape.meters(counts, fresh)
     assert meters is not None
     assert (meters.depots.tolist(), meters.judged) == ([1], 1)
+
+
+def test_a_network_is_judged_alike_in_whatever_portions_its_counts_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    random = np.random.default_rng(3)
+    counts = random.poisson(30, (9, 60)).astype(np.float32) + np.float32(0.1)
+    counts[random.random(counts.shape) < 0.1] = np.nan
+    counts[4] = np.cumsum(random.poisson(3, 60))
+    counts[8] = np.nansum(counts[:4], axis=0) + np.nansum(counts[5:8], axis=0) + counts[4]
+    counts[2, ::20] = 9999
+    fresh = np.zeros(counts.shape, np.bool_)
+    fresh[:, 30:] = ~np.isnan(counts[:, 30:])
+
+    def judged() -> tuple[object, ...]:
+        meters = network_shape.meters(counts, fresh)
+        assert meters is not None
+        spread = network_shape.spread_counts(np.repeat(counts[:, ::7], 7, axis=1), np.ones((9, 63), np.bool_), 3)
+        assert spread is not None
+        depots, days = network_shape.sentinels(counts, fresh, factor=5)
+        verdicts = network_shape.totals(counts), list(depots), list(days), list(meters.depots), meters.judged
+        return *verdicts, list(spread.depots), spread.judged
+
+    whole = judged()
+    monkeypatch.setattr(network_shape, "_CELLS", 2 * counts.shape[1])
+    assert judged() == whole
+    assert 4 in whole[3]
