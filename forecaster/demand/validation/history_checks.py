@@ -25,6 +25,7 @@ from forecaster.demand.validation.known_days import NEVER, KnownDays, LastReadin
 from forecaster.demand.validation.quarantine import RowSentences
 
 CONTEXT = outliers.REACH + outliers.BACK  # days before a count that it may be judged by
+PORTION = 1_000_000  # readings that are put into their places at once
 PLACES = 50  # depots and days that a finding names
 APART, FEW = 366, 0.01  # days between a stray day and the others; share of the readings that may be strays
 _SPAN = ("opened", "closed")
@@ -40,7 +41,7 @@ class CountGrid:
     counts: Floats  # (depots, days), NaN = not known
     fresh: Bools  # (depots, days)
     closed: Bools  # (depots, days), as the source says it
-    row: Ints  # (depots, days), position of the new reading among those accepted, -1 where there is none
+    row: Ints  # (depots, days - CONTEXT), position of the new reading among those accepted, -1 where there is none
 
     def day(self, column: int) -> str:
         return str(np.datetime64(self.first + int(column), "D"))
@@ -110,9 +111,9 @@ def _without_suspects(
     batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
     findings: list[Finding] = []
     for rule, cells in suspects.items():
-        order = np.argsort(grid.row[cells.depot, cells.day])
+        order = np.argsort(grid.row[cells.depot, cells.day - CONTEXT])
         depot, day, usual = cells.depot[order], cells.day[order], cells.usual[order]
-        rows = batch.accepted.loc[grid.row[depot, day]]
+        rows = batch.accepted.loc[grid.row[depot, day - CONTEXT]]
         unreleased = _not_released(rows, rule, released, spec)
         rows = rows[unreleased]
         message = _message(rows, rule, usual[unreleased], spec)
@@ -303,23 +304,26 @@ def count_grid(batch: Batch, known_days: KnownDays) -> CountGrid:
     depots = new["depot_id"].cat.categories.union(known_days.last_readings.depots)
     shape = last - first + 1, len(depots)
     counts, closed = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
-    row = np.full(shape, -1, np.int32)
+    row = np.full((shape[0] - CONTEXT, shape[1]), -1, np.int32)
+    of_batch = (new.iloc[start : start + PORTION] for start in range(0, len(new), PORTION))
     # day by day, as feeds come
-    for part in chain(map(reading_versions.latest, known_days.between(first, last)), [new]):
+    for part in chain(map(reading_versions.latest, known_days.between(first, last)), of_batch):
         place = depots.get_indexer(part["depot_id"].cat.categories)
         at = part["day"].to_numpy().astype(np.int64)
         at -= first
         at *= len(depots)
         at += place[part["depot_id"].cat.codes.to_numpy()]
         counts.ravel()[at], closed.ravel()[at] = part["demand"].to_numpy(np.float32), part["open"].to_numpy() == 0
-        if part is new:
-            row.ravel()[at] = part["place"].to_numpy()
-    del part, new
+        if "place" in part:
+            row.ravel()[at - CONTEXT * len(depots)] = part["place"].to_numpy()
+    # one after the other, so that few are there twice
     by_depot = np.ascontiguousarray(counts.T)
     del counts
-    fresh = np.ascontiguousarray((row >= 0).T)
+    closed = np.ascontiguousarray(closed.T)
+    fresh = np.zeros(by_depot.shape, np.bool_)
+    fresh[:, CONTEXT:] = (row >= 0).T
     fresh &= ~np.isnan(by_depot)
-    return CountGrid(depots, first, by_depot, fresh, np.ascontiguousarray(closed.T), row.T)
+    return CountGrid(depots, first, by_depot, fresh, closed, row.T)
 
 
 def _without(grid: CountGrid, depot: Ints, day: Ints) -> CountGrid:
