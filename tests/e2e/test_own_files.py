@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import subprocess
-import sys
 from collections.abc import Callable
 from datetime import date, timedelta
 from pathlib import Path
@@ -14,28 +12,27 @@ import pytest
 from forecaster.config import load
 from forecaster.errors import DEGRADED, PUBLISHED
 from forecaster.ledger.store import Ledger
+from tests.calls import Call
 from tests.onboarding import made_up_files
-
-
-def forecaster(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "forecaster", *arguments]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
 
 
 @pytest.mark.e2e
 @pytest.mark.parametrize("shape", made_up_files.SHAPES, ids=lambda shape: shape.__name__)
-def test_any_file_leads_to_a_published_forecast(shape: Callable[[Path, date], Path], tmp_path: Path) -> None:
+def test_any_file_leads_to_a_published_forecast(
+    shape: Callable[[Path, date], Path], tmp_path: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     file = shape(tmp_path, date.today() - timedelta(days=1))
-    written = forecaster(tmp_path, "init", "my-fleet", "--from", file.name, "--country", "DE")
-    assert written.returncode == 0, written.stderr
-    assert "check     usable" in written.stdout
-    commands = [shlex.split(line.split("   ")[0]) for line in written.stdout.split("Next:\n")[1].splitlines()]
+    code, out, err = call("init", "my-fleet", "--from", file.name, "--country", "DE")
+    assert code == 0, err
+    assert "check     usable" in out
+    commands = [shlex.split(line.split("   ")[0]) for line in out.split("Next:\n")[1].splitlines()]
     assert [command[1] for command in commands] == ["check", "run", "serve"]
-    checked = forecaster(tmp_path, *commands[0][1:])
-    assert checked.returncode == 0, checked.stdout
+    code, out, _ = call(*commands[0][1:])
+    assert code == 0, out
     # the fallback forecasts: to train takes minutes
-    published = forecaster(tmp_path, "predict-only", "--plain", *commands[1][2:])
-    assert published.returncode in (PUBLISHED, DEGRADED), published.stderr
+    code, _, err = call("predict-only", "--plain", *commands[1][2:])
+    assert code in (PUBLISHED, DEGRADED), err
     spec = load(tmp_path / "my-fleet" / "pipeline.yaml")
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)

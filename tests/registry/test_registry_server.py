@@ -42,7 +42,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "MLFLOW_AUTH_CONFIG_PATH": str(folder / "auth.ini"),
         "MLFLOW_FLASK_SERVER_SECRET_KEY": "s3cret" * 8,
     }
-    quiet = {"MLFLOW_DISABLE_TELEMETRY": "true", "GIT_PYTHON_REFRESH": "quiet"}
+    quiet = {
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+        "GIT_PYTHON_REFRESH": "quiet",
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # five more processes, as in `flows.local_stack`
+    }
     with (folder / "server.log").open("wb") as log:
         process = subprocess.Popen(
             command, env={**os.environ, **authentication, **quiet}, stdout=log, stderr=log, cwd=folder
