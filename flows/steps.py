@@ -157,9 +157,15 @@ def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
 
 def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
     """Fit and calibrate tonight's candidate, in a process that may die or be ended without the night."""
+    from flows.orchestration import training_hosts
     from forecaster.training.train import fit_in_child_process
 
-    with night.stage("train"):
+    with night.stage("train"), training_hosts.other_hosts(night.spec, night.file) as start_others:
+
+        def on_begin() -> None:
+            night.waits.set()
+            start_others()
+
         candidate = fit_in_child_process(
             panel,
             night.spec,
@@ -173,7 +179,7 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
             ),
             on_trouble=lambda message: night.note(message=message),
             on_measures=night.measure,
-            on_begin=night.waits.set,
+            on_begin=on_begin,
         )
     if night.profile is not None:
         there = sentence(N_("the trace of training is in {folder}"), folder=str(night.profile))

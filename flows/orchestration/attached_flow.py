@@ -25,6 +25,7 @@ from forecaster.core.language.sentences import sentence
 from forecaster.errors import INTERRUPTED, TERMINATED, ForecasterError
 
 HANDOVER = 10.0  # seconds that Prefect may take to begin a step
+IMPORTING = 60.0  # seconds for which an import is waited for at most when a run is over
 FAREWELL = 30.0  # seconds, after the run, to show it and to tell whom it concerns
 DIGESTS = 70.0  # further seconds for morning digests, which take 60 at the most
 _DID_NOT_COME_UP = N_("Prefect did not come up, and the run went on without it: {why}")
@@ -56,7 +57,7 @@ class AttachedFlow:
         self._lock = threading.Lock()
         self._ready = self._over = False
         self._lost: str | None = None
-        self._settled, self._finished = threading.Event(), threading.Event()
+        self._settled, self._finished, self._imported = threading.Event(), threading.Event(), threading.Event()
         self._deadline = time.monotonic() + prefect_server.PATIENCE + HANDOVER
         _flows[night.run_id] = self
         threading.Thread(target=self._follow, name="prefect", daemon=True).start()
@@ -97,9 +98,11 @@ class AttachedFlow:
         return self._lost is not None
 
     def close(self) -> None:
-        """The run is over: Prefect shows it and tells whom it concerns, or is left behind."""
+        """The run is over: Prefect shows it and tells whom it concerns, or is left behind; but not while it is being
+        imported, as a process that ends in the middle of that may be aborted (SIGABRT)."""
         self._over = True
         self._calls.put(None)
+        self._imported.wait(IMPORTING)
         hurried = self._lost or self.night.exit_code in (INTERRUPTED, TERMINATED)
         farewell = FAREWELL + (DIGESTS if self.night.spec.notify.digest else 0.0)
         if not self._finished.wait(0 if hurried else farewell) and not hurried:
@@ -133,6 +136,9 @@ class AttachedFlow:
         try:
             with prefect_server.running(local_stack.address(self.night.spec)) as ready:
                 flow = getattr(importlib.import_module(f"flows.{self._name}"), self._name)
+                self._imported.set()
+                if self._over:
+                    return
                 remark = ready()
                 flow(str(self.night.file), run_id=self.night.run_id, return_state=True)
                 if not self._ready:
@@ -142,6 +148,7 @@ class AttachedFlow:
             self._lose(sentence(_LOST_ON_THE_WAY if self._ready else _DID_NOT_COME_UP, why=why))
         finally:
             _flows.pop(self.night.run_id, None)
+            self._imported.set()  # or it never will be
             self._finished.set()
             self._settled.set()
 

@@ -47,12 +47,15 @@ class Model(Section):
 
 
 class Hosts(Section):
-    """Machines that train as one; each of the others runs `forecaster assist`, numbered from 1."""
+    """Machines that train as one; on each of the others runs `forecaster assist`, numbered from 1."""
 
     coordinator: str
     """Address of the machine that runs the night, as host:port with a free port; the others must reach it."""
     count: int = Field(ge=2)
     """Machines, the night's own among them."""
+    others: Literal["by_hand", "on_workers"] = "by_hand"
+    """Who starts the others: somebody, with `forecaster assist`, or the night, on workers of the Dask cluster of
+    `execution`, which see the pipeline file under the same name."""
 
     @field_validator("coordinator")
     @classmethod

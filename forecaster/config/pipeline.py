@@ -152,6 +152,16 @@ class Spec(Section):
         return self
 
     @model_validator(mode="after")
+    def _hosts_on_workers(self) -> Self:
+        hosts = self.training.hosts
+        if hosts is not None and hosts.others == "on_workers" and self.execution.runner != "dask":
+            raise ValueError(
+                "training.hosts.others: on_workers takes workers of a Dask cluster, and execution.runner is "
+                f"{self.execution.runner}; wanted dask"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _times_of_day(self) -> Self:
         if not self.learns_shares:
             return self

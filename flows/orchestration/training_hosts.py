@@ -1,0 +1,163 @@
+"""The other hosts of a training (`training.hosts`), started by the night on workers of a Dask cluster.
+
+A worker lends its machine: `forecaster assist` runs beside it in a process of its own, as JAX ends a process whose
+others are gone. Each host is on another worker, and on another machine as long as there are as many.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from flows.orchestration import dask_workers
+from forecaster.config import Spec
+from forecaster.config.execution import Execution
+from forecaster.config.model import Hosts
+from forecaster.core.language.sentences import of_error
+from forecaster.core.processes import parent_watch
+from forecaster.errors import MissingExtra, TrainingError
+
+PATIENCE = 60.0  # seconds in which the cluster has to have as many workers
+LOOK = 0.5  # seconds between two looks at a process
+GRACE = 10.0  # seconds that a process has to end by itself, once the night's own has
+
+
+@contextmanager
+def other_hosts(spec: Spec, file: Path) -> Iterator[Callable[[], None]]:
+    """What starts the other hosts of a training, which are ended with this context; nothing where there are none, or
+    somebody starts them by hand. `file` is the pipeline file, which all workers see.
+
+    Starting them raises TrainingError where the cluster does not come up or has too few workers, MissingExtra where
+    Dask is not installed. A TrainingError of the training itself also says how the others ended.
+    """
+    hosts = spec.training.hosts
+    if hosts is None or hosts.others == "by_hand":
+        yield _nothing
+        return
+    with ExitStack() as stack:
+        others = _OtherHosts(hosts, spec.execution, file, stack)
+        try:
+            yield others.start
+        except TrainingError as error:
+            raise TrainingError("; ".join([of_error(error), *others.end()])) from error
+        finally:
+            others.end()
+
+
+@dataclass
+class _OtherHosts:
+    """The processes beside the night's own, by the number of their host."""
+
+    hosts: Hosts
+    execution: Execution
+    file: Path
+    stack: ExitStack  # of the connection, and of a cluster that is started for them
+    name: str = field(default_factory=lambda: f"training-{uuid4().hex}")  # of the event that the training is over
+    client: Any = None
+    processes: dict[int, Any] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Start one on each of so many workers. Raises TrainingError."""
+        wanted = self.hosts.count - 1
+        try:
+            self.client = self.stack.enter_context(_client(self.execution, wanted))
+            self.client.wait_for_workers(wanted, PATIENCE)
+            workers = on_different_machines(self.client.scheduler_info()["workers"])
+        except (OSError, TimeoutError) as error:
+            where = self.execution.address or "this machine"
+            raise TrainingError(
+                f"training.hosts wants {wanted} of its {self.hosts.count} hosts on workers of the Dask cluster on "
+                f"{where}: {type(error).__name__}: {error}; start as many (`dask worker ADDRESS`)"
+            ) from error
+        for number, worker in zip(range(1, wanted + 1), workers, strict=False):
+            self.processes[number] = self.client.submit(
+                assist, str(self.file.resolve()), number, self.name, workers=[worker], pure=False, retries=0
+            )
+
+    def end(self) -> list[str]:
+        """Let them end, and say of each that did not end well how it did."""
+        from distributed import Event
+
+        if not self.processes:
+            return []
+        Event(self.name, client=self.client).set()  # type: ignore[no-untyped-call]
+        until = time.monotonic() + 2 * GRACE
+        while time.monotonic() < until and not all(future.done() for future in self.processes.values()):
+            time.sleep(LOOK)
+        endings = [_ending(number, future) for number, future in self.processes.items()]
+        self.client.cancel(list(self.processes.values()))
+        self.processes.clear()
+        return [ending for ending in endings if ending]
+
+
+def assist(file: str, number: int, over: str) -> str:
+    """On a worker: one host of a training, to its end, or until the event `over` is set and some seconds have gone by.
+    What it said last where it did not end well, else nothing."""
+    from distributed import Event
+
+    command = [sys.executable, "-m", "forecaster", "assist", file, "--number", str(number)]
+    event = Event(over)  # type: ignore[no-untyped-call]
+    with tempfile.TemporaryFile() as words:
+        process = subprocess.Popen(command, env=parent_watch.environment(), stdout=words, stderr=words)
+        try:
+            while process.poll() is None:
+                if event.wait(timeout=LOOK):  # type: ignore[no-untyped-call]
+                    process.wait(GRACE)
+        except subprocess.TimeoutExpired:
+            return "it was still at work when the training was over, and was ended"
+        finally:
+            process.kill()
+            process.wait()
+        words.seek(0)
+        lines = words.read().decode("utf-8", "replace").strip().splitlines() or ["nothing"]
+    return f"it ended with {process.returncode} and said: {lines[-1][:500]}" if process.returncode else ""
+
+
+def on_different_machines(workers: Iterable[str]) -> list[str]:
+    """Addresses of workers (`tcp://host:port`), the first of each machine before its second, and so on."""
+    place, on_machine = dict[str, int](), Counter[str]()
+    for worker in sorted(workers):
+        machine = worker.rpartition(":")[0]
+        place[worker] = on_machine[machine]
+        on_machine[machine] += 1
+    return sorted(place, key=lambda worker: (place[worker], worker))
+
+
+@contextmanager
+def _client(execution: Execution, workers: int) -> Iterator[Any]:
+    """A connection with the cluster that is up, or with one of so many workers that is started on this machine."""
+    try:
+        from distributed import Client, LocalCluster
+    except ModuleNotFoundError as error:
+        raise MissingExtra(
+            f"training.hosts.others is on_workers, which needs {error.name}, not installed here: "
+            "pip install 'forecaster[cluster]'"
+        ) from error
+    with ExitStack() as stack:
+        address = execution.address
+        if address is None:
+            address = stack.enter_context(LocalCluster(**dask_workers.cluster_arguments(workers)))  # type: ignore[no-untyped-call]
+        yield stack.enter_context(Client(address, set_as_default=False))  # type: ignore[no-untyped-call]
+
+
+def _ending(number: int, future: Any) -> str:
+    """How a host ended that did not end well."""
+    where = f"host {number} on a worker"
+    if not future.done():
+        return f"{where}: nothing has been heard of it"
+    if future.status == "finished":
+        return f"{where}: {words}" if (words := future.result()) else ""
+    return f"{where}: its worker ended ({future.status})"
+
+
+def _nothing() -> None:
+    """There is no other host to start."""

@@ -1,0 +1,101 @@
+"""The other hosts of a training, on workers of a real cluster: they train with the night, and say how they ended."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import distributed
+import psutil
+import pytest
+
+from flows.orchestration import training_hosts
+from forecaster.config import load
+from forecaster.errors import SpecError, TrainingError
+from tests import cpus
+from tests.flows.tiny import pipeline
+
+FIRST = """
+import os, sys
+from forecaster.model.fitting.distributed import HostGroup, join
+join(HostGroup(sys.argv[1], 2, 0))
+print("joined", flush=True)
+os._exit(0)
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """Address of a cluster of one worker, in a process with a device of one thread."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in cpus.environment(os.environ, 1).items():
+            patch.setenv(name, value)
+        with distributed.LocalCluster(  # type: ignore[no-untyped-call]
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as started:
+            yield started.scheduler_address
+
+
+def on_workers(folder: Path, address: str, count: int = 2) -> Path:
+    """The tiny pipeline, of which all hosts but the night's own train on workers."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    file = pipeline(folder, f"execution: {{runner: dask, address: '{address}'}}\n")
+    hosts = f"training: {{hosts: {{coordinator: '{coordinator}', count: {count}, others: on_workers}}, "
+    file.write_text(file.read_text("utf-8").replace("training: {", hosts), "utf-8")
+    return file
+
+
+def test_a_host_on_a_worker_joins_the_training_and_ends_with_it(tmp_path: Path, cluster: str) -> None:
+    file = on_workers(tmp_path, cluster)
+    spec = load(file)
+    assert spec.training.hosts is not None
+    command = [sys.executable, "-c", FIRST, spec.training.hosts.coordinator]
+    first = subprocess.Popen(command, env=cpus.environment(os.environ, 1), stdout=subprocess.PIPE, text=True)
+    with training_hosts.other_hosts(spec, file) as start:
+        start()
+        assert first.communicate(timeout=200) == ("joined\n", None)
+    assert not [process for process in psutil.process_iter(["cmdline"]) if str(file) in (process.info["cmdline"] or ())]
+
+
+def test_a_host_that_ends_says_why_in_the_error_of_the_training(tmp_path: Path, cluster: str) -> None:
+    file = on_workers(tmp_path, cluster)
+    spec = load(file)
+    file.unlink()
+    expected = r"^the others are gone; host 1 on a worker: it ended with 2 and said: forecaster: .*pipeline\.yaml"
+
+    def train() -> None:
+        with training_hosts.other_hosts(spec, file) as start:
+            start()
+            raise TrainingError("the others are gone")
+
+    with pytest.raises(TrainingError, match=expected):
+        train()
+
+
+def test_too_few_workers_are_named(tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(training_hosts, "PATIENCE", 0.2)
+    file = on_workers(tmp_path, cluster, count=3)
+    expected = r"^training\.hosts wants 2 of its 3 hosts on workers .* tcp://\S+: Worker\w+: Only 1/2 .*`dask worker"
+    with pytest.raises(TrainingError, match=expected), training_hosts.other_hosts(load(file), file) as start:
+        start()
+
+
+def test_hosts_go_to_different_machines_as_long_as_there_are_as_many() -> None:
+    workers = ["tcp://b:1", "tcp://a:2", "tcp://a:1", "tcp://c:9"]
+    assert training_hosts.on_different_machines(workers) == ["tcp://a:1", "tcp://b:1", "tcp://c:9", "tcp://a:2"]
+
+
+def test_workers_that_train_need_a_cluster(tmp_path: Path) -> None:
+    file = on_workers(tmp_path, "tcp://scheduler:8786")
+    threads = file.read_text("utf-8").replace("execution: {runner: dask, address: 'tcp://scheduler:8786'}", "")
+    file.write_text(threads, "utf-8")
+    with pytest.raises(
+        SpecError, match=r"on_workers takes workers of a Dask cluster, and execution\.runner is threads"
+    ):
+        load(file)
