@@ -6,6 +6,7 @@ others are gone. Each host is on another worker, and on another machine as long 
 
 from __future__ import annotations
 
+import logging
 import subprocess
 import sys
 import tempfile
@@ -142,6 +143,7 @@ def _client(execution: Execution, workers: int) -> Iterator[Any]:
             f"training.hosts.others is on_workers, which needs {error.name}, not installed here: "
             "pip install 'forecaster[cluster]'"
         ) from error
+    logging.getLogger("distributed").setLevel(logging.WARNING)  # who joins and leaves is no line of a night's
     with ExitStack() as stack:
         address = execution.address
         if address is None:
