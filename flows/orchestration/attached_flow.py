@@ -55,7 +55,7 @@ class AttachedFlow:
         self._past: list[PlainStep] = []
         self._calls = queue.SimpleQueue[StepCall | None]()
         self._lock = threading.Lock()
-        self._ready = self._over = False
+        self._ready = self._over = self._is_hurried = False
         self._lost: str | None = None
         self._settled, self._finished, self._imported = threading.Event(), threading.Event(), threading.Event()
         self._deadline = time.monotonic() + prefect_server.PATIENCE + HANDOVER
@@ -100,12 +100,12 @@ class AttachedFlow:
     def close(self) -> None:
         """The run is over: Prefect shows it and tells whom it concerns, or is left behind; but not while it is being
         imported, as a process that ends in the middle of that may be aborted (SIGABRT)."""
+        self._is_hurried = self._lost is not None or self.night.exit_code in (INTERRUPTED, TERMINATED)
         self._over = True
         self._calls.put(None)
         self._imported.wait(IMPORTING)
-        hurried = self._lost or self.night.exit_code in (INTERRUPTED, TERMINATED)
         farewell = FAREWELL + (DIGESTS if self.night.spec.notify.digest else 0.0)
-        if not self._finished.wait(0 if hurried else farewell) and not hurried:
+        if not self._finished.wait(0 if self._is_hurried else farewell) and not self._is_hurried:
             self.night.progress.say(f"           Prefect did not take down the run's end within {farewell:.0f} s")
 
     def serve(self) -> None:
@@ -137,7 +137,7 @@ class AttachedFlow:
             with prefect_server.running(local_stack.address(self.night.spec)) as ready:
                 flow = getattr(importlib.import_module(f"flows.{self._name}"), self._name)
                 self._imported.set()
-                if self._over:
+                if self._is_hurried:
                     return
                 remark = ready()
                 flow(str(self.night.file), run_id=self.night.run_id, return_state=True)

@@ -13,7 +13,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -50,8 +50,10 @@ def other_hosts(spec: Spec, file: Path) -> Iterator[Callable[[], None]]:
             yield others.start
         except TrainingError as error:
             raise TrainingError("; ".join([of_error(error), *others.end()])) from error
-        finally:
-            others.end()
+        except BaseException:  # Ctrl-C among them, which is not kept waiting
+            others.end(patience=0.0)
+            raise
+        others.end()
 
 
 @dataclass
@@ -84,18 +86,22 @@ class _OtherHosts:
                 assist, str(self.file.resolve()), number, self.name, workers=[worker], pure=False, retries=0
             )
 
-    def end(self) -> list[str]:
-        """Let them end, and say of each that did not end well how it did."""
-        from distributed import Event
-
+    def end(self, patience: float = 2 * GRACE) -> list[str]:
+        """Let them end, and say of each that did not end well how it did. A cluster that is gone by now costs nothing:
+        the training has ended, and without the night's own host the others end too."""
         if not self.processes:
             return []
-        Event(self.name, client=self.client).set()  # type: ignore[no-untyped-call]
-        until = time.monotonic() + 2 * GRACE
-        while time.monotonic() < until and not all(future.done() for future in self.processes.values()):
-            time.sleep(LOOK)
+        from distributed import Event
+
+        futures = list(self.processes.values())
+        with suppress(Exception):
+            Event(self.name, client=self.client).set()  # type: ignore[no-untyped-call]
+            until = time.monotonic() + patience
+            while time.monotonic() < until and not all(future.done() for future in futures):
+                time.sleep(LOOK)
         endings = [_ending(number, future) for number, future in self.processes.items()]
-        self.client.cancel(list(self.processes.values()))
+        with suppress(Exception):
+            self.client.cancel(futures)
         self.processes.clear()
         return [ending for ending in endings if ending]
 

@@ -15,7 +15,7 @@ from jaxtyping import Float
 from forecaster.model.network.day_sums import trailing_sum
 from forecaster.model.network.special_days import WEEKS, YEAR
 
-MOST_MOVED = 0.4  # log counts that a median follows, at most: a week that fell further mostly comes back
+MOST_MOVED = 0.4  # log counts that a median follows, at most: a week that went further mostly comes back
 UNUSUAL = (1.75, 2.75)  # times a week's usual distance, from which on it is followed, and wholly
 ONE_SIDED = (0.75, 0.95)  # share by which the days of the week lie on one side, likewise
 LEAST_DISTANCE = 0.02  # log counts at which a day counts half for its side

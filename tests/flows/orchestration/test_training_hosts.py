@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import dask
 import distributed
 import psutil
 import pytest
@@ -76,6 +77,15 @@ def test_a_host_that_ends_says_why_in_the_error_of_the_training(tmp_path: Path, 
 
     with pytest.raises(TrainingError, match=expected):
         train()
+
+
+def test_a_cluster_that_is_gone_when_the_training_is_over_costs_nothing(tmp_path: Path) -> None:
+    cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")  # type: ignore[no-untyped-call]
+    file = on_workers(tmp_path, cluster.scheduler_address)
+    quickly = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
+    with quickly, training_hosts.other_hosts(load(file), file) as start:
+        start()
+        cluster.close()
 
 
 def test_too_few_workers_are_named(tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
