@@ -9,12 +9,14 @@ from datetime import UTC, datetime
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
+from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import Response
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
+from jinja2.bccache import Bucket
 from markupsafe import Markup
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.sessions import SessionMiddleware
@@ -165,12 +167,30 @@ async def keeping_up(keep_up: Callable[[], Coroutine[Any, Any, None]]) -> AsyncI
         task.cancel()
 
 
+class _CompiledOnce(BytecodeCache):
+    """The templates' code, which is the same for all pages of this process: a portal has hundreds."""
+
+    def __init__(self) -> None:
+        self._code: dict[tuple[str, str], CodeType] = {}  # by the template's key, and the checksum of its source
+
+    def load_bytecode(self, bucket: Bucket) -> None:
+        bucket.code = self._code.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: Bucket) -> None:
+        assert bucket.code is not None
+        self._code[bucket.key, bucket.checksum] = bucket.code
+
+
+_COMPILED = _CompiledOnce()
+
+
 def templates(*, prefix: str, signs_out: bool, plans_days: bool, portal: bool = False) -> RenderPage:
     """Fills in a template; `prefix` stands before the addresses of the pipeline's pages, `signs_out` says whether
     people sign in here, and can sign out, `plans_days` whether there are pages for planners, `portal` whether these are
     the pages of all pipelines together."""
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
+        bytecode_cache=_COMPILED,
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
