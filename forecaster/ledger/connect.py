@@ -16,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
@@ -28,7 +27,7 @@ from sqlalchemy.pool import NullPool
 from forecaster.errors import LedgerError, NoLedger
 from forecaster.ledger.columns.json_text import json_text
 from forecaster.ledger.sqlite import row_checksums
-from forecaster.ledger.tables import REVISION, REVISION_TABLE
+from forecaster.ledger.tables import REVISION, REVISION_TABLE, metadata, revisions
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -65,13 +64,13 @@ def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
                 path.parent.mkdir(parents=True, exist_ok=True)
             except OSError as error:
                 raise LedgerError(f"the ledger's folder {path.parent} cannot be made: {error.strerror}") from error
-            if not path.exists():
-                import_module("alembic.command")  # before the lock: on a busy machine it outlasts what others wait
         engine = _engine(url, path, read_only=False, patience=patience)
         with _disposed_on_error(engine), engine.begin() as connection:
             if connection.dialect.name == "postgresql":  # two starting writers migrate one after the other
                 connection.exec_driver_sql("select pg_advisory_xact_lock(7261130)")
-            if (revision := _revision(connection)) != REVISION:
+            if (revision := _revision(connection)) is None and not sa.inspect(connection).get_table_names():
+                _create(connection)
+            elif revision != REVISION:
                 _upgrade(connection, url, revision)
         if path is not None:
             sa.event.listen(engine, "connect", lambda connection, _: row_checksums.write_with_rows(connection))
@@ -104,6 +103,17 @@ def reader(url: str, *, patience: float = 0.0) -> sa.Engine:
 def _is_older(revision: str | None) -> bool:
     """Whether today's migrations begin at this revision or before it; they are numbered from 0001."""
     return revision is not None and "0001" <= revision < REVISION
+
+
+def _create(connection: sa.Connection) -> None:
+    """Make an empty database a ledger of the newest revision, which a test holds to what all revisions make of it one
+    after the other: https://alembic.sqlalchemy.org/en/latest/cookbook.html#building-an-up-to-date-database-from-scratch
+    """
+    metadata.create_all(connection, checkfirst=False)
+    revisions.create(connection)
+    connection.execute(revisions.insert().values(version_num=REVISION))
+    if connection.dialect.name == "sqlite":
+        row_checksums.install(connection)
 
 
 def _upgrade(connection: sa.Connection, url: str, revision: str | None) -> None:

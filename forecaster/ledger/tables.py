@@ -1,6 +1,7 @@
 """Database schema of the ledger (SQLAlchemy tables) as it stands after the newest revision.
 
-The revisions in `migrations/versions` make them; a test holds both to the same shape. In SQLite each has a further
+A new ledger is made of them, an older one by the revisions in `migrations/versions`; a test holds both to the same
+shape. In SQLite each has a further
 column, and triggers, by which damage is found (`row_checksums`).
 """
 
@@ -21,6 +22,13 @@ metadata = sa.MetaData(
         "fk": "fk_%(table_name)s_%(column_0_name)s",
         "ix": "ix_%(table_name)s_%(column_0_name)s",
     }
+)
+# As alembic makes it, and no table of the ledger's.
+revisions = sa.Table(
+    REVISION_TABLE,
+    sa.MetaData(),
+    sa.Column("version_num", sa.String(32), nullable=False),
+    sa.PrimaryKeyConstraint("version_num", name=f"{REVISION_TABLE}_pkc"),
 )
 
 runs = sa.Table(
