@@ -5,9 +5,11 @@ from __future__ import annotations
 import importlib
 import shutil
 import socket
+import ssl
 import subprocess
 import sys
 import tomllib
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,21 @@ def test_a_test_cannot_leave_this_machine(network_attempts: list[str], host: str
     with pytest.raises(RuntimeError, match="no test may need more than this machine"):
         socket.create_connection((host, 80), timeout=1)
     assert network_attempts
+    network_attempts.clear()
+
+
+def test_nor_by_a_socket_of_its_own(network_attempts: list[str]) -> None:
+    address = "192.0.2.1", 80
+    context = ssl.create_default_context()
+    with socket.socket() as plain, socket.socket() as inner, socket.socket(type=socket.SOCK_DGRAM) as datagrams:
+        secured = context.wrap_socket(inner, server_hostname="example.invalid")
+        for reach in (plain.connect, plain.connect_ex, secured.connect, partial(datagrams.sendto, b"", 0)):
+            with pytest.raises(RuntimeError, match=r"'192\.0\.2\.1'; no test may need more than this machine"):
+                reach(address)
+        secured.close()
+    assert network_attempts == [
+        f"socket.{way} to '192.0.2.1'" for way in ("connect", "connect_ex", "connect", "sendto")
+    ]
     network_attempts.clear()
 
 
