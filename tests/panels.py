@@ -120,6 +120,17 @@ def spec(**training: Any) -> Spec:
     )
 
 
+def random_members(shape: Any, count: int, spread: float = 0.3) -> Any:
+    """Parameters of so many members of a network, (members, …) each, none of which is idle; nothing is compiled."""
+    from jax import tree
+
+    from forecaster.model.fitting import train
+
+    random = np.random.default_rng(1)
+    blank = train.blank_members(shape, count)
+    return tree.map(lambda leaf: random.normal(0, spread, leaf.shape).astype(np.float32), blank)
+
+
 def random_trees(inputs: int, horizon: int) -> dict[str, Any]:
     """Trees that split all that they may read, somewhere between what is usual."""
     from forecaster.model.network.trees import DEPTH, TREES

@@ -4,7 +4,8 @@ python -m tests.benchmarks.counts GROUP …
 
 Prints a line of JSON: name → [value, unit]. Counts are the same however busy the machine is, so that a test may ask for
 them; seconds are not, and have no place here. Processor and surroundings are made alike where counts depend on them.
-COUNTS_CACHE is a folder in which a training finds the programs of another; COUNTS_ADDRESSES are the only ones asked.
+COUNTS_CACHE is a folder in which a training finds the programs of another; COUNTS_ADDRESSES are the only ones asked,
+COUNTS_PROGRAMS the only ones compiled.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +59,7 @@ def step() -> Iterator[tuple[str, Count]]:
     """What XLA makes of the programs of an epoch and of its validation, of a small model with the size of a crop as in
     nights; in a scan the body counts once."""
     import jax
+    import numpy as np
 
     from forecaster.model.fitting import compiled_steps, hlo_dumps, train
     from forecaster.model.fitting.training_plan import choose_recipe
@@ -66,15 +69,19 @@ def step() -> Iterator[tuple[str, Count]]:
     days = history.history - train.VALIDATION
     recipe = choose_recipe(small, len(history.depot_ids), days)
     sizes, inputs = train._sizes(history, small, recipe), train._training_inputs(history, days, recipe)
-    members = len(recipe.restraints)
-    state = compiled_steps.on_devices(compiled_steps.initial_state(sizes, members, jax.random.key(0)))
+    members, key = len(recipe.restraints), jax.random.key(0)
+    # Zeros in the place of what is drawn, which would be compiled first.
+    shapes = jax.eval_shape(partial(compiled_steps._initial, sizes.architecture, members), key)._replace(key=())
+    zeros = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+    state = compiled_steps.on_devices(zeros._replace(key=key))
     rates = jax.numpy.asarray(recipe.rates()[0])
-    lowered = {
-        "step": compiled_steps.training_epoch(sizes, members).lower(state, *inputs, rates),
-        "validation": compiled_steps.validation_step(sizes, members).lower(state, inputs.panel, inputs.facts),
+    programs: dict[str, Callable[[], Any]] = {
+        "step": lambda: compiled_steps.training_epoch(sizes, members).lower(state, *inputs, rates),
+        "validation": lambda: compiled_steps.validation_step(sizes, members).lower(state, inputs.panel, inputs.facts),
     }
-    for name, program in lowered.items():
-        compiled = program.compile()
+    for name in os.environ.get("COUNTS_PROGRAMS", "").split() or programs:
+        # LLVM, which takes most of the time, comes after all that is counted.
+        compiled = programs[name]().compile(compiler_options={"xla_backend_optimization_level": 0})
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / f"module_0000.{name}.after_optimizations.txt").write_text(compiled.as_text(), "utf-8")
             [counted] = hlo_dumps.read_dump(Path(folder))
@@ -122,7 +129,9 @@ def untrained(hidden: int = 32, layers: int = 2, members: int = 2) -> Any:
     labels = tuple(len(words) for words in history.encoding.statics.values())
     widths = (history.horizon, len(history.encoding.covariates), len(history.calendar_names), labels)
     shape = encoder_decoder.Architecture(layers, hidden, LEVELS, *widths)
-    drawn = [encoder_decoder.initial_parameters(shape, jax.random.key(seed)) for seed in range(members)]
+    at_once = {"xla_backend_optimization_level": 0}  # or operations are compiled one by one
+    draw = jax.jit(encoder_decoder.initial_parameters, static_argnums=0, compiler_options=at_once)
+    drawn = [draw(shape, jax.random.key(seed)) for seed in range(members)]
     constants = {"mean": np.float32(4), "spread": np.float32(1), "yearly": np.float32(1)}
     parameters = {
         "members": jax.tree.map(lambda *leaves: np.stack(leaves), *drawn),

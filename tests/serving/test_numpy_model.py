@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache, partial
 from typing import Any
@@ -19,6 +20,12 @@ from forecaster.model.network.features import LOOKBACK
 from forecaster.serving import bundle, day_arrays, numpy_model, predict
 from forecaster.serving.numpy_model import ReferenceModel
 from tests import panels
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quickly() -> Iterator[None]:
+    with panels.quickly():
+        yield
 
 
 @cache
@@ -120,9 +127,7 @@ def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:
 
 def drawn(shape: encoder_decoder.Architecture, encoding: Encoding, calibration: list[float]) -> Candidate:
     """A model of two members with random parameters, so that no part of the network is idle."""
-    leaves, tree = jax.tree.flatten(encoder_decoder.initial_parameters(shape, jax.random.key(0)))
-    rng = np.random.default_rng(1)
-    members = tree.unflatten([rng.normal(0, 0.5, (2, *leaf.shape)).astype(np.float32) for leaf in leaves])
+    members = panels.random_members(shape, 2, 0.5)
     calendar = np.array([1, 0.5, 0, 1, 1, 1], np.float32)
     constants = {"mean": np.float32(4), "spread": np.float32(0.7), "yearly": np.float32(1), "calendar": calendar}
     parameters = {
@@ -140,8 +145,7 @@ def test_a_model_of_several_layers_that_calibration_reversed_agrees_as_well() ->
     shape = encoder_decoder.Architecture(3, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
     panel = panels.panel(4, 450, covariates=(), statics={})
     candidate = drawn(shape, panel.encoding, [0.3, 5, 1, 5, 0.3])
-    with panels.quickly():
-        expected = to_onnx.forecaster(candidate)(panel).quantiles
+    expected = to_onnx.forecaster(candidate)(panel).quantiles
     predicted = of(candidate)(panel.window(LOOKBACK))
     assert (np.diff(predicted, axis=-1) == 0).any()  # the calibration did reverse some
     np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-5)
@@ -157,8 +161,7 @@ def test_weeks_ahead_agree_as_well(horizon: int) -> None:
     candidate, inputs = drawn(shape, panel.encoding, [1, 1, 1]), panel.window(LOOKBACK)
     if horizon == 8:
         candidate = with_trees(candidate)
-    with panels.quickly():
-        expected = to_onnx.on_arrays(candidate)(inputs)
+    expected = to_onnx.on_arrays(candidate)(inputs)
     model = of(candidate)
     if horizon == 8:
         check_what_trees_read(model, candidate, inputs)
@@ -183,8 +186,7 @@ def with_trees(candidate: Candidate) -> Candidate:
 def check_what_trees_read(model: ReferenceModel, candidate: Candidate, inputs: dict[str, Any]) -> None:
     constants = jax.tree.map(jnp.asarray, candidate.parameters["constants"])
     make = partial(features.make, scan=56, origins=1, horizon=candidate.horizon, trees=True)
-    with panels.quickly():
-        made = jax.jit(make)(to_onnx.window(inputs), constants)
+    made = jax.jit(make)(to_onnx.window(inputs), constants)
     read = model.features(inputs)
     np.testing.assert_allclose(read.trees, made.trees[:, 0], rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(read.trusted, made.tree_trust[:, 0], rtol=1e-6)
@@ -196,8 +198,7 @@ def test_jax_taken_operation_by_operation_says_the_same_as_compiled() -> None:
     """Which is why parity may ask the compiled one."""
     candidate, inputs = panels.candidate(), panels.panel().window(LOOKBACK)
     parameters: Any = jax.tree.map(jnp.asarray, dict(candidate.parameters))
-    with panels.quickly():
-        predicted = encoder_decoder.forward(parameters, to_onnx.window(inputs), to_onnx.architecture(candidate))
+    predicted = encoder_decoder.forward(parameters, to_onnx.window(inputs), to_onnx.architecture(candidate))
     np.testing.assert_allclose(np.asarray(predicted), ours()(inputs), rtol=1e-5, atol=1e-5)
 
 

@@ -33,15 +33,12 @@ def plain_panel() -> Panel:
 
 @cache
 def plain() -> Candidate:
-    """Untrained, of one member, without covariates and statics."""
+    """Of one random member, without covariates and statics."""
     shape = encoder_decoder.Architecture(1, 4, panels.LEVELS, 3, 0, len(panels.CALENDAR), ())
-    members = jax.tree.map(
-        lambda leaf: np.asarray(leaf)[None], encoder_decoder.initial_parameters(shape, jax.random.key(0))
-    )
     constants = {"mean": np.float32(4.0), "spread": np.float32(1.0), "yearly": np.float32(1)}
     constants["calendar"] = np.ones(len(panels.CALENDAR), np.float32)
     parameters = {
-        "members": members,
+        "members": panels.random_members(shape, 1),
         "constants": constants,
         "blend": {"members": np.ones(1, np.float32), "anchor": np.float32(0)},
         "calibration": np.ones((3, 3), np.float32),
@@ -126,11 +123,8 @@ def test_a_manifest_holds_nothing_that_differs_between_equal_trainings() -> None
 
 def test_what_calibration_reversed_is_put_in_order_as_it_is_when_serving() -> None:
     shape = encoder_decoder.Architecture(1, 4, (0.1, 0.4, 0.5, 0.6, 0.9), 3, 0, len(panels.CALENDAR), ())
-    members = jax.tree.map(
-        lambda leaf: np.asarray(leaf)[None], encoder_decoder.initial_parameters(shape, jax.random.key(0))
-    )
     factors = np.float32([[0.3, 5.0, 1.0, 5.0, 0.3]] * 3)
-    parameters = {**plain().parameters, "members": members, "calibration": factors}
+    parameters = {**plain().parameters, "members": panels.random_members(shape, 1), "calibration": factors}
     odd = replace(plain(), parameters=parameters, architecture=shape.to_json(), levels=shape.levels)
     quantiles = to_onnx.forecaster(odd)(plain_panel()).quantiles
     assert (np.diff(quantiles, axis=-1) >= 0).all()
