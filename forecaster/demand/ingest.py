@@ -159,8 +159,9 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     if batch.profiles and not stopped:
         lake.append("half_hours", batch.profiles.new_rows(lake, batch.refused, batch.accepted, now))
     lake.append("demand", demand_table(batch.accepted, batch=outcome.batch))
-    _record_batch(outcome, feed.watermark, lake, now, changed=lake.versions(INGESTED) != versions)
-    return replace(outcome, versions=lake.versions(INGESTED) | _by_product_versions(lake))
+    written = lake.versions(INGESTED)
+    _record_batch(outcome, feed.watermark, lake, now, changed=written != versions)
+    return replace(outcome, versions=written | lake.versions(("batches",)) | _by_product_versions(lake))
 
 
 def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
@@ -354,14 +355,14 @@ def _with_distinct_ids(refused: pd.DataFrame) -> pd.DataFrame:
 def _refusals(refused: pd.DataFrame, decided: Decisions, spec: Spec) -> list[Finding]:
     """A finding for each rule that rows were refused for, but for those that a person discarded."""
     remaining = refused[~refused["id"].isin(decided.discarded)]
-    findings = []
-    for rule in data_rules.RULES:
-        if len(rows := remaining[remaining["rule"] == rule]):
-            first = rows.head(PLACES)
-            days = first["date"].dt.strftime("%Y-%m-%d").fillna("")
-            places = tuple(zip(first["depot_id"].astype("str"), days, strict=True))
-            severity = data_rules.severity(rule, spec.demand.rules.severity)
-            findings.append(Finding(rule, severity, len(rows), first_message(rows), places))
+    findings, broken = [], {*remaining["rule"]}
+    for rule in (name for name in data_rules.RULES if name in broken):
+        rows = remaining[remaining["rule"] == rule]
+        first = rows.head(PLACES)
+        days = first["date"].dt.strftime("%Y-%m-%d").fillna("")
+        places = tuple(zip(first["depot_id"].astype("str"), days, strict=True))
+        severity = data_rules.severity(rule, spec.demand.rules.severity)
+        findings.append(Finding(rule, severity, len(rows), first_message(rows), places))
     return findings
 
 

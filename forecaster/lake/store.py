@@ -8,6 +8,7 @@ nothing.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from functools import partial
@@ -76,6 +77,7 @@ class Lake:
         # by table and version, which stays what it is
         self._tables: dict[tuple[str, int], DeltaTable] = {}
         self._read: dict[tuple[str, int, bool], ds.Dataset] = {}
+        self._newest: dict[str, tuple[int, tuple[int, ...]]] = {}  # table → the last commit seen, and how its file was
 
     @classmethod
     def of(cls, spec: Located) -> Self:
@@ -251,23 +253,42 @@ class Lake:
         return len(self._waits.call(lambda: self._delta(table).file_uris(), table))
 
     def _dataset(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
-        if version is None:
-            return self._opened(table, None, codes)
-        if (dataset := self._read.get((table, version, codes))) is None:
-            dataset = self._read[table, version, codes] = self._opened(table, version, codes)
-        return dataset
-
-    def _opened(self, table: str, version: int | None, codes: bool) -> ds.Dataset:
-        options = ds.ParquetReadOptions(dictionary_columns=set(REPEATING) if codes else set())
         delta = self._table(table, version)
-        return delta.to_pyarrow_dataset(filesystem=_local(self._place(table)), parquet_read_options=options)
+        key = table, delta.version(), codes
+        if (dataset := self._read.get(key)) is None:
+            options = ds.ParquetReadOptions(dictionary_columns=set(REPEATING) if codes else set())
+            place = _local(self._place(table))
+            dataset = self._read[key] = delta.to_pyarrow_dataset(filesystem=place, parquet_read_options=options)
+        return dataset
 
     def _table(self, table: str, version: int | None) -> DeltaTable:
         """The table as of a commit, which is looked up once; without one the newest, which is looked up each time."""
-        if version is not None and (delta := self._tables.get((table, version))) is not None:
+        expected = self._still_newest(table) if version is None else version
+        if expected is not None and (delta := self._tables.get((table, expected))) is not None:
             return delta
         delta = self._delta(table, version)
+        if version is None and (file := self._commit(table, delta.version())) is not None:
+            self._newest[table] = delta.version(), file
         return self._tables.setdefault((table, delta.version()), delta)
+
+    def _still_newest(self, table: str) -> int | None:
+        """The version that was the newest when it was looked up last, if a glance at a folder shows that it is yet: to
+        open a table takes a hundred times as long, and a night looks up versions by the dozen."""
+        if table not in self._newest:
+            return None
+        digests.verify(self._place(table))
+        version, file = self._newest[table]
+        is_newest = self._commit(table, version) == file and self._commit(table, version + 1) is None
+        return version if is_newest else None
+
+    def _commit(self, table: str, version: int) -> tuple[int, ...] | None:
+        """What tells a commit's file from any other; None where there is none, and in an object store. Commits are
+        numbered without gaps: https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries"""
+        try:
+            status = os.stat(f"{self._place(table)}/_delta_log/{version:020}.json")
+        except OSError:
+            return None
+        return status.st_ino, status.st_size, status.st_mtime_ns
 
     def _delta(self, table: str, version: int | None = None) -> DeltaTable:
         digests.verify(self._place(table))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, date, datetime
 from pathlib import Path
 
@@ -40,6 +41,30 @@ def test_each_append_is_one_version_and_older_versions_can_be_read(tmp_path: Pat
     assert lake.read("demand", version=0).num_rows == 2
     assert lake.read("demand", version=-1).num_rows == 0
     assert lake.versions()["demand"] == 1
+
+
+def test_what_another_process_commits_is_seen_and_a_table_that_took_the_place_of_the_old_one(tmp_path: Path) -> None:
+    lake, other = Lake(str(tmp_path / "lake")), Lake(str(tmp_path / "lake"))
+    assert lake.version("demand") == -1
+    for number in range(3):
+        assert (
+            other.append("demand", readings(float(number)))
+            == number
+            == lake.version("demand")
+            == lake.version("demand")
+        )
+        assert lake.read("demand").num_rows == lake.read("demand").num_rows == number + 1
+    other.tidy("demand", hours=0)
+    assert lake.version("demand") == other.version("demand") > 2
+    assert lake.read("demand").num_rows == 3
+    newest = lake.version("demand")
+    restored = Lake(str(tmp_path / "restored"))
+    while restored.append("demand", readings(7.0, 8.0)) < newest:
+        pass
+    shutil.rmtree(tmp_path / "lake" / "demand")
+    assert (lake.version("demand"), lake.read("demand").num_rows) == (-1, 0)
+    shutil.move(tmp_path / "restored" / "demand", tmp_path / "lake" / "demand")
+    assert lake.version("demand") == newest
 
 
 def test_no_rows_make_no_commit(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def _without_suspects(
     # labels are positions, and stay when rows go
     batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
     findings: list[Finding] = []
-    for rule, cells in suspects.items():
+    for rule, cells in [(rule, cells) for rule, cells in suspects.items() if len(cells.depot)]:
         order = np.argsort(grid.row[cells.depot, cells.day - CONTEXT])
         depot, day, usual = cells.depot[order], cells.day[order], cells.usual[order]
         rows = batch.accepted.loc[grid.row[depot, day - CONTEXT]]
