@@ -13,10 +13,13 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import deltalake.fs  # noqa: F401 (what an ingest imports is there before the first fork)
+import pandas as pd
+import pandera.pandas as pandera
 import pyarrow as pa
 
 from forecaster.config import Spec, load
-from forecaster.demand import sources  # noqa: F401 (what an ingest imports is there before the first fork)
+from forecaster.demand import sources  # noqa: F401
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.lake import Lake
@@ -88,6 +91,7 @@ def look(spec: Spec, number: int, now: datetime) -> None:
 def main() -> None:
     """Usage: killed_ingests.py FOLDER random N | boundaries."""
     folder, kind = Path(sys.argv[1]), sys.argv[2]
+    pandera.DataFrameSchema({}).validate(pd.DataFrame())  # which imports what it needs when it is called
     spec, begun = night(folder, 1), time.monotonic()
     assert child(lambda: look(spec, 1, NOW + timedelta(days=1))) == 0
     usual, chance, killed = time.monotonic() - begun, random.Random(7), 0
