@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import os
+import json
+import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -124,73 +127,100 @@ def test_other_widths_and_precisions_are_the_scans() -> None:
     assert not gru_cpu.serves(16, jnp.dtype(jnp.float64))
 
 
-REPORT = """
-import warnings
-import jax.numpy as jnp
+REPORTS = """
+import json, os, sys, warnings
+import jax, jax.numpy as jnp
 from forecaster.model.network import gru, gru_cpu
+from tests import forked
 
-with warnings.catch_warnings(record=True) as caught:
-    warnings.simplefilter("always")
-    states = gru.layer(jnp.ones((1, 48)), jnp.zeros(48), jnp.zeros((16, 48)), jnp.ones((2, 1, 1)))
-print(gru_cpu.ready(), round(float(states[0, 0, 0]), 5), *(warning.message for warning in caught), sep="|")
-"""
-
-
-def report(folder: Path, compiler: str | None) -> list[str]:
-    """Whether the recurrence is compiled, a state, (1 − σ(1)) tanh(1), and the warnings."""
-    environment = {**os.environ, "JAX_COMPILATION_CACHE_DIR": str(folder)}
-    environment.pop("CXX", None)
+def report(folder, compiler):
+    os.environ.pop("CXX", None)
     if compiler is not None:
-        environment["CXX"] = compiler
-    run = subprocess.run(
-        [sys.executable, "-c", REPORT], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
-    )
-    return run.stdout.strip().split("|")
+        os.environ["CXX"] = compiler
+    jax.config.update("jax_compilation_cache_dir", folder)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        states = gru.layer(jnp.ones((1, 48)), jnp.zeros(48), jnp.zeros((16, 48)), jnp.ones((2, 1, 1)))
+    print(json.dumps([gru_cpu.ready(), round(float(states[0, 0, 0]), 5), *(str(w.message) for w in caught)]))
+
+for line in sys.stdin:
+    print("ended", forked.child(lambda: report(*json.loads(line))), flush=True)
+"""
+Report = Callable[[Path, str | None], list[Any]]
 
 
-def test_without_a_compiler_the_scan_does_it_and_nobody_is_bothered(tmp_path: Path) -> None:
-    assert report(tmp_path, "") == ["False", "0.20482"]
-    assert report(tmp_path, "no-such-compiler") == ["False", "0.20482"]
+@pytest.fixture(scope="module")
+def report() -> Iterator[Report]:
+    """Of a new process with that folder of programs and that compiler: whether the recurrence is compiled, a state,
+    (1 − σ(1)) tanh(1), and the warnings. The processes are forked from one that has imported all and begun nothing."""
+    command = [sys.executable, "-c", REPORTS]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as source:
+
+        def ask(folder: Path, compiler: str | None) -> list[Any]:
+            assert source.stdin is not None
+            assert source.stdout is not None
+            print(json.dumps([str(folder), compiler]), file=source.stdin, flush=True)
+            line = source.stdout.readline()
+            assert source.stdout.readline() == "ended 0\n", line
+            answer: list[Any] = json.loads(line)
+            return answer
+
+        yield ask
+
+
+def script(path: Path, *lines: str) -> str:
+    """An executable file of the shell; its path."""
+    path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
+    path.chmod(0o755)
+    return str(path)
+
+
+@pytest.fixture(scope="module")
+def again(compiled_library: None) -> str:
+    """Line of a shell's script that compiles as the real compiler did for this process: by giving a copy of that."""
+    compiler = gru_cpu.compiler()
+    assert compiler is not None
+    library = gru_cpu._compiled_library(gru_cpu._command(compiler))
+    return f'for last; do :; done; exec cp "{library}" "$last"'
+
+
+def test_without_a_compiler_the_scan_does_it_and_nobody_is_bothered(tmp_path: Path, report: Report) -> None:
+    assert report(tmp_path, "") == [False, 0.20482]
+    assert report(tmp_path, "no-such-compiler") == [False, 0.20482]
     assert not list(tmp_path.rglob("gru_cpu-*"))
 
 
-def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path) -> None:
-    broken = tmp_path / "broken"
-    broken.write_text("#!/bin/sh\necho 'no header for you' >&2\nexit 1\n")
-    broken.chmod(0o755)
-    ready, state, warned = report(tmp_path, str(broken))
-    assert (ready, state) == ("False", "0.20482")
-    assert str(broken) in warned
+def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path, report: Report) -> None:
+    broken = script(tmp_path / "broken", "echo 'no header for you' >&2", "exit 1")
+    ready, state, warned = report(tmp_path, broken)
+    assert (ready, state) == (False, 0.20482)
+    assert broken in warned
     assert "no header for you; set CXX" in warned
     assert not list(tmp_path.rglob("gru_cpu-*"))
 
 
 @compiled
 def test_checkouts_share_what_was_compiled_wherever_their_headers_lie(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
-    import shutil
-
-    import jax
-
+    compiler = script(tmp_path / "compiler", again)
     monkeypatch.setattr(gru_cpu, "_private_folder", lambda: tmp_path)
     libraries = []
     for place in (jax.ffi.include_dir(), str(tmp_path / "another" / "include")):
         if not Path(place).exists():
             shutil.copytree(jax.ffi.include_dir(), place)
         monkeypatch.setattr(jax.ffi, "include_dir", lambda place=place: place)
-        libraries.append(gru_cpu._compiled_library(gru_cpu._command("c++")))
+        libraries.append(gru_cpu._compiled_library(gru_cpu._command(compiler)))
     assert libraries[0] == libraries[1]
     assert list(tmp_path.glob("*.so")) == libraries[:1]
 
 
 @compiled
-def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path) -> None:
-    counting, calls = tmp_path / "counting", tmp_path / "calls"
-    counting.write_text(f'#!/bin/sh\necho called >>{calls}\nexec c++ "$@"\n')
-    counting.chmod(0o755)
+def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path, report: Report, again: str) -> None:
+    calls = tmp_path / "calls"
+    counting = script(tmp_path / "counting", f"echo called >>{calls}", again)
     for _ in range(2):
-        assert report(tmp_path / "programs", str(counting)) == ["True", "0.20482"]
+        assert report(tmp_path / "programs", counting) == [True, 0.20482]
     assert calls.read_text() == "called\n"
     folder = tmp_path / "programs" / "gru_cpu"
     [library] = folder.iterdir()
@@ -199,17 +229,23 @@ def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path) -> N
     flipped = whole[:-1] + bytes([whole[-1] ^ 1])
     for number, damaged in enumerate((whole[:100], flipped), start=2):
         library.write_bytes(damaged)
-        assert report(tmp_path / "programs", str(counting)) == ["True", "0.20482"]
+        assert report(tmp_path / "programs", counting) == [True, 0.20482]
         assert calls.read_text() == "called\n" * number
         assert list(folder.iterdir()) == [library]
         assert library.read_bytes() == whole
 
 
 @pytest.fixture(scope="module")
-def name_of_library(tmp_path_factory: pytest.TempPathFactory) -> str:
+def compiler(tmp_path_factory: pytest.TempPathFactory, again: str) -> str:
+    """One that compiles in no time."""
+    return script(tmp_path_factory.mktemp("compiler") / "quick", again)
+
+
+@pytest.fixture(scope="module")
+def name_of_library(tmp_path_factory: pytest.TempPathFactory, report: Report, compiler: str) -> str:
     """What the compiled recurrence is called on this machine."""
     folder = tmp_path_factory.mktemp("mine")
-    assert report(folder, None) == ["True", "0.20482"]
+    assert report(folder, compiler) == [True, 0.20482]
     [library] = (folder / "gru_cpu").iterdir()
     return library.name
 
@@ -217,7 +253,7 @@ def name_of_library(tmp_path_factory: pytest.TempPathFactory) -> str:
 @compiled
 @pytest.mark.parametrize("way", ["others may write", "a link"])
 def test_nothing_is_loaded_from_a_folder_into_which_others_may_write(
-    tmp_path: Path, way: str, name_of_library: str
+    tmp_path: Path, way: str, report: Report, compiler: str, name_of_library: str
 ) -> None:
     foreign = tmp_path / "foreign"
     foreign.mkdir()
@@ -230,5 +266,5 @@ def test_nothing_is_loaded_from_a_folder_into_which_others_may_write(
     else:
         foreign.rename(programs / "gru_cpu")
         (programs / "gru_cpu").chmod(0o777)
-    assert report(programs, None) == ["True", "0.20482"]
+    assert report(programs, compiler) == [True, 0.20482]
     assert [path.name for path in (programs / "gru_cpu").iterdir()] == [planted]
