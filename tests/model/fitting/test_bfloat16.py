@@ -11,12 +11,13 @@ import numpy as np
 import pytest
 
 from forecaster.core.forecast import Candidate
+from forecaster.core.panel import Panel
 from forecaster.evaluation import backtest, metrics
 from forecaster.model.export import to_onnx
 from forecaster.model.fitting import compiled_steps, train, windows
 from forecaster.model.fitting.training_plan import choose_recipe
 from forecaster.model.network import encoder_decoder
-from tests.panels import panel, quickly, spec
+from tests.panels import panel, spec
 
 PRECISIONS = ("float32", "bfloat16")
 HELD_OUT = 28  # days after the cutoff of training
@@ -43,25 +44,34 @@ def gradients(precision: str) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path): np.asarray(leaf, np.float64) for path, leaf in leaves}
 
 
+def learned_from() -> Panel:
+    return panel(history=150).at(date(2024, 5, 2))
+
+
 @pytest.fixture(scope="module")
 def candidates() -> dict[str, Candidate]:
-    before = panel(history=150).at(date(2024, 5, 2))
-    with quickly():
-        return {name: train.fit(before, spec(precision=name)) for name in PRECISIONS}
+    return {name: train.fit(learned_from(), spec(precision=name)) for name in PRECISIONS}
 
 
 def test_no_number_of_a_training_in_bfloat16_is_nan(candidates: dict[str, Candidate]) -> None:
     trained = candidates["bfloat16"]
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(dict(trained.parameters)))
     assert all(np.isfinite([epoch["loss"], epoch["gradient_norm"]]).all() for epoch in trained.summary["history"])
-    # Parameters and what is exported stay in float32.
-    assert {np.asarray(leaf).dtype for leaf in jax.tree.leaves(trained.parameters["members"])} == {np.dtype(np.float32)}
+
+
+def test_narrow_products_say_nearly_the_same_with_wide_parameters(candidates: dict[str, Candidate]) -> None:
+    wide, narrow = (candidates[name] for name in PRECISIONS)
+    left, right = (jax.tree.leaves(candidate.parameters["members"]) for candidate in (narrow, wide))
+    assert {leaf.dtype for leaf in left} == {np.dtype(np.float32)}
+    assert any(not np.array_equal(rough, exact) for rough, exact in zip(left, right, strict=True))
+    assert np.mean(narrow.summary["validation"]) == pytest.approx(np.mean(wide.summary["validation"]), rel=0.1)
+    rough, exact = (to_onnx.forecaster(candidate)(learned_from()).median for candidate in (narrow, wide))
+    np.testing.assert_allclose(rough, exact, rtol=0.1)
 
 
 def test_forecasts_of_a_model_trained_in_bfloat16_miss_no_more(candidates: dict[str, Candidate]) -> None:
     whole = panel(history=150)
-    with quickly():
-        mase = {name: _mase(candidate, whole) for name, candidate in candidates.items()}
+    mase = {name: _mase(candidate, whole) for name, candidate in candidates.items()}
     assert mase["bfloat16"] == pytest.approx(mase["float32"], rel=0.01)  # 0.5185 and 0.5161 as measured
     assert mase["bfloat16"] < 1  # better than the same weekday of last week
 
@@ -74,8 +84,7 @@ def _mase(candidate: Candidate, whole: Any) -> float:
 
 
 def test_gradients_in_bfloat16_are_those_of_float32_within_a_hundredth() -> None:
-    with quickly():
-        exact, rough = (gradients(name) for name in PRECISIONS)
+    exact, rough = (gradients(name) for name in PRECISIONS)
     assert all(np.isfinite(leaf).all() for leaf in rough.values())
     norm, difference = _norm(exact), _norm({name: rough[name] - exact[name] for name in exact})
     assert difference / norm < 1e-2  # 0.0065 as measured

@@ -77,13 +77,13 @@ def train(index):
     os.environ.update(cpus.environment(os.environ, 1))
     os.dup2(os.open(Path(folder) / f"complaint-{index}", os.O_CREAT | os.O_WRONLY), 2)
     hosts = {"coordinator": address, "count": 2}
-    declared = spec(epochs=3, members=2, batch_depots=16, seed=int(seeds[index]), hosts=hosts)
+    declared = spec(epochs=3, seed=int(seeds[index]), hosts=hosts)
     declared = declared.model_copy(update={"state": str(Path(folder) / "two")})
     with quickly(Path(folder) / f"programs-{index}"):
         if index:
             fit_candidate.assist(declared, index)
         else:
-            before = panel(20).at(fit_candidate.first_cutoff(panel(20), declared))
+            before = panel(5).at(fit_candidate.first_cutoff(panel(5), declared))
             trained = fit_candidate.train_uncalibrated(before, declared)
             candidate = serialization.from_bytes(serialization.to_bytes(trained))
             summary = fit_candidate.calibrated_before_backtest(candidate, before).summary
@@ -107,9 +107,9 @@ def trained(folder: Path, *seeds: int) -> list[int]:
 def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path: Path) -> None:
     assert trained(tmp_path, 0, 0) == [0, 0]
     history, trust, calibration = json.loads((tmp_path / "results.json").read_text())
-    declared = spec(epochs=3, members=2, batch_depots=16).model_copy(update={"state": str(tmp_path / "one")})
+    declared = spec(epochs=3).model_copy(update={"state": str(tmp_path / "one")})
     with quickly():
-        alone = fit_candidate.train_and_calibrate(panel(20), declared).summary
+        alone = fit_candidate.train_and_calibrate(panel(5), declared).summary
     np.testing.assert_allclose(history, [value for row in alone["history"] for value in row.values()], rtol=1e-4)
     np.testing.assert_allclose(trust, alone["trust"], atol=0.06)
     np.testing.assert_allclose(calibration, alone["calibration"], rtol=0.05)
