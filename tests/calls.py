@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import gc
+import io
+import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,11 +21,30 @@ def caller(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) 
     """`forecaster …`: exit code, standard output, standard error."""
 
     def forecaster(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["forecaster", *map(str, arguments)])
-        before = gc.get_threshold()
-        with pytest.raises(SystemExit) as ended:
-            app.main()
-        gc.set_threshold(*before)  # which a command sets for its own process
-        return int(ended.value.code or 0), *capsys.readouterr()
+        code = _exit_code(monkeypatch, list(map(str, arguments)))
+        return code, *capsys.readouterr()
 
     return forecaster
+
+
+def predict_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nights of this process give their prediction to it, with the same words, and not to a process of its own, which
+    would first import what is here already."""
+
+    def run(command: Sequence[str], **_: object) -> subprocess.CompletedProcess[str]:
+        assert list(command[:4]) == [sys.executable, "-m", "forecaster", "predict"]
+        with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+            code = _exit_code(monkeypatch, command[3:])
+        return subprocess.CompletedProcess(command, code, out.getvalue(), err.getvalue())
+
+    processes = SimpleNamespace(run=run, TimeoutExpired=subprocess.TimeoutExpired)
+    monkeypatch.setattr("flows.night.subprocess", processes)
+
+
+def _exit_code(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> int:
+    before = gc.get_threshold()
+    with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr(sys, "argv", ["forecaster", *arguments])
+        app.main()
+    gc.set_threshold(*before)  # which a command sets for its own process
+    return int(ended.value.code or 0)

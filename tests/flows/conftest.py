@@ -21,6 +21,14 @@ def quick_programs() -> Iterator[None]:
         yield
 
 
+@pytest.fixture
+def predicts_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For tests that are not about the process that predicts."""
+    from tests.calls import predict_in_this_process
+
+    predict_in_this_process(monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Prefect's server for the whole test run, which only this process knows: the environment stays as it was."""

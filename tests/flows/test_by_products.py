@@ -195,6 +195,7 @@ def published(folder: Path) -> str:
     return run.message or ""
 
 
+@pytest.mark.usefixtures("predicts_here")
 @pytest.mark.parametrize("name", BY_REFRESH)
 def test_a_forecast_goes_out_without_its_by_products(folder: Path, name: str) -> None:
     damage, code, note = BY_REFRESH[name]

@@ -22,6 +22,7 @@ from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from tests.flows.tiny import NIGHT, pipeline
 
+pytestmark = pytest.mark.usefixtures("predicts_here")
 CHEAP = SimpleNamespace(**{name: getattr(steps, name) for name in ("ingest", "panel", "preview", "train", "predict")})
 
 
