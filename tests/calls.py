@@ -43,8 +43,9 @@ def predict_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _exit_code(monkeypatch: pytest.MonkeyPatch, arguments: Sequence[str]) -> int:
     before = gc.get_threshold()
-    with monkeypatch.context() as patch, pytest.raises(SystemExit) as ended:
+    with monkeypatch.context() as patch:
         patch.setattr(sys, "argv", ["forecaster", *arguments])
-        app.main()
+        with pytest.raises(SystemExit) as ended:
+            app.main()
     gc.set_threshold(*before)  # which a command sets for its own process
     return int(ended.value.code or 0)

@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page
 
 from tests.dashboards.portal.test_app import of as fleet
 from tests.dashboards.seed import NOON, earlier, fill, publication, remember
-from tests.e2e.browsing import AT_NOON, CHROMIUM, PAGES, faults, running, too_wide
+from tests.e2e.browsing import AT_NOON, CHROMIUM, PAGES, ROOT, faults, running, too_wide
 
 pytestmark = [
     pytest.mark.e2e,
@@ -83,19 +83,24 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield base_url
 
 
+def test_no_script_of_a_page_asks_how_wide_it_is() -> None:
+    for file in (ROOT / "dashboards/ops/static").glob("*.js"):
+        assert re.search(r"matchMedia|(inner|client|offset|outer)Width|ResizeObserver", file.read_text("utf-8")) is None
+
+
 def look_everywhere(browser: Browser, url: str) -> None:
-    """At every width, dark with forced colours, and at 200 % on a desk of 1280 px."""
+    """At every width, dark with forced colours, and at 200 % on a desk of 1280 px. No script asks for any of it: what
+    changes with the window and the colours are the style sheet's media queries, which hold at once."""
     with browser.new_context() as context:  # a window of its own costs more than all that is asked of it
         page = context.new_page()
+        page.goto(url)
         for width in WIDTHS:
             page.set_viewport_size({"width": width, "height": 800})
-            page.goto(url)
             assert not too_wide(page), width
             assert faults(page) == [], width
         page.set_viewport_size({"width": 1280, "height": 720})
         for forced in ("none", "active"):
             page.emulate_media(color_scheme="dark", forced_colors=forced)  # type: ignore[arg-type]
-            page.goto(url)
             assert faults(page) == [], forced
     with browser.new_context(viewport={"width": 640, "height": 400}, device_scale_factor=2) as context:  # 1280 at 200 %
         page = context.new_page()
