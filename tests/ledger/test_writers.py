@@ -8,7 +8,6 @@ import sqlite3
 import subprocess
 import sys
 import threading
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -76,20 +75,6 @@ def test_a_writer_waits_for_one_who_is_just_making_the_file(tmp_path: Path) -> N
         assert reader.execute("pragma journal_mode").fetchone() == ("wal",)
 
 
-WRITER = """
-import sys
-from dataclasses import replace
-from forecaster.ledger.store import Ledger
-from tests.ledger.publications import publication, start
-ledger = Ledger.open(sys.argv[1])
-run = sys.argv[2]
-start(ledger, run)
-print("ready", flush=True)
-for step in range(10_000):
-    ledger.publish(publication(run, orders=100.0 + step, depots=40))
-"""
-
-
 def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str) -> None:
     """Every depot of a publication expects the same orders: two numbers in one publication would be a torn one."""
     rng = random.Random(0)
@@ -117,17 +102,22 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
 
     reader = threading.Thread(target=read)
     reader.start()
+    writers = subprocess.Popen(
+        [sys.executable, "-m", "tests.ledger.killed_writers", url],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+    )
+    assert writers.stdin is not None
+    assert writers.stdout is not None
     try:
         for kill in range(100):
             if kill >= 10 and len(publication_ids) > 1:
                 break
-            with subprocess.Popen(
-                [sys.executable, "-c", WRITER, url, f"kill-{kill}"], stdout=subprocess.PIPE, text=True, cwd=ROOT
-            ) as writer:
-                assert writer.stdout is not None
-                assert writer.stdout.readline() == "ready\n"
-                time.sleep(rng.uniform(0.0, 0.12) * (1 + kill / 10))  # ever longer where none of them finished
-                writer.send_signal(signal.SIGKILL)
+            seconds = rng.uniform(0.0, 0.12) * (1 + kill / 10)  # ever longer where none of them finished
+            print(f"kill-{kill}", seconds, file=writers.stdin, flush=True)
+            assert writers.stdout.readline() == f"{-signal.SIGKILL}\n"
             with Ledger.open(url) as ledger:
                 head = ledger.current()
                 assert head is not None
@@ -138,5 +128,6 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
     finally:
         finished.set()
         reader.join()
+        writers.communicate(timeout=60)
     assert torn == []
     assert len(publication_ids) > 1
