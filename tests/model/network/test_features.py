@@ -32,14 +32,33 @@ def window(demand: Any, **changes: Any) -> Window:
         "calendar": np.zeros((depots, ahead, 6), np.float32),
         "statics": np.zeros((depots, 0), np.int32),
     }
-    return Window(**{name: jnp.asarray(changes.get(name, value)) for name, value in arrays.items()})
+    return Window(**{name: changes.get(name, value) for name, value in arrays.items()})
 
 
 @partial(jax.jit, static_argnames=("scan", "origins", "stride", "horizon", "trees"))
+def _compiled(inputs: Window, constants: Any, **sizes: Any) -> Features:
+    return features.make(inputs, constants, **sizes)
+
+
 def features_of(
-    inputs: Window, *, scan: int = 5, origins: int = 1, stride: int = 1, horizon: int = 7, trees: bool = False
+    inputs: Window,
+    constants: Any = CONSTANTS,
+    *,
+    scan: int = 5,
+    origins: int = 1,
+    stride: int = 1,
+    horizon: int = 7,
+    trees: bool = False,
 ) -> Features:
-    return features.make(inputs, CONSTANTS, scan=scan, origins=origins, horizon=horizon, stride=stride, trees=trees)
+    """As NumPy arrays; computed of four depots, so that there is a program less for each other number of them."""
+    depots = len(inputs.demand)
+
+    def padded(array: Any) -> Any:
+        return np.pad(np.asarray(array), [(0, 4 - depots)] + [(0, 0)] * (array.ndim - 1), mode="edge")
+
+    sizes = {"scan": scan, "origins": origins, "stride": stride, "horizon": horizon, "trees": trees}
+    of_four: Features = _compiled(jax.tree.map(padded, inputs), constants, **sizes)
+    return jax.tree.map(lambda array: np.asarray(array)[:depots], of_four)
 
 
 def of_panel(days: int = LOOKBACK, seed: int = 0, horizon: int = 7) -> Window:
@@ -48,7 +67,15 @@ def of_panel(days: int = LOOKBACK, seed: int = 0, horizon: int = 7) -> Window:
     demand = np.array(arrays["demand"])
     demand[random.random(demand.shape) < 0.2] = np.nan
     arrays["open"] = (random.random(arrays["open"].shape) < 0.9).astype(np.float32)
-    return Window(**{name: jnp.asarray(x) for name, x in {**arrays, "demand": demand}.items()})
+    return Window(**{**arrays, "demand": demand})
+
+
+def changed(array: Any, *changes: tuple[Any, float]) -> Any:
+    """A copy, with other values in some places."""
+    copy = np.array(array)
+    for place, value in changes:
+        copy[place] = value
+    return copy
 
 
 def test_the_anchor_is_the_mean_log_of_the_last_four_known_same_weekdays() -> None:
@@ -95,18 +122,15 @@ def test_the_encoder_reads_the_last_days_by_hand() -> None:
 def test_without_trust_in_the_year_it_reaches_nothing() -> None:
     inputs, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
     # Near a holiday, what is usual reaches farther.
-    inputs = inputs._replace(calendar=inputs.calendar.at[..., BACK].set(0.0))
+    inputs = inputs._replace(calendar=changed(inputs.calendar, ((..., BACK), 0.0)))
     doubted = {**CONSTANTS, "calendar": off, "yearly": jnp.float32(0)}
-
-    def without_year(inputs: Window) -> Features:
-        return features.make(inputs, doubted, scan=5, origins=1, horizon=7)
-
-    changed = inputs._replace(
-        demand=inputs.demand.at[:, :48].set(7.0), calendar=inputs.calendar.at[:, -7:, 2].set(9.0).at[:, :48].set(9.0)
+    early, late = np.s_[:, :48], np.s_[:, -7:, 2]
+    another = inputs._replace(
+        demand=changed(inputs.demand, (early, 7.0)), calendar=changed(inputs.calendar, (late, 9.0), (early, 9.0))
     )
-    for before, after in zip(without_year(inputs), without_year(changed), strict=True):
+    for before, after in zip(features_of(inputs, doubted), features_of(another, doubted), strict=True):
         np.testing.assert_array_equal(before, after)
-    assert not np.array_equal(features_of(inputs).decoder, features_of(changed).decoder)
+    assert not np.array_equal(features_of(inputs).decoder, features_of(another).decoder)
 
 
 def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpart() -> None:
@@ -117,16 +141,16 @@ def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpa
     plain = features_of(window(demand, calendar=calendar))
     calendar[0, day, BACK] = back
     informed = features_of(window(demand, calendar=calendar))
-    changed = np.argwhere(np.asarray(informed.decoder != plain.decoder)[0, 0])
-    assert sorted(step for step, _ in changed) == [1, 2, 3]  # the day before, that day, the day after
+    differing = np.argwhere((informed.decoder != plain.decoder)[0, 0])
+    assert sorted(step for step, _ in differing) == [1, 2, 3]  # the day before, that day, the day after
     missed = np.log(10) - np.log(5)
     # The year of what is usual begins the day after it: the anchor misses four same weekdays by a quarter each.
     usual = missed / 364
-    surprises = [informed.decoder[0, 0, step, place] for step, place in changed]
+    surprises = [informed.decoder[0, 0, step, place] for step, place in differing]
     np.testing.assert_allclose(surprises, -(missed - usual), rtol=1e-4)
     np.testing.assert_allclose(informed.anchor - plain.anchor, [[[0, 0, -(missed - usual), 0, 0, 0, 0]]], atol=1e-6)
     doubted = {**CONSTANTS, "yearly": jnp.float32(0)}  # which is about years, not about holidays
-    still = features.make(window(demand, calendar=calendar), doubted, scan=5, origins=1, horizon=7)
+    still = features_of(window(demand, calendar=calendar), doubted)
     np.testing.assert_array_equal(still.anchor, informed.anchor)
 
 
@@ -310,14 +334,14 @@ def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None
     plain = of_panel()
     for ahead in range(7):
         day = LOOKBACK + ahead
-        lit = plain._replace(covariates=jnp.zeros_like(plain.covariates).at[:, day].set(1.0))
-        dark = plain._replace(covariates=jnp.zeros_like(plain.covariates))
-        changed = np.abs(features_of(lit).decoder - features_of(dark).decoder)[0, 0]
+        dark = plain._replace(covariates=np.zeros_like(plain.covariates))
+        lit = dark._replace(covariates=changed(dark.covariates, (np.s_[:, day], 1.0)))
+        differences = np.abs(features_of(lit).decoder - features_of(dark).decoder)[0, 0]
         expected = np.zeros((7, 3))
         for column, step in ((0, ahead + 1), (1, ahead), (2, ahead - 1)):  # the day after it, that day, the day before
             if 0 <= step < 7:
                 expected[step, column] = 1
-        np.testing.assert_array_equal(changed[:, -3:], expected)
+        np.testing.assert_array_equal(differences[:, -3:], expected)
 
 
 def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
@@ -343,11 +367,9 @@ def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(horizon: int)
     expected = features_of(inputs, **sizes)
     for back in (0, 3, 11):
         origin, place = days - 1 - back, origins - 1 - back
-        for later in (jnp.nan, 0.0, 1e6):
-            changed = np.array(inputs.demand)
-            changed[:, origin + 1 :] = later
-            changed_inputs = inputs._replace(demand=jnp.asarray(changed))
-            actual = features_of(changed_inputs, **sizes)
+        for later in (np.nan, 0.0, 1e6):
+            demand = changed(inputs.demand, (np.s_[:, origin + 1 :], later))
+            actual = features_of(inputs._replace(demand=demand), **sizes)
             for name in ("anchor", "level", "decoder", *(("trees", "tree_trust") if horizon <= 14 else ())):
                 at_origin, as_before = getattr(actual, name)[:, place], getattr(expected, name)[:, place]
                 np.testing.assert_array_equal(at_origin, as_before, err_msg=name)
@@ -361,7 +383,8 @@ def test_a_day_of_the_second_week_is_held_against_the_same_weekdays_that_are_kno
     for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0)):
         demand[0, LOOKBACK - 7 * weeks] = count
     shape = (1, LOOKBACK + 15)
-    inputs = window(demand, open=np.ones(shape), covariates=np.zeros((*shape, 0)), calendar=np.zeros((*shape, 6)))
+    known_ahead = {"covariates": np.zeros((*shape, 0), np.float32), "calendar": np.zeros((*shape, 6), np.float32)}
+    inputs = window(demand, open=np.ones(shape, np.float32), **known_ahead)
     actual = features_of(inputs, horizon=15)
     by_weekday = np.log([10.0, 5.0, 2.0]).mean()
     np.testing.assert_allclose(actual.anchor[0, 0, [0, 7, 14]], [by_weekday] * 3, rtol=1e-6)
