@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from forecaster.model.network.features import LOOKBACK
-from tests.model.network.test_features import BACK, features_of, window
+from forecaster.model.network.special_days import ALIKE, DOUBT
+from tests.model.network.test_features import BACK, OFF, features_of, window
 
 
 def test_what_the_last_week_missed_is_told_without_what_a_holiday_did_again() -> None:
@@ -31,3 +32,73 @@ def test_a_counterpart_before_which_nothing_was_usual_says_nothing() -> None:
     anchor = np.asarray(features_of(window(demand, calendar=calendar)).anchor)[:, 0, 2]
     assert weekday == counterpart % 7
     np.testing.assert_allclose(anchor, np.log(2000), atol=0.02)
+
+
+def rhythm() -> np.ndarray:
+    """A year and more of 9 orders a day and 4 on every seventh, the weekday of the first day ahead."""
+    demand = np.full((1, LOOKBACK), 9.0)
+    demand[0, LOOKBACK % 7 :: 7] = 4.0
+    return demand
+
+
+def far(quiet: float, expected: float, allowed: float = 0.02) -> None:
+    """Within what is usual, which is left out of anything special."""
+    assert abs(quiet - expected) < allowed, (quiet, expected)
+
+
+def test_of_two_days_off_a_part_of_what_tells_their_weekdays_apart_goes() -> None:
+    demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    day, back = LOOKBACK + 1, 365  # ahead a weekday of 9, a year ago the quiet one, which was as quiet as ever
+    assert demand[0, day - back] == 4.0
+    calendar[0, day, BACK] = back
+    calm = features_of(window(demand, calendar=calendar)).anchor[0, 0]
+    far(float(calm[1]), np.log(10))
+    calendar[0, [day, day - back], OFF] = 1
+    anchor = features_of(window(demand, calendar=calendar)).anchor[0, 0]
+    far(float(anchor[1]), (1 - ALIKE) * np.log(10) + ALIKE * np.log(5))
+    np.testing.assert_array_equal(np.delete(anchor, 1), np.delete(calm, 1))
+
+
+def test_a_day_off_whose_counterpart_was_none_is_like_the_days_off_of_the_year() -> None:
+    demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    off, day = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2
+    assert (demand[0, off] == 9.0).all()
+    demand[0, off], calendar[0, off, OFF] = 4.0, 1  # like the quiet day of the week
+    calendar[0, [LOOKBACK, day], OFF] = 1  # ahead on the quiet day and on another
+    plain, missed = features_of(window(rhythm())).anchor[0, 0], np.log(10) - np.log(5)
+    for back in (0, 365):  # there is none, or it was a day like others
+        calendar[0, day, BACK] = back
+        difference = features_of(window(demand, calendar=calendar)).anchor[0, 0] - plain
+        far(float(difference[2]), -3 / (3 + DOUBT) * missed, 0.05)
+        far(float(difference[0]), 0.0, 0.05)  # which is as quiet as a day off
+        np.testing.assert_allclose(np.delete(difference, [0, 2]), 0.0, atol=0.05)
+    calendar[0, off, OFF] = 0
+    difference = features_of(window(demand, calendar=calendar)).anchor[0, 0] - plain
+    np.testing.assert_allclose(difference, 0.0, atol=0.05)  # nothing is known of days off
+
+
+def on_a_day_whose_counterpart_was_off(count: float) -> float:
+    """What the anchor of such a day is above that of a day without one, where `count` came on the counterpart."""
+    demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
+    off, day, back = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2, 365
+    demand[0, off], calendar[0, off, OFF] = 4.0, 1
+    plain = features_of(window(demand)).anchor[0, 0, 2]
+    calendar[0, day, BACK], calendar[0, day - back, OFF] = back, 1
+    demand[0, day - back] = count
+    return float(features_of(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain)
+
+
+OF_THE_DAY_OFF = np.log(5) - np.log(10)
+NOT_OF_DAYS_OFF = 1 - 4 / (4 + DOUBT)  # as four of them are known, the counterpart among them
+
+
+def test_where_only_the_counterpart_was_a_day_off_that_is_left_out_of_what_it_says() -> None:
+    far(on_a_day_whose_counterpart_was_off(4.0), OF_THE_DAY_OFF * NOT_OF_DAYS_OFF, 0.05)
+
+
+def test_a_counterpart_quieter_than_other_days_off_was_special_so_far() -> None:
+    assert -np.log(10) < on_a_day_whose_counterpart_was_off(0.0) < OF_THE_DAY_OFF * NOT_OF_DAYS_OFF - 0.1
+
+
+def test_a_busy_counterpart_tells_of_a_busy_day_though_it_was_a_day_off() -> None:
+    far(on_a_day_whose_counterpart_was_off(19.0), np.log(2), 0.1)
