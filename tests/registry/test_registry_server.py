@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pytest
+from werkzeug.security import generate_password_hash
 
 from forecaster.config import Spec, load
 from forecaster.ledger.store import Ledger
@@ -54,10 +57,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     try:
         _wait(url, process, folder / "server.log")
+        _hash_quickly(folder / "auth.db")
         yield url
     finally:
         process.terminate()
         process.wait(30)
+
+
+def _hash_quickly(database: Path) -> None:
+    """The server compares the password with its hash at each request, and its own kind of hash is made to take long."""
+    quick = generate_password_hash(PASSWORD, method="pbkdf2:sha256:1")
+    with closing(sqlite3.connect(database)) as connection, connection:
+        assert connection.execute("update users set password_hash = ?", [quick]).rowcount == 1
 
 
 def _wait(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
