@@ -120,13 +120,13 @@ def spec(**training: Any) -> Spec:
     )
 
 
-def random_members(shape: Any, count: int, spread: float = 0.3) -> Any:
+def random_members(shape: Any, count: int, spread: float = 0.3, seed: int = 1) -> Any:
     """Parameters of so many members of a network, (members, …) each, none of which is idle; nothing is compiled."""
     from jax import tree
 
     from forecaster.model.fitting import train
 
-    random = np.random.default_rng(1)
+    random = np.random.default_rng(seed)
     blank = train.blank_members(shape, count)
     return tree.map(lambda leaf: random.normal(0, spread, leaf.shape).astype(np.float32), blank)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -25,8 +26,21 @@ SIZES = CropSizes(horizon=3, origins=5, stride=3, scan=20)
 OFF = jnp.asarray([0.0, 0.5, 0.0, 0.0, 0.0, 0.0])
 
 
+_crop = jax.jit(windows.crop, static_argnums=2)
+_cut = jax.jit(windows.cut, static_argnums=(3, 4))
+draw = jax.jit(windows.draw, static_argnums=1, static_argnames="batch")
+
+
+def crop(*arguments: Any) -> Any:
+    return jax.device_get(_crop(*arguments))
+
+
+def cut(*arguments: Any) -> Any:
+    return jax.device_get(_cut(*arguments))
+
+
 def places(batch: int = 400, seed: int = 0) -> windows.CropPlaces:
-    return windows.draw(jax.random.key(seed), SIZES, batch=batch, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
+    return draw(jax.random.key(seed), SIZES, batch=batch, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
 
 
 def test_the_panel_lies_on_the_device_with_unknown_days_and_depots_around_it() -> None:
@@ -45,7 +59,7 @@ def test_beyond_a_week_ahead_the_panel_goes_on_so_far_that_no_window_is_cut_shor
     panel = panels.panel(5, 112, 28)
     data = windows.on_device(panel, 5)
     last = panel.history - 7 - 1  # the last origin whose first week is known
-    window, demand = windows.cut(data, jnp.arange(5), jnp.full(5, last), LOOKBACK, 28)
+    window, demand = cut(data, jnp.arange(5), jnp.full(5, last), LOOKBACK, 28)
     np.testing.assert_array_equal(demand[:, -28 - last - 1 : -21], panel.demand)
     assert np.isnan(demand[:, -21:]).all()
     np.testing.assert_array_equal(
@@ -56,22 +70,21 @@ def test_beyond_a_week_ahead_the_panel_goes_on_so_far_that_no_window_is_cut_shor
 def test_beyond_a_week_ahead_crops_end_a_week_before_training_does_and_learn_nothing_after_it() -> None:
     sizes = CropSizes(horizon=28, origins=3, stride=7, scan=20)
     data = windows.on_device(panels.panel(5, 120, 28), 5)
-    crops = windows.draw(
-        jax.random.key(0), sizes, batch=300, depots=jnp.int32(5), days=jnp.int32(100), blur=jnp.zeros(6)
-    )
+    crops = draw(jax.random.key(0), sizes, batch=300, depots=jnp.int32(5), days=jnp.int32(100), blur=jnp.zeros(6))
     assert (int(crops.last.min()), int(crops.last.max())) == (14, 92)  # the last one sees days 93 to 99
-    _, demand = windows.crop(data, crops, sizes)
-    learned = np.asarray(windows.learnable(demand, crops.last, jnp.int32(100), sizes))
+    _, demand = crop(data, crops, sizes)
+    learned = np.asarray(windows.learnable(jnp.asarray(demand), crops.last, jnp.int32(100), sizes))
     days = np.asarray(crops.last)[:, None] + 29 - learned.shape[1] + np.arange(learned.shape[1])
     assert np.isnan(learned[days >= 100]).all()
     np.testing.assert_array_equal(learned[days < 100], np.asarray(demand)[days < 100])
     week = replace(sizes, horizon=7)
-    assert windows.learnable(demand, crops.last, jnp.int32(0), week) is demand
+    as_it_is = jnp.asarray(demand)
+    assert windows.learnable(as_it_is, crops.last, jnp.int32(0), week) is as_it_is
 
 
 def test_a_cut_holds_the_days_before_its_last_and_the_horizon_after_it() -> None:
     data = windows.on_device(PANEL, 64)
-    window, demand = windows.cut(data, jnp.asarray([4, 0]), jnp.asarray([99, 30]), LOOKBACK + 2, 3)
+    window, demand = cut(data, jnp.asarray([4, 0]), jnp.asarray([99, 30]), LOOKBACK + 2, 3)
     np.testing.assert_array_equal(window.demand[0, -100:], PANEL.demand[4, :100])
     np.testing.assert_array_equal(demand[0, -103:], PANEL.demand[4, :103])
     np.testing.assert_array_equal(window.demand[1, -31:], PANEL.demand[0, :31])
@@ -98,8 +111,8 @@ def test_places_lie_within_depots_and_days_and_reach_their_ends() -> None:
 def test_a_crop_hides_a_beginning_and_blurs_what_may_be_blurred() -> None:
     data, crops = windows.on_device(PANEL, 64), places(64)
     crops = crops._replace(shift=jnp.zeros(64))
-    window, demand = windows.crop(data, crops, SIZES)
-    plain, expected = windows.cut(data, crops.depots, crops.last, SIZES.length, 3)
+    window, demand = crop(data, crops, SIZES)
+    plain, expected = cut(data, crops.depots, crops.last, SIZES.length, 3)
     np.testing.assert_array_equal(demand, expected)  # what is learned from is not hidden
     shares = []
     for row, opened in enumerate(np.asarray(crops.opened)):
@@ -130,8 +143,8 @@ def test_what_moved_stays_where_it_is_up_to_the_last_day_that_is_forecast() -> N
     crops = crops._replace(
         shift=jnp.log(jnp.asarray([0.5, 3.0, 1.0])), moved=jnp.asarray([410, 400, 400]), gaps=jnp.zeros(3)
     )
-    _, before = windows.cut(data, crops.depots, crops.last, SIZES.length, 3)
-    window, demand = windows.crop(data, crops._replace(opened=jnp.zeros(3, jnp.int32)), SIZES)
+    _, before = cut(data, crops.depots, crops.last, SIZES.length, 3)
+    window, demand = crop(data, crops._replace(opened=jnp.zeros(3, jnp.int32)), SIZES)
     for row, (day, factor) in enumerate([(410, 0.5), (400, 3.0), (400, 1.0)]):
         np.testing.assert_array_equal(demand[row, :day], before[row, :day])
         np.testing.assert_allclose(demand[row, day:], factor * np.asarray(before[row, day:]), rtol=1e-6)
@@ -146,13 +159,13 @@ def test_the_same_key_draws_the_same_places() -> None:
 
 def test_whole_histories_are_of_one_depot_after_the_other_and_as_they_are() -> None:
     sizes = CropSizes(horizon=3, origins=25, stride=3, scan=80, whole=True)
-    crops = windows.draw(jax.random.key(0), sizes, batch=5, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
+    crops = draw(jax.random.key(0), sizes, batch=5, depots=jnp.int32(5), days=jnp.int32(100), blur=OFF)
     assert sorted(np.asarray(crops.depots)) == [0, 1, 2, 3, 4]
     assert set(np.asarray(crops.last)) == {96}
     data = windows.on_device(PANEL, 64)
     for expected, actual in zip(
-        windows.crop(data, crops, sizes)[0],
-        windows.cut(data, crops.depots, crops.last, sizes.length, 3)[0],
+        crop(data, crops, sizes)[0],
+        cut(data, crops.depots, crops.last, sizes.length, 3)[0],
         strict=True,
     ):
         np.testing.assert_array_equal(expected, actual)

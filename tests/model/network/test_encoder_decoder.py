@@ -157,12 +157,10 @@ def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
 
 def test_dropout_drops_by_its_key_and_not_without_one() -> None:
     shape = encoder_decoder.Architecture(1, 8, LEVELS, HORIZON, 1, len(panels.CALENDAR), (2, 2), scan=20)
-    # The last layer starts near zero; enlarged, what was dropped shows.
-    parameters = encoder_decoder.initial_parameters(shape, jax.random.key(0))
-    parameters["out"]["kernel"] = 100.0 * parameters["out"]["kernel"]
+    parameters = jax.tree.map(lambda leaf: leaf[0], panels.random_members(shape, 1))
     window = to_onnx.window(panels.panel().window(40))
     constants = jax.tree.map(jnp.asarray, dict(panels.candidate().parameters["constants"]))
-    inputs = features.make(window, constants, scan=20, origins=1, horizon=HORIZON)
+    inputs = jax.jit(partial(features.make, scan=20, origins=1, horizon=HORIZON))(window, constants)
     run = jax.jit(
         lambda masks: encoder_decoder.member_forward(parameters, inputs, window.statics, shape, masks=masks).quantiles
     )

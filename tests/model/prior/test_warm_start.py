@@ -17,11 +17,12 @@ from forecaster.errors import TrainingError
 from forecaster.model.export import to_onnx
 from forecaster.model.fitting import train
 from forecaster.model.network import features
-from forecaster.model.network.encoder_decoder import Architecture, initial_parameters
+from forecaster.model.network.encoder_decoder import Architecture
 from forecaster.model.network.features import LOOKBACK, Window
 from forecaster.model.prior import warm_start
 from forecaster.model.prior.store import Prior
 from tests import panels
+from tests.panels import random_members
 
 OLD, NEW = {"mean": 5.0, "spread": 0.7}, {"mean": 2.0, "spread": 1.3}
 LEVELS = panels.LEVELS
@@ -32,11 +33,6 @@ def shape_of(panel: Panel, levels: tuple[float, ...] = LEVELS, hidden: int = 8) 
     return Architecture(
         1, hidden, levels, panel.horizon, len(panel.encoding.covariates), len(panel.calendar_names), labels
     )
-
-
-def members(shape: Architecture, count: int, seed: int) -> Any:
-    drawn = [initial_parameters(shape, key) for key in jax.random.split(jax.random.key(seed), count)]
-    return jax.tree.map(lambda *leaves: np.stack([np.asarray(leaf) for leaf in leaves]), *drawn)
 
 
 def model(panel: Panel, parameters: Any, constants: dict[str, float]) -> Candidate:
@@ -61,8 +57,7 @@ def model(panel: Panel, parameters: Any, constants: dict[str, float]) -> Candida
 def prior(quickly: None) -> Prior:
     """Two members that know promotions and the calendar of the small panels, and no statics."""
     panel = panels.panel(statics={})
-    parameters = members(shape_of(panel), 2, seed=3)
-    parameters["out"]["kernel"] *= 30  # else it says hardly more than the anchor
+    parameters = random_members(shape_of(panel), 2, seed=3)
     return Prior(model(panel, parameters, OLD), "digest")
 
 
@@ -71,7 +66,7 @@ def test_it_forecasts_as_the_prior_does_before_it_has_learned_anything(prior: Pr
     plain = panels.panel(history=500, statics={})
     wider = panels.panel(history=500, covariates=("rain", "promo"))  # the same numbers in both
     shape = shape_of(wider)
-    begun = warm_start.parameters(members(shape, 4, seed=9), prior, wider, shape, NEW)
+    begun = warm_start.parameters(random_members(shape, 4, seed=9), prior, wider, shape, NEW)
     expected = to_onnx.forecaster(prior.model)(plain).quantiles
     actual = to_onnx.forecaster(model(wider, begun, NEW))(wider).quantiles
     np.testing.assert_allclose(actual, expected, rtol=2e-4)
@@ -109,7 +104,7 @@ def test_the_names_of_the_inputs_are_in_their_order() -> None:
 def test_a_longer_horizon_begins_as_the_last_day_and_other_levels_as_the_median(prior: Prior) -> None:
     longer, levels = panels.panel(horizon=5, statics={}), (0.1, 0.3, 0.5, 0.9)
     shape = shape_of(longer, levels)
-    fresh, old = members(shape, 2, seed=9), prior.model.parameters["members"]
+    fresh, old = random_members(shape, 2, seed=9), prior.model.parameters["members"]
     begun = warm_start.parameters(fresh, prior, longer, shape, OLD)
     np.testing.assert_array_equal(begun["step"]["embedding"][:, 2:], np.repeat(old["step"]["embedding"][:, -1:], 3, 1))
     np.testing.assert_array_equal(begun["out"]["kernel"][..., 2], old["out"]["kernel"][..., 1])
@@ -121,7 +116,7 @@ def test_a_network_of_another_width_is_refused(prior: Prior) -> None:
     panel = panels.panel(statics={})
     shape = shape_of(panel, hidden=16)
     with pytest.raises(TrainingError, match=r"model.hidden is 16, the prior's is 8: set model.hidden: 8"):
-        warm_start.parameters(members(shape, 2, seed=9), prior, panel, shape, OLD)
+        warm_start.parameters(random_members(shape, 2, seed=9), prior, panel, shape, OLD)
 
 
 def test_a_training_says_which_prior_it_began_from(prior: Prior) -> None:
