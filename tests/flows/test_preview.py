@@ -69,6 +69,7 @@ def front_page(spec: Spec) -> str:
     return asyncio.run(ask())
 
 
+@pytest.mark.usefixtures("predicts_here")
 def test_the_page_stands_while_a_first_model_is_trained_and_stays_where_that_fails(tmp_path: Path) -> None:
     file = fleet(tmp_path, noisy=True)
     spec, heads = load(file), list[Head | None]()
@@ -140,6 +141,7 @@ def _next_night_has_a_model(file: Path, spec: Spec) -> None:
     assert "model.onnx has sha256" in str(damaged.message)
 
 
+@pytest.mark.usefixtures("predicts_here")
 def test_where_the_seasonal_naive_is_better_nothing_goes_out_before_the_model(tmp_path: Path) -> None:
     file = fleet(tmp_path, noisy=False)
     night = Night.begin(str(file), tiny.NIGHT)

@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 
+import pytest
+
 from flows import lines, steps
 from flows.night import Night
 from forecaster.core.forecast import Candidate
@@ -40,6 +42,7 @@ def without_its_training(night: Night, by: SimpleNamespace) -> None:
     by.predict(night)
 
 
+@pytest.mark.usefixtures("predicts_here")
 def test_trainings_that_gained_nothing_are_skipped_until_it_is_time(tmp_path: Path) -> None:
     """The same model comes out every night, as the days repeat: each training replaces the champion by its like."""
     file = pipeline(tmp_path, "execution: {cost_per_hour: 36}\n", days=DAYS + 5)
