@@ -1,6 +1,7 @@
-"""Cache of exported ONNX graphs, content-addressed: a later night with the same model reads the graph from it.
+"""Cache of ONNX graphs without their weights: a later night with a network of the same sizes fills one in, and exports
+nothing.
 
-What is read is held against JAX and NumPy like a fresh one, so that a damaged file cannot reign.
+What a template gives is held against JAX and NumPy like any export, so that a wrong one cannot reign.
 """
 
 from __future__ import annotations
@@ -9,45 +10,72 @@ import hashlib
 import json
 import os
 from contextlib import suppress
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 
-from forecaster import __version__
+import numpy as np
+
 from forecaster.config import Spec
 from forecaster.core.forecast import Candidate
-from forecaster.model.export import to_onnx
-from forecaster.serving import bundle as bundles
+from forecaster.model import export, network
+from forecaster.model.export import onnx_weights, to_onnx
+
+CHECKSUM = hashlib.sha256().digest_size  # bytes before the template
 
 
 def graph(candidate: Candidate, spec: Spec) -> bytes:
-    """The graph of `to_onnx.to_graph`, from `state/graphs` where it has been made before.
+    """The graph of `to_onnx.to_graph`, from the template in `state/graphs` where there is one for these sizes.
 
-    Where bundles are encrypted no graph is kept beside them. Raises ExportError when it cannot be made.
+    Raises ExportError when it cannot be made.
     """
-    if spec.encrypt_bundles:
-        return to_onnx.to_graph(candidate)
-    file = spec.paths.graphs / f"{_digest(candidate)}.onnx"
-    try:
-        content = file.read_bytes()
-    except OSError:
-        content = to_onnx.to_graph(candidate)
+    return onnx_weights.fill(template(candidate, spec), to_onnx.weights(candidate))
+
+
+def template(candidate: Candidate, spec: Spec) -> bytes:
+    """The template of `to_onnx.to_template`, made where none is kept yet, or a damaged one. It holds no weights, and is
+    kept where bundles are encrypted too. Raises ExportError when it cannot be made."""
+    file = spec.paths.graphs / f"{_digest(candidate)}.template"
+    if (content := _kept(file)) is None:
+        content = to_onnx.to_template(candidate)
         _save(content, file)
-    else:
-        with suppress(OSError):
-            os.utime(file)  # in use: its retention begins anew
     return content
 
 
+def _kept(file: Path) -> bytes | None:
+    try:
+        content = file.read_bytes()
+        os.utime(file)  # in use: its retention begins anew
+    except OSError:
+        return None
+    checksum, kept = content[:CHECKSUM], content[CHECKSUM:]
+    return kept if hashlib.sha256(kept).digest() == checksum else None
+
+
 def _digest(candidate: Candidate) -> str:
-    """Of all that a graph follows from."""
-    ingredients = json.dumps([__version__, to_onnx.OPSET, dict(candidate.architecture)], sort_keys=True, default=list)
-    return hashlib.sha256(ingredients.encode() + bundles.npz(to_onnx.weights(candidate))).hexdigest()
+    """Of all that a template follows from."""
+    sizes = {
+        name: (np.shape(leaf), str(np.asarray(leaf).dtype))
+        for name, leaf in onnx_weights.named(candidate.parameters).items()
+    }
+    ingredients = [_code(), to_onnx.OPSET, dict(candidate.architecture), sizes]
+    return hashlib.sha256(json.dumps(ingredients, sort_keys=True, default=list).encode()).hexdigest()
+
+
+@cache
+def _code() -> str:
+    """Of the network and its export as they are written, and of the exporter's versions."""
+    folders = (folder for package in (network, export) for folder in package.__path__)
+    files = sorted(file for folder in folders for file in Path(folder).glob("*.py"))
+    versions = [version(name) for name in ("jax", "jax2onnx", "onnx", "onnxruntime")]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files) + json.dumps(versions).encode()).hexdigest()
 
 
 def _save(content: bytes, file: Path) -> None:
     temporary = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
+        temporary.write_bytes(hashlib.sha256(content).digest() + content)
         temporary.replace(file)
     except OSError:  # a full disk: the bundle itself will say so
         with suppress(OSError):

@@ -206,16 +206,17 @@ def _run_child(
 
 
 def _prepare(before: Panel, spec: Spec) -> None:
-    """Beside a process that has imports and compiling of its own to do: what follows its training is imported and
-    compiled here. Whoever needs it does that again where it fails, and says what is wrong."""
+    """Beside a process that has imports and compiling of its own to do: what follows its training is compiled
+    and exported here, but for the weights. Whoever needs it does that again where it fails, and says what is wrong."""
     with suppress(Exception):
         from forecaster.training import fit_candidate
 
         fit_candidate.compile_ahead(before, spec)
     with suppress(Exception):
-        from forecaster.model.export import exporter
+        from forecaster.model.fitting import train
+        from forecaster.training import onnx_cache
 
-        exporter.load_plugins()
+        onnx_cache.template(train.blank(before, spec), spec)
 
 
 def _messages(pipe: IO[bytes], hears: Listeners) -> tuple[bytes, ForecasterError | None]:

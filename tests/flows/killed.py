@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import matplotlib.pyplot  # noqa: F401 (what a night imports is there before the first fork)
-import pandera.pandas  # noqa: F401
+import pandas as pd
+import pandera.pandas
 
 import flows.steps
 import forecaster.model.export.exporter  # noqa: F401

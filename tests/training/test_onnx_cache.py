@@ -1,15 +1,18 @@
-"""A model is exported once, and what was kept is never believed unseen."""
+"""Networks of the same sizes are exported once, and what was kept is never believed unseen."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import numpy as np
 import pytest
 
 from forecaster.config import Spec
+from forecaster.core.forecast import Candidate
 from forecaster.model.export import to_onnx
+from forecaster.serving import predict
 from forecaster.training import onnx_cache
 from tests import panels
 
@@ -19,24 +22,72 @@ def spec(tmp_path: Path) -> Spec:
     return panels.spec().model_copy(update={"state": str(tmp_path / "state")})
 
 
-def test_the_same_model_is_exported_once_and_another_one_anew(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    exports: list[object] = []
+@pytest.fixture
+def exports(monkeypatch: pytest.MonkeyPatch) -> list[Candidate]:
+    """The candidates that were exported."""
+    candidates: list[Candidate] = []
+    real = to_onnx.to_template
 
-    def exported(candidate: object) -> bytes:
-        exports.append(candidate)
-        return b"graph %d" % len(exports)
+    def exported(candidate: Candidate) -> bytes:
+        candidates.append(candidate)
+        return real(candidate)
 
-    monkeypatch.setattr(to_onnx, "to_graph", exported)
+    monkeypatch.setattr(to_onnx, "to_template", exported)
+    return candidates
+
+
+def test_networks_of_the_same_sizes_are_exported_once_and_say_what_they_would_have_said(
+    spec: Spec, exports: list[Candidate]
+) -> None:
     first = panels.candidate()
-    other = replace(first, parameters={**first.parameters, "calibration": np.float32([[1.4, 1.0, 0.8]] * 3)})
-    assert [onnx_cache.graph(model, spec) for model in (first, first, other, first, other)] == [
-        b"graph 1", b"graph 1", b"graph 2", b"graph 1", b"graph 2",
-    ]  # fmt: skip
+    wider = replace(first, parameters={**first.parameters, "calibration": np.float32([[1.4, 1.0, 0.8]] * 3)})
+    anchored = replace(
+        first, parameters={**first.parameters, "blend": {**first.parameters["blend"], "anchor": np.float32(1)}}
+    )
+    window = panels.panel().window(to_onnx.LOOKBACK)
+    said = []
+    for candidate in (first, wider, anchored, first):
+        graph = onnx_cache.graph(candidate, spec)
+        [quantiles] = predict.session(graph).run(None, {name: window[name] for name in to_onnx.INPUTS})
+        np.testing.assert_allclose(quantiles, to_onnx.on_arrays(candidate)(window), rtol=1e-4, atol=1e-4)
+        said.append(quantiles)
+    assert len(exports) == 1
+    assert not np.allclose(said[0], said[1])
+    assert not np.allclose(said[0], said[2])
+    np.testing.assert_array_equal(said[0], said[3])
+    assert [file.suffix for file in spec.paths.graphs.iterdir()] == [".template"]
+
+
+def test_of_other_sizes_or_another_program_it_is_exported_anew(
+    spec: Spec, exports: list[Candidate], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = panels.candidate()
+    onnx_cache.template(first, spec)
+    members = jax.tree.map(lambda x: np.concatenate([x, x]), first.parameters["members"])
+    blend = {**first.parameters["blend"], "members": np.full(4, 0.25, np.float32)}
+    onnx_cache.template(replace(first, parameters={**first.parameters, "members": members, "blend": blend}), spec)
     assert len(exports) == 2
-    assert sorted(file.suffix for file in spec.paths.graphs.iterdir()) == [".onnx", ".onnx"]
+    monkeypatch.setattr(onnx_cache, "_code", lambda: "another")
+    onnx_cache.template(first, spec)
+    assert len(exports) == 3
 
 
-def test_no_open_graph_is_kept_where_bundles_are_encrypted(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(to_onnx, "to_graph", lambda _: b"graph")
-    assert onnx_cache.graph(panels.candidate(), spec.model_copy(update={"encrypt_bundles": True})) == b"graph"
-    assert not spec.paths.graphs.exists()
+def test_a_damaged_template_is_made_anew(spec: Spec, exports: list[Candidate]) -> None:
+    content = onnx_cache.template(panels.candidate(), spec)
+    [file] = spec.paths.graphs.iterdir()
+    whole = file.read_bytes()
+    for damaged in (b"", whole[:100], whole[:-1], bytes([*whole[:5000], whole[5000] ^ 1, *whole[5001:]])):
+        file.write_bytes(damaged)
+        assert onnx_cache.template(panels.candidate(), spec) == content
+        assert file.read_bytes() == whole
+    assert len(exports) == 5
+
+
+def test_what_is_kept_holds_no_weights(spec: Spec) -> None:
+    candidate = panels.candidate()
+    onnx_cache.graph(candidate, spec.model_copy(update={"encrypt_bundles": True}))
+    [file] = spec.paths.graphs.iterdir()
+    kept = file.read_bytes()
+    for name, weight in to_onnx.weights(candidate).items():
+        if weight.size > 3:
+            assert weight.tobytes() not in kept, name

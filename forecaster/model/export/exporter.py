@@ -1,4 +1,4 @@
-"""The exporter, jax2onnx, and what it is told of ours: a forward pass in, an ONNX graph out.
+"""The exporter, jax2onnx, and what it is told of ours: a forward pass in, an ONNX graph without its weights out.
 
 It takes seconds to import, so that nobody does who has a graph already.
 """
@@ -14,8 +14,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy as np
-import onnx
 import onnx_ir as ir
 from jax2onnx import to_onnx
 from jax2onnx.converter import output_binding
@@ -23,15 +21,16 @@ from jax2onnx.plugins import jax as of_jax
 from jax2onnx.plugins import plugin_system
 
 from forecaster.errors import ExportError
-from forecaster.model.export import constant_folding, onnx_gru
+from forecaster.model.export import onnx_gru, onnx_weights
 from forecaster.model.network.encoder_decoder import Architecture, Parameters, forward
 from forecaster.model.network.features import LOOKBACK, Window
 
 
-def graph(parameters: Parameters, shape: Architecture, *, opset: int, output: str) -> bytes:
-    """The forward pass of these parameters as one ONNX file; inputs by the names of `Window`, depots a dynamic axis.
+def template(parameters: Parameters, shape: Architecture, *, opset: int, output: str) -> bytes:
+    """The forward pass as one ONNX file whose inputs are the parameters, each by its path, and then those of `Window`
+    by their names, depots a dynamic axis. Only the sizes of the parameters count.
 
-    Raises ExportError when the exporter, onnxruntime or the ONNX checker objects.
+    Raises ExportError when the exporter objects.
     """
     days, ahead = LOOKBACK, LOOKBACK + shape.horizon
     array: Any = jax.ShapeDtypeStruct  # which has no types
@@ -43,25 +42,26 @@ def graph(parameters: Parameters, shape: Architecture, *, opset: int, output: st
         array((depots, ahead, shape.calendar), jnp.float32),
         array((depots, len(shape.labels)), jnp.int32),
     ]
+    leaves, structure = jax.tree.flatten(parameters)
+    names = [*onnx_weights.named(parameters), *Window._fields]
 
     def quantiles(*arrays: Any) -> Any:
-        return forward(parameters, Window(*arrays), shape, layer=onnx_gru.layer, each_member=_unrolled)
+        weights, window = structure.unflatten(arrays[: len(leaves)]), Window(*arrays[len(leaves) :])
+        return forward(weights, window, shape, layer=onnx_gru.layer, each_member=_unrolled)
 
-    # Says of every inner shape that it is not known; the checker below and the parity check know better.
+    # Says of every inner shape that it is not known; the checker and the parity check know better.
     logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
     try:
         load_plugins()
         proto = to_onnx(
             quantiles,
-            inputs,
+            [*(array(leaf.shape, leaf.dtype) for leaf in leaves), *inputs],
             model_name="forecaster",
             opset=opset,
-            input_names=list(Window._fields),
+            input_names=names,
             output_names=[output],
         )
-        proto = constant_folding.fold_constants(proto)
-        onnx.checker.check_model(proto, full_check=True)
-    except Exception as error:  # exporter and runtime raise whatever their parts raise
+    except Exception as error:  # the exporter raises whatever its parts raise
         raise ExportError(f"the model cannot be exported: {type(error).__name__}: {error}") from error
     content: bytes = proto.SerializeToString(deterministic=True)
     return content
@@ -96,11 +96,7 @@ def _unrolled(member: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
     def members_in_turn(members: Any) -> Any:
         count = len(jax.tree.leaves(members)[0])
-        outputs = []
-        for i in range(count):
-            with jax.ensure_compile_time_eval():  # so that taking one of them is not a node of the graph
-                parameters = jax.tree.map(lambda x, i=i: jnp.asarray(np.asarray(x)[i]), members)
-            outputs.append(member(parameters))
+        outputs = [member(jax.tree.map(lambda x, i=i: x[i], members)) for i in range(count)]
         return jax.tree.map(lambda *x: jnp.stack(x), *outputs)
 
     return members_in_turn

@@ -10,14 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax.numpy as jnp
-import numpy as np
 from jax import Array
 from jax.core import ShapedArray
 from jax.extend.core import Primitive
 from jax2onnx.plugins.plugin_system import PrimitiveLeafPlugin, register_primitive
 from jaxtyping import Float
-
-from forecaster.core.arrays import Floats
 
 _GRU = Primitive("forecaster_gru")
 
@@ -35,16 +32,16 @@ def layer(
     """
     if always is not None:
         x = jnp.concatenate([x, jnp.broadcast_to(always[None], (*x.shape[:2], always.shape[-1]))], axis=-1)
-    w, r = (_onnx_gate_order(np.asarray(kernel).T) for kernel in (kernel_i, kernel_h))
-    b = np.concatenate([_onnx_gate_order(np.asarray(bias_i)), np.zeros_like(bias_i)])
-    states: Array = _GRU.bind(x, *map(jnp.asarray, (w[None], r[None], b[None])))  # type: ignore[no-untyped-call]
+    w, r = (_onnx_gate_order(kernel.T) for kernel in (kernel_i, kernel_h))
+    b = jnp.concatenate([_onnx_gate_order(bias_i), jnp.zeros_like(bias_i)])
+    states: Array = _GRU.bind(x, w[None], r[None], b[None])  # type: ignore[no-untyped-call]
     return jnp.squeeze(states, 1)
 
 
-def _onnx_gate_order(gates: Floats) -> Floats:
+def _onnx_gate_order(gates: Array) -> Array:
     """The gates along the first axis as ONNX has them: z, r, n instead of r, z, n."""
-    r, z, n = np.split(gates, 3)
-    return np.concatenate([z, r, n])
+    r, z, n = jnp.split(gates, 3)
+    return jnp.concatenate([z, r, n])
 
 
 def _shape(x: Any, w: Any, r: Any, b: Any) -> ShapedArray:

@@ -12,6 +12,7 @@ import numpy as np
 from forecaster.core.arrays import Floats
 from forecaster.core.forecast import Candidate, Forecast
 from forecaster.core.panel import Panel
+from forecaster.model.export import onnx_weights
 from forecaster.model.network.encoder_decoder import (
     FARTHEST_ASKED,
     FARTHEST_DOWN,
@@ -76,16 +77,22 @@ def to_graph(candidate: Candidate) -> bytes:
 
     Raises ExportError when the exporter, onnxruntime or the ONNX checker objects.
     """
-    from forecaster.model.export import exporter  # for seconds, which a model whose graph is there does without
+    return onnx_weights.fill(to_template(candidate), weights(candidate))
 
-    parameters = jax.tree.map(jnp.asarray, dict(candidate.parameters))
-    return exporter.graph(parameters, architecture(candidate), opset=OPSET, output=OUTPUT)
+
+def to_template(candidate: Candidate) -> bytes:
+    """What `to_graph` makes of all candidates of this one's sizes, before their weights are in it.
+
+    Raises ExportError when the exporter objects.
+    """
+    from forecaster.model.export import exporter  # for seconds, which a model whose template is there does without
+
+    return exporter.template(dict(candidate.parameters), architecture(candidate), opset=OPSET, output=OUTPUT)
 
 
 def weights(candidate: Candidate) -> dict[str, Floats]:
     """The parameters as flat NumPy arrays, named by their path: members.cells.0.dense_h.kernel."""
-    leaves, _ = jax.tree.flatten_with_path(dict(candidate.parameters))
-    return {".".join(str(part.key) for part in path): np.asarray(leaf) for path, leaf in leaves}
+    return {name: np.asarray(leaf) for name, leaf in onnx_weights.named(candidate.parameters).items()}
 
 
 def about(candidate: Candidate) -> dict[str, Any]:
