@@ -4,10 +4,10 @@ A step that reaches out (a source, the registry) is tried again; one that comput
 would come out. The steps themselves are plain functions, in `flows.steps`.
 
 Prefect's own cache is off. What a killed night had finished is known already, and in one place: the lake's batches, the
-checkpoints with the digest of what they were trained on (panel, model, training, version), graphs and bundles by the
-digest of their weights, the ledger's rows. All of it holds without Prefect too. A cache would be a second truth, one
-that knows nothing of a lake restored or a checkpoint removed; and its results, panels and models of any size, would be
-pickled, which we do nowhere.
+checkpoints with the digest of what they were trained on (panel, model, training, version), graphs by the sizes of their
+network, bundles by the digest of their weights, the ledger's rows. All of it holds without Prefect too. A cache would
+be a second truth, one that knows nothing of a lake restored or a checkpoint removed; and its results, panels and models
+of any size, would be pickled, which we do nowhere.
 """
 
 from __future__ import annotations

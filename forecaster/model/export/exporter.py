@@ -46,8 +46,8 @@ def template(parameters: Parameters, shape: Architecture, *, opset: int, output:
     names = [*onnx_weights.named(parameters), *Window._fields]
 
     def quantiles(*arrays: Any) -> Any:
-        weights, window = structure.unflatten(arrays[: len(leaves)]), Window(*arrays[len(leaves) :])
-        return forward(weights, window, shape, layer=onnx_gru.layer, each_member=_unrolled)
+        weights = jax.tree.unflatten(structure, arrays[: len(leaves)])
+        return forward(weights, Window(*arrays[len(leaves) :]), shape, layer=onnx_gru.layer, each_member=_unrolled)
 
     # Says of every inner shape that it is not known; the checker and the parity check know better.
     logging.getLogger("onnx_ir.serde").setLevel(logging.ERROR)
