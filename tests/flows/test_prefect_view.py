@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import email
+import importlib
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -13,13 +15,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email import policy
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
-from forecaster.errors import SpecError
+from forecaster.errors import NO_DATA, SpecError
 from forecaster.ledger import lease
 from forecaster.ledger.store import Ledger
 from tests.flows.receivers import mailbox, webhook
@@ -347,3 +350,32 @@ def test_old_flow_runs_are_forgotten_and_younger_ones_stay(tmp_path: Path) -> No
             with pytest.raises(ObjectNotFound):
                 client.read_flow_run(forgotten)
     night.run(lambda: None)
+
+
+def test_a_run_that_fails_while_prefect_is_still_imported_shows_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.client.orchestration import get_client
+    from prefect.settings import PREFECT_API_URL
+
+    from flows import prefect_server, start
+    from flows.orchestration.attached_flow import AttachedFlow
+
+    file, over, ends = pipeline(tmp_path, days=0), threading.Event(), AttachedFlow.close
+    with get_client(sync_client=True) as client:
+        before = {run.id for run in client.read_flow_runs()}
+
+        def import_module(name: str) -> ModuleType:
+            assert over.wait(60)
+            return importlib.import_module(name)
+
+        def close(attached: AttachedFlow) -> None:
+            over.set()
+            ends(attached)
+
+        monkeypatch.setenv(prefect_server.URL, str(PREFECT_API_URL.value()))
+        monkeypatch.setattr("flows.orchestration.attached_flow.importlib", SimpleNamespace(import_module=import_module))
+        monkeypatch.setattr(AttachedFlow, "close", close)
+        assert start.refresh(file, load(file), NIGHT) == NO_DATA
+        [run] = [run for run in client.read_flow_runs() if run.id not in before]
+    assert (run.name, run.state_name) == ("predict-only 2026-05-11 no_data", "Failed")
