@@ -36,20 +36,22 @@ def template(candidate: Candidate, spec: Spec) -> bytes:
     """The template of `to_onnx.to_template`, made where none is kept yet, or a damaged one. It holds no weights, and is
     kept where bundles are encrypted too. Raises ExportError when it cannot be made."""
     file = spec.paths.graphs / f"{_digest(candidate)}.template"
-    if (content := _kept(file)) is None:
+    if (content := _read(file)) is None:
         content = to_onnx.to_template(candidate)
         _save(content, file)
     return content
 
 
-def _kept(file: Path) -> bytes | None:
+def _read(file: Path) -> bytes | None:
+    """The template in a file; None where there is none, or another than was written."""
     try:
         content = file.read_bytes()
-        os.utime(file)  # in use: its retention begins anew
     except OSError:
         return None
-    checksum, kept = content[:CHECKSUM], content[CHECKSUM:]
-    return kept if hashlib.sha256(kept).digest() == checksum else None
+    with suppress(OSError):  # of a folder that can be read alone
+        os.utime(file)  # in use: its retention begins anew
+    checksum, template_bytes = content[:CHECKSUM], content[CHECKSUM:]
+    return template_bytes if hashlib.sha256(template_bytes).digest() == checksum else None
 
 
 def _digest(candidate: Candidate) -> str:
