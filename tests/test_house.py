@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import subprocess
 from collections import defaultdict
 from pathlib import Path
 
@@ -15,6 +16,17 @@ MOST_BARE = 0.015  # share of bound names
 MOST_LINES = 400  # of a module
 MOST_FILES = {"forecaster": 5, "flows": 23, "forecaster/ledger/migrations/versions": 99}  # of code in a folder
 MOST_FILES_ELSEWHERE = 17
+
+
+TOP = {"data", "dashboards", "docs", "flows", "forecaster", "tests", ".ci"}
+TOP |= {"README.md", "CHANGELOG.md", "CITATION.cff", "LICENSE", "Makefile", "pyproject.toml", "requirements.lock"}
+TOP |= {".editorconfig", ".gitattributes", ".gitignore"}
+
+
+@pytest.mark.skipif(not (ROOT / ".git").exists(), reason="what belongs to the project is known from its Git alone")
+def test_nothing_stands_at_the_top_that_a_command_left_there() -> None:
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {path.split("/")[0] for path in listed.split("\0") if path} == TOP
 
 
 def test_no_folder_has_more_files_than_a_reader_takes_in() -> None:

@@ -294,7 +294,8 @@ def _known_days(lake: Lake, accepted: pd.DataFrame, spec: Spec) -> KnownDays:
     since = ds.field("date") >= _date(int(accepted["day"].min()) - history_checks.reach(spec) if len(accepted) else 0)
     rows_per_day = lake.read("demand", where=since, version=version, columns=["date"])["date"].value_counts()
     days, counts = rows_per_day.field("values").cast(pa.int32()).to_numpy(), rows_per_day.field("counts").to_numpy()
-    order, depots = np.argsort(days), accepted["depot_id"].cat.categories  # `read` keeps no rows alive
+    # `read` keeps no rows alive
+    order, depots = np.argsort(days), readings.DepotCategories(accepted["depot_id"].cat.categories)
 
     def read(first: int, last: int) -> pd.DataFrame:
         where = (ds.field("date") >= _date(first)) & (ds.field("date") <= _date(last))

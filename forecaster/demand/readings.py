@@ -46,10 +46,10 @@ def from_typed(typed: pd.DataFrame, covariates: Sequence[str]) -> pd.DataFrame:
     )
 
 
-def from_table(table: Any, depots: pd.Index[Any] | None = None) -> pd.DataFrame:
+def from_table(table: Any, depots: DepotCategories | None = None) -> pd.DataFrame:
     """Readings from an Arrow table of the lake's `demand`; the table gives its columns up one by one.
 
-    The categories of a coded `depot_id` begin with `depots`, and are those where there are no others.
+    The categories of a coded `depot_id` are those of `depots`, which grow by what the table has beside them.
     """
     columns: dict[str, Any] = {}
     for name in table.column_names:
@@ -61,30 +61,64 @@ def from_table(table: Any, depots: pd.Index[Any] | None = None) -> pd.DataFrame:
         elif name == "recorded_at":
             columns[name] = column.cast("int64").to_numpy()
         elif name == "depot_id":
-            columns[name] = _depots(column, depots)
+            is_coded = pa.types.is_dictionary(column.type)
+            columns[name] = (depots or DepotCategories()).of(column) if is_coded else _covariate(column.to_pandas())
         else:
             columns[name] = column.to_numpy() if name in FIXED_COLUMNS else _covariate(column.to_pandas())
     return pd.DataFrame(columns)
 
 
-def _depots(column: Any, depots: pd.Index[Any] | None) -> Any:
-    """A column of ids; pieces that follow one another repeat one dictionary, which is looked up once: a search among a
-    million words takes a quarter of a second, however little is looked for."""
-    if not pa.types.is_dictionary(column.type):
-        return column.to_pandas().astype("category")
-    initial_words = words = arrow_words([] if depots is None else depots)
-    last, place, parts = None, np.zeros(0, np.int32), [np.zeros(0, np.int32)]
-    for piece in column.chunks:
-        if last is None or not piece.dictionary.equals(last):
-            last = piece.dictionary
-            places = pc.index_in(last, value_set=words)
-            if places.null_count:
-                words = pa.concat_arrays([words, last.filter(places.is_null()).unique()])
-                places = pc.index_in(last, value_set=words)
-            place = np.append(places.to_numpy(), np.int32(-1))
-        parts.append(place[piece.indices.fill_null(-1).to_numpy()])
-    index = depots if depots is not None and words is initial_words else pd.Index(words.to_pandas(), dtype="str")
-    return pd.Categorical.from_codes(np.concatenate(parts), index, validate=False)
+class DepotCategories:
+    """Ids of depots as categories that grow: an id has the same code in all pieces of the lake.
+
+    A search among a million words takes a quarter of a second, however little is looked for. Pieces that follow one
+    another mostly have the words of the one before, in its order, but begin at another depot, as where one begins
+    within a day: then nothing is searched for.
+    """
+
+    def __init__(self, depots: pd.Index[Any] | None = None) -> None:
+        """`depots` are the first categories."""
+        self._index = pd.Index([], dtype="str") if depots is None else depots
+        self._words = self._circle = arrow_words(self._index)
+        self._places = np.arange(len(self._words), dtype=np.int32)  # of the words of the circle
+
+    def of(self, column: pa.ChunkedArray) -> pd.Categorical:
+        """A dictionary-encoded column of ids, of which null is none."""
+        last, place, parts = None, np.zeros(0, np.int32), [np.zeros(0, np.int32)]
+        for piece in column.chunks:
+            if last is None or not piece.dictionary.equals(last):
+                last = piece.dictionary
+                place = np.append(self._places_of(last), np.int32(-1))
+            parts.append(place[piece.indices.fill_null(-1).to_numpy()])
+        return pd.Categorical.from_codes(np.concatenate(parts), self._index, validate=False)
+
+    def _places_of(self, words: pa.Array) -> NDArray[np.int32]:
+        """The code of each of a dictionary's words."""
+        start = _start_in_circle(words, self._circle)
+        if start is not None:
+            return np.concatenate([self._places[start:], self._places[:start]])[: len(words)]
+        places = pc.index_in(words, value_set=self._words)
+        if places.null_count:
+            self._words = pa.concat_arrays([self._words, words.filter(places.is_null()).unique()])
+            self._index = pd.Index(self._words.to_pandas(), dtype="str")
+            places = pc.index_in(words, value_set=self._words)
+        self._circle, self._places = words, places.to_numpy()
+        return self._places
+
+
+def _start_in_circle(words: pa.Array, circle: pa.Array) -> int | None:
+    """From where on the words are those of the circle, one after the other; None where they are not."""
+    if words.type != circle.type or not 0 < len(words) <= len(circle):
+        return None
+    start: int = pc.index(circle, words[0]).as_py()
+    if start < 0:
+        return None
+    before_end = min(len(circle) - start, len(words))
+    pairs = (
+        (words.slice(0, before_end), circle.slice(start, before_end)),
+        (words.slice(before_end), circle.slice(0, len(words) - before_end)),
+    )
+    return start if all(one.equals(other) for one, other in pairs) else None
 
 
 def arrow_words(words: Any) -> pa.Array:

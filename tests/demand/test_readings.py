@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from unittest.mock import patch
+
 import pandas as pd
 import pyarrow as pa
 import pytest
@@ -23,16 +25,46 @@ def ids(pieces: list[list[str | None]]) -> pa.Table:
 def test_ids_of_pieces_with_dictionaries_of_their_own_begin_with_the_known_ones(
     depots: pd.Index[str] | None, categories: list[str]
 ) -> None:
-    column = readings.from_table(ids(PIECES), depots)["depot_id"]
+    column = readings.from_table(ids(PIECES), readings.DepotCategories(depots))["depot_id"]
     assert column.astype(object).where(column.notna(), None).tolist() == [each for piece in PIECES for each in piece]
     assert column.cat.categories.tolist() == categories
 
 
 def test_where_all_ids_are_known_their_index_is_used_as_it_is() -> None:
-    column = readings.from_table(ids([["a"], ["c", "a"], [None]]), DEPOTS)["depot_id"]
+    column = readings.from_table(ids([["a"], ["c", "a"], [None]]), readings.DepotCategories(DEPOTS))["depot_id"]
     assert column.cat.categories is DEPOTS
     assert column.cat.codes.tolist() == [1, 0, 1, -1]
 
 
 def test_no_ids_are_none() -> None:
-    assert readings.from_table(ids([]), DEPOTS)["depot_id"].cat.codes.tolist() == []
+    assert readings.from_table(ids([]), readings.DepotCategories(DEPOTS))["depot_id"].cat.codes.tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("piece", "codes"),
+    [
+        (["a", "b", "d", "e"], [0, 1, 2, 3]),
+        (["d", "e", "a", "b"], [2, 3, 0, 1]),
+        (["b", "d"], [1, 2]),
+        (["e", "a"], [3, 0]),
+        (["e"], [3]),
+    ],
+    ids=["as before", "begins elsewhere", "a part", "a part over the end", "one"],
+)
+def test_words_that_follow_one_another_as_before_are_not_searched_for(piece: list[str], codes: list[int]) -> None:
+    depots = readings.DepotCategories(pd.Index(["a", "b", "d", "e"], dtype="str"))
+    with patch.object(readings.pc, "index_in", side_effect=AssertionError):
+        assert depots.of(ids([piece])["depot_id"]).codes.tolist() == codes
+
+
+@pytest.mark.parametrize(
+    "piece", [["b", "a"], ["a", "d"], ["e", "b"], ["d", "e", "b", "a"], ["z"], ["e", "a", "b", "d", "z"]], ids="".join
+)
+def test_words_in_another_order_have_their_codes_all_the_same(piece: list[str]) -> None:
+    depots = readings.DepotCategories(pd.Index(["a", "b", "d", "e"], dtype="str"))
+    column = depots.of(ids([piece])["depot_id"])
+    assert column.tolist() == piece
+    assert column.categories[:4].tolist() == ["a", "b", "d", "e"]
+    again = depots.of(ids([[*piece[1:], piece[0]], piece])["depot_id"])
+    assert again.tolist() == [*piece[1:], piece[0], *piece]
+    assert again.categories is column.categories

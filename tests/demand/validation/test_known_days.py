@@ -150,10 +150,11 @@ def coded(*pieces: list[Any]) -> pa.Table:
 
 def test_ids_from_the_lake_share_the_categories_that_are_given() -> None:
     given_ids = pd.Index(["D1", "D2", "D3"], dtype="str")
-    ids = readings.from_table(coded(["D2", "D1"], ["D1", "D2"]), given_ids)["depot_id"]
+    categories = readings.DepotCategories(given_ids)
+    ids = readings.from_table(coded(["D2", "D1"], ["D1", "D2"]), categories)["depot_id"]
     assert ids.tolist() == ["D2", "D1", "D1", "D2"]
     assert ids.cat.categories is given_ids
-    further = readings.from_table(coded(["D2"], ["D9", "D2"]), given_ids)["depot_id"]
+    further = readings.from_table(coded(["D2"], ["D9", "D2"]), categories)["depot_id"]
     assert further.tolist() == ["D2", "D9", "D2"]
     assert further.cat.categories.tolist() == ["D1", "D2", "D3", "D9"]
     assert readings.from_table(coded(["D2"], ["D9", "D2"]))["depot_id"].tolist() == ["D2", "D9", "D2"]
