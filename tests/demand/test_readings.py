@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from unittest.mock import patch
 
 import pandas as pd
@@ -14,7 +15,7 @@ DEPOTS = pd.Index(["c", "a"], dtype="str")
 PIECES = [["b", None, "a", "b"], ["d", "c", None], [], ["a", "b"]]
 
 
-def ids(pieces: list[list[str | None]]) -> pa.Table:
+def ids(pieces: Sequence[Sequence[str | None]]) -> pa.Table:
     chunks = [pa.array(piece, pa.string()).dictionary_encode() for piece in pieces]
     return pa.table({"depot_id": pa.chunked_array(chunks, pa.dictionary(pa.int32(), pa.string()))})
 
