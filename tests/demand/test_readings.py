@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from unittest.mock import patch
 
 import pandas as pd
@@ -12,7 +13,7 @@ import pytest
 from forecaster.demand import readings
 
 DEPOTS = pd.Index(["c", "a"], dtype="str")
-PIECES = [["b", None, "a", "b"], ["d", "c", None], [], ["a", "b"]]
+PIECES: list[list[str | None]] = [["b", None, "a", "b"], ["d", "c", None], [], ["a", "b"]]
 
 
 def ids(pieces: Sequence[Sequence[str | None]]) -> pa.Table:
@@ -27,7 +28,7 @@ def test_ids_of_pieces_with_dictionaries_of_their_own_begin_with_the_known_ones(
     depots: pd.Index[str] | None, categories: list[str]
 ) -> None:
     column = readings.from_table(ids(PIECES), readings.DepotCategories(depots))["depot_id"]
-    assert column.astype(object).where(column.notna(), None).tolist() == [each for piece in PIECES for each in piece]
+    assert column.astype(object).where(column.notna(), None).tolist() == [*chain.from_iterable(PIECES)]
     assert column.cat.categories.tolist() == categories
 
 
@@ -54,7 +55,7 @@ def test_no_ids_are_none() -> None:
 )
 def test_words_that_follow_one_another_as_before_are_not_searched_for(piece: list[str], codes: list[int]) -> None:
     depots = readings.DepotCategories(pd.Index(["a", "b", "d", "e"], dtype="str"))
-    with patch.object(readings.pc, "index_in", side_effect=AssertionError):
+    with patch("pyarrow.compute.index_in", side_effect=AssertionError):
         assert depots.of(ids([piece])["depot_id"]).codes.tolist() == codes
 
 
