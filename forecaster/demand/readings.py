@@ -221,6 +221,15 @@ def day_words(readings: pd.DataFrame, form: str = "%Y-%m-%d") -> Column:
     return each_value(dates(readings), lambda distinct: distinct.dt.strftime(form).astype("str"), "")
 
 
+def depot_ids(readings: pd.DataFrame) -> pd.Index[Any]:
+    """The depots that have a reading, in the order of the categories."""
+    words = readings["depot_id"].cat
+    has_reading = np.zeros(len(words.categories), np.bool_)
+    has_reading[words.codes.to_numpy()] = True
+    ids: pd.Index[Any] = words.categories[has_reading]
+    return ids
+
+
 def covariates(readings: pd.DataFrame) -> list[str]:
     return [name for name in readings.columns if name not in FIXED_COLUMNS]
 

@@ -6,14 +6,13 @@ from collections.abc import Collection
 from datetime import date
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from forecaster.config import Spec, WrittenSource, data_rules
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, counted, joined, sentence
-from forecaster.demand.readings import dates
+from forecaster.demand.readings import dates, depot_ids
 from forecaster.demand.validation import notation_hints
 from forecaster.demand.validation.quarantine import first_message
 
@@ -138,8 +137,7 @@ def _lost_depots(unreadable_rows: pd.DataFrame, accepted: pd.DataFrame) -> list[
     counts = counts[(counts >= WHOLE_DEPOT) & (counts.index != "")]
     if counts.empty:
         return []
-    words = accepted["depot_id"].cat
-    heard = words.categories[np.unique(words.codes.to_numpy())] if len(accepted) else ()
+    heard = depot_ids(accepted) if len(accepted) else ()
     return [str(depot) for depot in counts.index if depot not in heard]
 
 

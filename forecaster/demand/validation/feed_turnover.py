@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-import numpy as np
 import pandas as pd
 import pyarrow.compute as pc
 
@@ -13,6 +12,7 @@ from forecaster.config.sources import is_incremental
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import counted, sentence
+from forecaster.demand import readings
 from forecaster.demand.history import aliases
 from forecaster.demand.validation.feed_shape import batch_finding
 from forecaster.lake import Lake
@@ -52,9 +52,8 @@ def size_findings(read: int, unchanged: int, name: str, accounts: pd.DataFrame, 
 
 def depots_of(rows: pd.DataFrame, refused: pd.DataFrame) -> frozenset[str]:
     """The depots that a batch tells of: those of readings, and those that the depots source does not know."""
-    words = rows["depot_id"].cat
-    used: Collection[str] = words.categories[np.unique(words.codes.to_numpy())] if len(rows) else ()
-    return frozenset({*used, *refused.loc[refused["rule"] == "unknown_depot", "depot_id"]})
+    heard = readings.depot_ids(rows).tolist() if len(rows) else []
+    return frozenset({*heard, *refused.loc[refused["rule"] == "unknown_depot", "depot_id"]})
 
 
 def other_depots(

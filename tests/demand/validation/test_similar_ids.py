@@ -2,9 +2,12 @@ from __future__ import annotations
 
 import unicodedata
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from forecaster.config import load
 from forecaster.core.knowledge import Finding
@@ -78,6 +81,14 @@ def test_ids_that_differ_otherwise_are_two_depots(one: str, other: str) -> None:
 def test_each_way_of_writing_is_told_beside_the_one_before_it() -> None:
     assert list(pairs(["a", "b", "A", "ａ"])) == [("a", "A"), ("A", "ａ")]
     assert difference("a", "Ａ") == "in Unicode form and upper and lower case alone"
+
+
+@given(st.lists(st.text("aAB01.,_- \t\u00a0\u200bß\n", max_size=6), unique=True, max_size=30))
+def test_of_many_ids_those_are_alike_that_have_one_key(ids: list[str]) -> None:
+    by_key: dict[str, list[str]] = {}
+    for depot in ids:
+        by_key.setdefault(key(depot), []).append(depot)
+    assert list(pairs(ids)) == [pair for alike in by_key.values() for pair in pairwise(alike)]
 
 
 def test_what_the_aliases_make_one_depot_is_not_told_of(tmp_path: Path) -> None:
