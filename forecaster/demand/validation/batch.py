@@ -186,11 +186,16 @@ def without_known(
     So are those that a person decided against by releasing a superseded row of the same depot and day (`released` as in
     `known_since_release`): that a source goes on saying what it said before is no news.
     """
+    if batch.accepted.empty:
+        return batch
     decided = None if released is None else released[released["rule"] == SUPERSEDED]
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
-    days, is_new = Days(batch.accepted["day"].to_numpy()), np.ones(len(batch.accepted), np.bool_)
+    day, is_new = batch.accepted["day"].to_numpy(), np.ones(len(batch.accepted), np.bool_)
+    days = Days(day)
     recorded = batch.accepted["recorded_at"].to_numpy(copy=True)
-    for first, last, rows in known_days.stretches():  # no rule looks from one day at another
+    for first, last, rows in known_days.between(
+        int(day.min()), int(day.max())
+    ):  # no rule looks from one day at another
         at = days.between(first, last)
         part, declared = batch.accepted.iloc[at], spec.demand.columns.recorded_at is not None
         new_part = reading_versions.new_readings(part, rows, declared=declared, now=instant)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from forecaster.demand.panel.calendar import holiday_names
 from forecaster.demand.readings import dates
 from forecaster.demand.validation import feed_gaps, network_shape, outliers, quarantine
 from forecaster.demand.validation.batch import Batch, start
-from forecaster.demand.validation.known_days import NEVER, KnownDays, LastReadings
+from forecaster.demand.validation.known_days import NEVER, DepotDayGrid, KnownDays, LastReadings, of_days
 from forecaster.demand.validation.quarantine import RowSentences
 
 CONTEXT = outliers.REACH + outliers.BACK  # days before a count that it may be judged by
@@ -300,30 +299,16 @@ def count_grid(batch: Batch, known_days: KnownDays) -> CountGrid:
     """Of each depot and day the version recorded last, known or new, from CONTEXT days before the first new one on."""
     new = batch.accepted.assign(place=np.arange(len(batch.accepted), dtype=np.int32))
     new = new if batch.single else reading_versions.latest(new)
-    first, last = int(new["day"].min()) - CONTEXT, int(new["day"].max())
-    depots = new["depot_id"].cat.categories.union(known_days.last_readings.depots)
-    shape = last - first + 1, len(depots)
-    counts, closed = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
-    row = np.full((shape[0] - CONTEXT, shape[1]), -1, np.int32)
-    of_batch = (new.iloc[start : start + PORTION] for start in range(0, len(new), PORTION))
-    # day by day, as feeds come
-    for part in chain(map(reading_versions.latest, known_days.between(first, last)), of_batch):
-        place = depots.get_indexer(part["depot_id"].cat.categories)
-        at = part["day"].to_numpy().astype(np.int64)
-        at -= first
-        at *= len(depots)
-        at += place[part["depot_id"].cat.codes.to_numpy()]
-        counts.ravel()[at], closed.ravel()[at] = part["demand"].to_numpy(np.float32), part["open"].to_numpy() == 0
-        if "place" in part:
-            row.ravel()[at - CONTEXT * len(depots)] = part["place"].to_numpy()
-    # one after the other, so that few are there twice
-    by_depot = np.ascontiguousarray(counts.T)
-    del counts
-    closed = np.ascontiguousarray(closed.T)
-    fresh = np.zeros(by_depot.shape, np.bool_)
-    fresh[:, CONTEXT:] = (row >= 0).T
-    fresh &= ~np.isnan(by_depot)
-    return CountGrid(depots, first, by_depot, fresh, closed, row.T)
+    begin, last = int(new["day"].min()), int(new["day"].max())
+    grid = DepotDayGrid(new["depot_id"].cat.categories, begin - CONTEXT, last, begin=begin)
+    for rows in known_days.every():
+        grid.put(reading_versions.latest(of_days(rows, grid.first, last)))
+    for row in range(0, len(new), PORTION):
+        grid.put(new.iloc[row : row + PORTION])
+    grid.arrange(new["depot_id"].cat.categories.union(known_days.last_readings.depots))
+    fresh = np.zeros(grid.counts.shape, np.bool_)
+    np.logical_and(grid.place >= 0, ~np.isnan(grid.counts[:, CONTEXT:]), out=fresh[:, CONTEXT:])
+    return CountGrid(grid.depots, grid.first, grid.counts, fresh, grid.closed, grid.place)
 
 
 def _without(grid: CountGrid, depot: Ints, day: Ints) -> CountGrid:

@@ -1,4 +1,4 @@
-"""Chunked read of the known history beside a batch: a stretch of days at a time.
+"""Chunked read of the known history beside a batch, a stretch of days at a time, and the grid that it is put into.
 
 So 50 million known readings need not be there at once, beside as many new ones.
 """
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from forecaster.core.arrays import Ints
 
@@ -45,6 +46,8 @@ class LastReadings:
 
     def beside(self, other: LastReadings) -> LastReadings:
         """What both say."""
+        if not len(self.depots):
+            return other
         if self.depots is other.depots:
             depots, places = self.depots, [np.arange(len(self.depots))] * 2
         else:
@@ -61,31 +64,38 @@ NO_READINGS = LastReadings(pd.Index([], dtype="str"), np.zeros(0, np.int32), np.
 
 
 class KnownDays:
-    """Known readings of consecutive days, all versions. `last_readings` sums up those that were looked at."""
+    """Known readings of consecutive days, all versions."""
 
     def __init__(self, days: Ints, count: Ints, read: Callable[[int, int], pd.DataFrame]) -> None:
         """`days` of which readings are known, since 1970, ascending, and how many; `read` gives those from a day to
         another one, as `readings` describes."""
         self.days, self.count, self._read = days, count, read
         self._whole: pd.DataFrame | None = None
-        self.last_readings = NO_READINGS
+        self._last_readings: LastReadings | None = None
 
-    def stretches(self) -> Iterator[tuple[int, int, pd.DataFrame]]:
-        """First and last day, and all readings between; tells once what it saw of each depot."""
+    @property
+    def last_readings(self) -> LastReadings:
+        """What all of them say of each depot; nothing is read for it after `every`."""
+        if self._last_readings is None:
+            for _ in self.every():
+                pass
+        assert self._last_readings is not None
+        return self._last_readings
+
+    def every(self) -> Iterator[pd.DataFrame]:
+        """All readings, a stretch of days at a time."""
         last_readings = NO_READINGS
         for first, last in self._spans(self.days, self.count):
             rows = self._of(first, last)
             last_readings = last_readings.beside(LastReadings.of(rows))
-            yield first, last, rows
-        self.last_readings = last_readings
+            yield rows
+        self._last_readings = last_readings
 
-    def between(self, first: int, last: int) -> Iterator[pd.DataFrame]:
-        """The readings of some of the days."""
+    def between(self, first: int, last: int) -> Iterator[tuple[int, int, pd.DataFrame]]:
+        """First and last day of each stretch of some of the days, and the readings of it."""
         is_between = (self.days >= first) & (self.days <= last)
         for begin, end in self._spans(self.days[is_between], self.count[is_between]):
-            rows = self._of(begin, end)
-            day = rows["day"].to_numpy()
-            yield rows if rows is not self._whole else rows[(day >= begin) & (day <= end)]
+            yield begin, end, of_days(self._of(begin, end), begin, end)
 
     def _spans(self, days: Ints, count: Ints) -> list[tuple[int, int]]:
         if not len(days):
@@ -103,3 +113,55 @@ class KnownDays:
         if self._whole is None:
             self._whole = self._read(int(self.days[0]), int(self.days[-1]))
         return self._whole
+
+
+def of_days(rows: pd.DataFrame, first: int, last: int) -> pd.DataFrame:
+    """The readings from one day to another one."""
+    day = rows["day"].to_numpy()
+    is_between = (day >= first) & (day <= last)
+    return rows if is_between.all() else rows[is_between]
+
+
+class DepotDayGrid:
+    """Counts of depots on consecutive days, one row a depot; grows by depots that come later.
+
+    `counts` (depots, days), NaN = not known; `closed` (depots, days), as the source says it; `place` (depots, days from
+    `begin` on), what the column `place` of the readings says, -1 where there is none.
+    """
+
+    def __init__(self, depots: pd.Index[Any], first: int, last: int, *, begin: int) -> None:
+        """`depots` are those of the first rows; days are counted since 1970."""
+        self.depots, self.first, self._begin = depots, first, begin
+        shape, days = (len(depots), last - first + 1), last - begin + 1
+        self.counts, self.closed = np.full(shape, np.nan, np.float32), np.zeros(shape, np.bool_)
+        self.place = np.full((shape[0], days), -1, np.int32)
+
+    def put(self, rows: pd.DataFrame) -> None:
+        """Put readings into their cells, of which they hold each once; their days are those of the grid."""
+        depot = self._rows_of(rows["depot_id"].cat.categories)[rows["depot_id"].cat.codes.to_numpy()]
+        day = rows["day"].to_numpy().astype(np.int64)
+        at = depot * self.counts.shape[1] + (day - self.first)
+        self.counts.ravel()[at], self.closed.ravel()[at] = rows["demand"].to_numpy(np.float32), rows["open"] == 0
+        if "place" in rows:
+            self.place.ravel()[depot * self.place.shape[1] + (day - self._begin)] = rows["place"].to_numpy()
+
+    def arrange(self, depots: pd.Index[Any]) -> None:
+        """Put the rows in the order of `depots`, of which some may be new."""
+        if depots is self.depots or depots.equals(self.depots):
+            return
+        self._rows_of(depots)
+        order = self.depots.get_indexer(depots)
+        self.counts = self.counts[order]
+        self.closed, self.place, self.depots = self.closed[order], self.place[order], depots
+
+    def _rows_of(self, depots: pd.Index[Any]) -> NDArray[np.int64]:
+        """The row of each depot."""
+        row = self.depots.get_indexer(depots)
+        if (row < 0).any():
+            new = depots[row < 0]
+            self.depots = self.depots.append(new)
+            self.counts = np.concatenate([self.counts, np.full((len(new), self.counts.shape[1]), np.nan, np.float32)])
+            self.closed = np.concatenate([self.closed, np.zeros((len(new), self.closed.shape[1]), np.bool_)])
+            self.place = np.concatenate([self.place, np.full((len(new), self.place.shape[1]), -1, np.int32)])
+            row = self.depots.get_indexer(depots)
+        return row.astype(np.int64)

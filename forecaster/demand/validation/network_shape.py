@@ -58,15 +58,16 @@ def cadence(counts: Floats, closed: Bools | None = None) -> Cadence | None:
 
     `counts` (depots, days) hold consecutive days, NaN = not known; a day said to be closed is a reading as well.
     """
-    has_reading = ~np.isnan(counts[:, -WINDOW:])
-    if closed is not None:
-        has_reading |= closed[:, -WINDOW:]
-    readings = np.count_nonzero(has_reading, axis=1)
-    if readings.sum() * 4 > has_reading.size:  # more than every fourth day: no need to look closely
-        return None
-    has_reading = has_reading[readings >= MIN_READINGS]
-    depot, day = np.nonzero(has_reading)
-    steps = np.diff(day)[np.diff(depot) == 0]
+    rows = np.arange(len(counts))
+    readings = [np.count_nonzero(_has_reading(counts, closed, part), axis=1) for part in _portions(rows, counts)]
+    readings_per_depot = np.concatenate([np.zeros(0, np.intp), *readings])
+    if readings_per_depot.sum() * 4 > len(counts) * min(counts.shape[1], WINDOW):  # more than every fourth day
+        return None  # no need to look closely
+    rows, parts = rows[readings_per_depot >= MIN_READINGS], [np.zeros(0, np.int16)]
+    for part in _portions(rows, counts):
+        depot, day = np.nonzero(_has_reading(counts, closed, part))
+        parts.append(np.diff(day)[np.diff(depot) == 0].astype(np.int16))
+    steps = np.concatenate(parts)
     if not len(steps) or (usual := int(np.median(steps))) < WEEK:
         return None
     monthly = np.zeros(len(steps), np.bool_)
@@ -74,7 +75,13 @@ def cadence(counts: Floats, closed: Bools | None = None) -> Cadence | None:
         monthly |= (steps >= least) & (steps <= most)
     if max(float(np.mean(steps % WEEK == 0)), float(np.mean(monthly))) < REGULAR:
         return None
-    return Cadence(usual, len(has_reading))
+    return Cadence(usual, len(rows))
+
+
+def _has_reading(counts: Floats, closed: Bools | None, rows: Places) -> Bools:
+    """Whether some depots have a reading on the days of the WINDOW."""
+    has_reading: Bools = ~np.isnan(counts[rows, -WINDOW:])
+    return has_reading if closed is None else has_reading | closed[rows, -WINDOW:]
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,7 @@ def key(depot: str, without: str | None = None) -> str:
 
 def pairs(depots: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Ids with the next one that differs from them in nothing that tells depots apart."""
-    ids = pd.Series([*depots], dtype="str")
+    ids = pd.Series(depots if isinstance(depots, pd.Index) else [*depots], dtype="str")
     keys = _keys(ids)
     is_shared = keys.duplicated(keep=False)
     for _, alike in ids[is_shared].groupby(keys[is_shared], sort=False):
@@ -98,18 +98,18 @@ def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[F
     `former` are aliases: what is one depot already is not told of.
     """
     has_count = ~np.isnan(grid.counts)
-    rows_with_count = np.flatnonzero(has_count.any(axis=1))
-    place = dict(zip(grid.depots[rows_with_count].tolist(), rows_with_count.tolist(), strict=True))
-    current = {}
+    depots = grid.depots[np.flatnonzero(has_count.any(axis=1))]
+    current: Mapping[str, str] = {}
     if former is not None:
-        current = dict(zip(place, aliases.current(pd.Series([*place], dtype="str"), former), strict=True))
+        current = dict(zip(depots, aliases.current(pd.Series(depots, dtype="str"), former), strict=True))
     details, places = list[str](), list[tuple[str, str]]()
-    for one, other in pairs(place):
-        old, new = sorted((one, other), key=lambda depot: (_first(has_count, place[depot]), depot))
-        rows = [place[old], place[new]]
+    for pair in pairs(depots):
+        row_of = dict(zip(pair, grid.depots.get_indexer(pd.Index(pair)).tolist(), strict=True))
+        old, new = sorted(pair, key=lambda depot: (_first(has_count, row_of[depot]), depot))
+        rows = [row_of[old], row_of[new]]
         if grid.fresh[rows].any() and current.get(old, old) != current.get(new, new):
             details.append(_detail(old, new, grid, has_count[rows]))
-            places.append((new, grid.day(_last(has_count, place[new]))))
+            places.append((new, grid.day(_last(has_count, rows[1]))))
     if not details:
         return []
     return [batch_finding("similar_id", len(details), details[0], "", spec, tuple(places[:PLACES]))]

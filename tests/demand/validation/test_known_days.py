@@ -98,10 +98,8 @@ def by_depot(last_readings: LastReadings) -> dict[str, tuple[int, int]]:
 @given(st.lists(ROW, min_size=1, max_size=8), st.lists(ROW, max_size=8), st.sampled_from([1, 3]))
 def test_the_grid_is_the_same_stretch_by_stretch(given_rows: list[Row], before: list[Row], most: int) -> None:
     def grid() -> history_checks.CountGrid:
-        known_days = known_of(rows_of(*before))
-        for _ in known_days.stretches():
-            pass
-        return history_checks.count_grid(batches.Batch(rows_of(*given_rows), pd.DataFrame()), known_days)
+        batch = batches.Batch(rows_of(*given_rows), pd.DataFrame())
+        return history_checks.count_grid(batch, known_of(rows_of(*before)))
 
     at_once = grid()
     with pytest.MonkeyPatch.context() as patch:
@@ -121,15 +119,15 @@ def test_few_known_rows_are_read_once() -> None:
         return rows
 
     known_days = KnownDays(np.array([100, 101]), np.array([1, 1]), read)
-    assert [(first, last) for first, last, _ in known_days.stretches()] == [(100, 101)]
-    assert [part["day"].tolist() for part in known_days.between(101, 200)] == [[101]]
+    assert [part["day"].tolist() for part in known_days.every()] == [[100, 101]]
+    assert [(*span, part["day"].tolist()) for *span, part in known_days.between(101, 200)] == [(101, 101, [101])]
     assert spans == [(100, 101)]
 
 
 def test_a_stretch_is_of_whole_days_and_of_so_many_rows_give_or_take_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
     in_stretches(monkeypatch, 3)
     rows = rows_of(*((depot, day, 1.0, -1, 10) for day in (100, 101, 102, 110) for depot in "AB"))
-    stretches = [(first, last, len(part)) for first, last, part in known_of(rows).stretches()]
+    stretches = [(first, last, len(part)) for first, last, part in known_of(rows).between(0, 200)]
     assert sum(count for *_, count in stretches) == 8
     assert all(earlier[1] < later[0] for earlier, later in pairwise(stretches))
     assert max(count for *_, count in stretches) <= 4
