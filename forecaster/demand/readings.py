@@ -22,6 +22,9 @@ from forecaster.demand.parsing import day_numbers, each_value
 
 HALF_HOUR = ":half_hour"  # no column of a source starts with a colon
 FIXED_COLUMNS = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows", HALF_HOUR)
+SEQUENCES = 4  # of ids that are remembered: the batch's, those of the days before it
+LONG_RUN, SHORT_RUNS = 5_000, 4  # words of a run on average, but for a few; else all words are searched for
+COMPARED = 32_768  # words at once
 GROWTH = 1.2  # by which a column grows when it is full
 Column = Any  # a pandas Series
 
@@ -72,53 +75,70 @@ class DepotCategories:
     """Ids of depots as categories that grow: an id has the same code in all pieces of the lake.
 
     A search among a million words takes a quarter of a second, however little is looked for. Pieces that follow one
-    another mostly have the words of the one before, in its order, but begin at another depot, as where one begins
-    within a day: then nothing is searched for.
+    another mostly have the same words in long runs of the same order: then they are compared instead.
     """
 
     def __init__(self, depots: pd.Index[Any] | None = None) -> None:
         """`depots` are the first categories."""
         self._index = pd.Index([], dtype="str") if depots is None else depots
-        self._words = self._circle = arrow_words(self._index)
-        self._places = np.arange(len(self._words), dtype=np.int32)  # of the words of the circle
+        self._words = arrow_words(self._index)
+        self._sequences = [(self._words, np.arange(len(self._words), dtype=np.int32))]
 
     def of(self, column: pa.ChunkedArray) -> pd.Categorical:
         """A dictionary-encoded column of ids, of which null is none."""
-        last, place, parts = None, np.zeros(0, np.int32), [np.zeros(0, np.int32)]
-        for piece in column.chunks:
+        last, codes, parts = None, np.zeros(0, np.int32), [np.zeros(0, np.int32)]
+        for piece in filter(len, column.chunks):
             if last is None or not piece.dictionary.equals(last):
                 last = piece.dictionary
-                place = np.append(self._places_of(last), np.int32(-1))
-            parts.append(place[piece.indices.fill_null(-1).to_numpy()])
+                codes = np.append(self._codes_of(last), np.int32(-1))
+            parts.append(codes[piece.indices.fill_null(-1).to_numpy()])
         return pd.Categorical.from_codes(np.concatenate(parts), self._index, validate=False)
 
-    def _places_of(self, words: pa.Array) -> NDArray[np.int32]:
+    def _codes_of(self, words: pa.Array) -> NDArray[np.int32]:
         """The code of each of a dictionary's words."""
-        start = _start_in_circle(words, self._circle)
-        if start is not None:
-            return np.concatenate([self._places[start:], self._places[:start]])[: len(words)]
+        for sequence, codes in self._sequences:
+            if (places := _places_by_runs(words, sequence)) is not None:
+                of_words: NDArray[np.int32] = codes[places]
+                return of_words
         places = pc.index_in(words, value_set=self._words)
         if places.null_count:
             self._words = pa.concat_arrays([self._words, words.filter(places.is_null()).unique()])
             self._index = pd.Index(self._words.to_pandas(), dtype="str")
             places = pc.index_in(words, value_set=self._words)
-        self._circle, self._places = words, places.to_numpy()
-        return self._places
+        of_words = places.to_numpy()
+        # the longest ones, of which others are parts
+        longest = sorted([*self._sequences, (words, of_words)], key=lambda sequence: -len(sequence[0]))
+        self._sequences = longest[:SEQUENCES]
+        return of_words
 
 
-def _start_in_circle(words: pa.Array, circle: pa.Array) -> int | None:
-    """From where on the words are those of the circle, one after the other; None where they are not."""
-    if words.type != circle.type or not 0 < len(words) <= len(circle):
+def _places_by_runs(words: pa.Array, sequence: pa.Array) -> NDArray[np.int64] | None:
+    """The place of each of some words in a sequence of words, of which they are long runs; None where they are not."""
+    if words.type != sequence.type or not 0 < len(words) <= len(sequence):
         return None
-    start: int = pc.index(circle, words[0]).as_py()
-    if start < 0:
-        return None
-    before_end = min(len(circle) - start, len(words))
-    pairs = (
-        (words.slice(0, before_end), circle.slice(start, before_end)),
-        (words.slice(before_end), circle.slice(0, len(words) - before_end)),
-    )
-    return start if all(one.equals(other) for one, other in pairs) else None
+    places, runs = [np.zeros(0, np.int64)], 0
+    begin = 0
+    while begin < len(words):
+        start = pc.index(sequence, words[begin]).as_py()
+        runs += 1
+        if start < 0 or begin < LONG_RUN * (runs - SHORT_RUNS):
+            return None
+        length = _common_length(words.slice(begin), sequence.slice(start))
+        places.append(np.arange(start, start + length))
+        begin += length
+    return np.concatenate(places)
+
+
+def _common_length(words: pa.Array, others: pa.Array) -> int:
+    """With how many words both begin alike."""
+    most, length = min(len(words), len(others)), 0
+    while length < most:
+        step = min(COMPARED, most - length)
+        one, other = words.slice(length, step), others.slice(length, step)
+        if not one.equals(other):
+            return length + int(pc.index(pc.equal(one, other), pa.scalar(False)).as_py())
+        length += step
+    return length
 
 
 def arrow_words(words: Any) -> pa.Array:

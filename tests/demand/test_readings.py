@@ -8,6 +8,7 @@ from unittest.mock import patch
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from forecaster.demand import readings
@@ -70,3 +71,21 @@ def test_words_in_another_order_have_their_codes_all_the_same(piece: list[str]) 
     again = depots.of(ids([[*piece[1:], piece[0]], piece])["depot_id"])
     assert again.tolist() == [*piece[1:], piece[0], *piece]
     assert again.categories is column.categories
+
+
+def test_words_in_no_order_are_searched_for_and_have_their_codes() -> None:
+    words = [f"D{number}" for number in range(50)]
+    depots = readings.DepotCategories(pd.Index(words, dtype="str"))
+    with patch("pyarrow.compute.index_in", wraps=pc.index_in) as search:
+        assert depots.of(ids([words[::-1], words[::2]])["depot_id"]).tolist() == words[::-1] + words[::2]
+    assert search.call_count == 2
+
+
+def test_a_run_may_end_anywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readings, "COMPARED", 4)
+    words = [f"D{number}" for number in range(30)]
+    for end in range(1, 29):
+        piece = [*words[end:], *words[: end - 1]]
+        depots = readings.DepotCategories(pd.Index(words, dtype="str"))
+        with patch("pyarrow.compute.index_in", side_effect=AssertionError):
+            assert depots.of(ids([piece])["depot_id"]).tolist() == piece
