@@ -115,7 +115,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
     came = feed_turnover.depots_of(every_row, batch.refused)
-    del every_row
+    del every_row, contract
     again: batches.Batch | None = batch
     while again is not None:
         batch, again = again, None
@@ -186,7 +186,8 @@ def contract_of(
     """The contract as the lake and the snapshots of depots and their former ids make it."""
     ever, zones = None, {}
     if depots is not None:
-        ever = {*depots["depot_id"], *frame(lake, "depots")["depot_id"], *(() if former is None else former["alias"])}
+        names = [depots["depot_id"], frame(lake, "depots")["depot_id"], *([] if former is None else [former["alias"]])]
+        ever = pd.Index(pd.concat(names).unique(), dtype="str")
         with_zone = depots[depots["timezone"].notna()]
         zones = dict(zip(with_zone["depot_id"], with_zone["timezone"], strict=True))
     return Contract(

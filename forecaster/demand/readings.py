@@ -147,6 +147,13 @@ def arrow_words(words: Any) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
+def are_among(words: pd.Index[Any], others: pd.Index[Any] | pa.Array) -> NDArray[np.bool_]:
+    """Which words are some of the others: a million are compared without becoming Python's."""
+    is_other = pc.is_in(arrow_words(words), value_set=arrow_words(others))
+    answer: NDArray[np.bool_] = is_other.to_numpy(zero_copy_only=False)
+    return answer
+
+
 def concatenate(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:
     """All parts, one below the other, with the words of each categorical column in common."""
     pile, first, count = _GrowingTable(), pd.DataFrame(), 0

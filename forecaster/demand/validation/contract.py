@@ -9,7 +9,7 @@ reading goes to quarantine, whole.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec
 from forecaster.config.data_rules import OF_ROWS, requirement
+from forecaster.core.arrays import Bools
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.demand.half_hours.clock import half_hours
@@ -43,7 +44,7 @@ from forecaster.demand.parsing import (
     words,
     yes,
 )
-from forecaster.demand.readings import HALF_HOUR, from_typed
+from forecaster.demand.readings import HALF_HOUR, are_among, arrow_words, from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW, fault_sentence
 from forecaster.demand.validation import quarantine, similar_ids
 from forecaster.demand.validation.day_stamps import DayStamps
@@ -80,7 +81,7 @@ class Contract:
         spec: Spec,
         *,
         now: datetime,
-        known_depots: set[str] | None = None,
+        known_depots: pd.Index[str] | None = None,
         zones: Mapping[str, str] | None = None,
         kinds: Mapping[str, Kind] | None = None,
         waived: Mapping[str, int] | None = None,
@@ -92,7 +93,7 @@ class Contract:
         """
         self.spec, self.now, self.known_depots = spec, now, known_depots
         self.zones, self.kinds, self.waived = dict(zones or {}), dict(kinds or {}), dict(waived or {})
-        self._depots = pd.Index(sorted(known_depots or ()), dtype="str")
+        self._declared = arrow_words([] if known_depots is None else known_depots)
         self._notation = Notation.of(spec.demand.source)
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
         self.decimals, self.stamps = Decimals(spec), DayStamps(spec)
@@ -227,10 +228,10 @@ class Contract:
 
         return check
 
-    def _is_declared(self, words: Any) -> Any:
-        return self._depots.get_indexer(words) >= 0
+    def _is_declared(self, words: pd.Index[Any]) -> Bools:
+        return are_among(words, self._declared)
 
-    def _well_formed(self, words: Any) -> Any:
+    def _well_formed(self, words: pd.Index[Any]) -> Bools:
         """Which ids are in one line; those of the depots source are, and others are looked at in each block."""
         fits = self._is_declared(words)
         fits[~fits] = in_one_line(words[~fits])
@@ -316,7 +317,7 @@ class Contract:
 
     @cached_property
     def _nearest(self) -> Callable[[str], str]:
-        return _Nearest(self.known_depots or set())
+        return _Nearest([] if self.known_depots is None else self.known_depots.tolist())
 
 
 def covariates(spec: Spec, readings: pd.DataFrame) -> list[str]:
@@ -368,7 +369,7 @@ def _fault_sentences(faults: Column) -> Column:
 class _Nearest:
     """A hint with the nearest known depot, for the first few unknown ones: the search is slow."""
 
-    def __init__(self, depots: set[str], most: int = 20) -> None:
+    def __init__(self, depots: Iterable[str], most: int = 20) -> None:
         self.depots, self.searches_left = sorted(depots), most
         self.hints: dict[str, str] = {}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import pandas as pd
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from forecaster.config import Spec
@@ -50,26 +49,26 @@ def size_findings(read: int, unchanged: int, name: str, accounts: pd.DataFrame, 
     return []
 
 
-def depots_of(rows: pd.DataFrame, refused: pd.DataFrame) -> frozenset[str]:
+def depots_of(rows: pd.DataFrame, refused: pd.DataFrame) -> pd.Index[str]:
     """The depots that a batch tells of: those of readings, and those that the depots source does not know."""
-    heard = readings.depot_ids(rows).tolist() if len(rows) else []
-    return frozenset({*heard, *refused.loc[refused["rule"] == "unknown_depot", "depot_id"]})
+    unknown = pd.Index(refused.loc[refused["rule"] == "unknown_depot", "depot_id"].unique(), dtype="str")
+    return readings.depot_ids(rows).astype("str").append(unknown).unique() if len(rows) else unknown
 
 
 def other_depots(
-    came: Collection[str], heard: Collection[str], lake: Lake, former: pd.DataFrame | None, spec: Spec
+    came: pd.Index[str], heard: pd.Index[str], lake: Lake, former: pd.DataFrame | None, spec: Spec
 ) -> list[Finding]:
     """A finding when nearly all depots of a batch are new, and nearly all of those known are not among them.
 
     `heard` are depots with readings of about the same days; where the batch has no reading at all, those of the lake
     count. A source that brings only what is new must tell of about as many depots as there were.
     """
-    known = {*heard} if len(heard) else _in_lake(lake) if came else set()
+    known = heard if len(heard) else _in_lake(lake) if len(came) else came
     if former is not None:
-        came, known = ({*aliases.current(pd.Series([*ids], dtype="str"), former)} for ids in (came, known))
-    new = sorted({*came} - known)
-    missing = sorted(known - {*came})
-    if not known or len(new) <= NEARLY_ALL * len(came) or len(missing) <= NEARLY_ALL * len(known):
+        of_now = (aliases.current(pd.Series(ids, dtype="str"), former) for ids in (came, known))
+        came, known = (pd.Index(ids.unique(), dtype="str") for ids in of_now)
+    new, missing = came[~readings.are_among(came, known)], known[~readings.are_among(known, came)]
+    if not len(known) or len(new) <= NEARLY_ALL * len(came) or len(missing) <= NEARLY_ALL * len(known):
         return []
     if is_incremental(spec.demand.source) and len(came) < spec.demand.rules.thin_share * len(known):
         return []
@@ -90,10 +89,12 @@ def other_depots(
     return [batch_finding("other_depots", len(new), detail, "", spec)]
 
 
-def _in_lake(lake: Lake) -> set[str]:
+def _in_lake(lake: Lake) -> pd.Index[str]:
     ids = lake.read("demand", columns=["depot_id"], codes=True)["depot_id"]
-    return {str(depot) for depot in pc.unique(ids.unify_dictionaries()).to_pylist() if depot is not None}
+    distinct = pc.unique(ids.unify_dictionaries()).cast(pa.string()).drop_null().to_pandas()
+    in_lake: pd.Index[str] = pd.Index(distinct, dtype="str")
+    return in_lake
 
 
-def _some(depots: list[str]) -> str:
-    return ", ".join(depots[:_NAMED]) + (", …" if len(depots) > _NAMED else "")
+def _some(depots: pd.Index[str]) -> str:
+    return ", ".join(sorted(depots)[:_NAMED]) + (", …" if len(depots) > _NAMED else "")

@@ -140,14 +140,16 @@ def test_each_broken_rule_is_named(tmp_path: Path) -> None:
     }
     content = "\n".join(["depot,day,orders,at,promo", *lines]) + "\n"
     rules = "rules: {max_demand: 5000}"
-    outcome = checked(tmp_path, content, f"{TOLD}, {rules}", "{known_future: [promo]}", known_depots={"D1", "D2"})
+    outcome = checked(
+        tmp_path, content, f"{TOLD}, {rules}", "{known_future: [promo]}", known_depots=pd.Index(["D1", "D2"])
+    )
     assert refusals(outcome) == {row: rule for row, rule in enumerate(lines.values(), 2) if rule}
     assert set(outcome.quarantined["rule"]) == set(OF_ROWS) - {"superseded"}
 
 
 def test_a_message_names_file_row_depot_and_what_was_found_and_wanted(tmp_path: Path) -> None:
     content = "depot,day,orders\nD1,2024-03-04,-3\nNorth1,2024-03-04,1\n"
-    outcome = checked(tmp_path, content, known_depots={"D1", "North"})
+    outcome = checked(tmp_path, content, known_depots=pd.Index(["D1", "North"]))
     first, second = outcome.quarantined["message"]
     assert first == "demand.csv:2: depot D1 on 2024-03-04, column 'orders': found '-3', wanted 0 or more"
     assert second.startswith("demand.csv:3: depot North1 on 2024-03-04, column 'depot': found 'North1', wanted a depot")
