@@ -36,7 +36,10 @@ def call_within(seconds: float, call: Callable[[], Result], waiting_for: str) ->
     except queue.Empty:
         raise TimeLimitExceeded(f"{waiting_for} did not answer within {seconds:.0f} s") from None
     if error is not None:
-        raise error
+        try:
+            raise error
+        finally:  # else the error and this frame hold one another, and with them all that callers have in hand
+            del error
     return result  # type: ignore[no-any-return]
 
 
@@ -99,7 +102,10 @@ def items_within(
                 raise TimeLimitExceeded(f"{waiting_for} {why}") from None
             waited += time.monotonic() - begun
             if error is not None:
-                raise error
+                try:
+                    raise error
+                finally:
+                    del error
             if item is _END:
                 return result  # type: ignore[no-any-return]
             yield item

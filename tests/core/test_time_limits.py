@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import threading
-from collections.abc import Generator
+import weakref
+from collections.abc import Callable, Generator
+from contextlib import suppress
 
 import pytest
 
@@ -85,3 +88,29 @@ def hanging() -> Generator[int, None, str]:
     yield 1
     forever.wait()
     return "never"
+
+
+class Rows:
+    """What a caller has in hand."""
+
+
+def test_an_error_of_another_thread_does_not_hold_what_callers_had_in_hand() -> None:
+    def fails() -> None:
+        raise OSError("gone")
+
+    def items() -> Generator[int, None, None]:
+        yield 1
+        raise OSError("gone")
+
+    def caller(ask: Callable[[], object]) -> weakref.ref[Rows]:
+        rows = Rows()
+        with suppress(OSError):
+            ask()
+        return weakref.ref(rows)
+
+    gc.disable()
+    try:
+        assert caller(lambda: call_within(5, fails, "a call"))() is None
+        assert caller(lambda: [*items_within(5, 5, items(), "a stream")])() is None
+    finally:
+        gc.enable()
