@@ -20,7 +20,7 @@ from forecaster.core.knowledge import Knowledge
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import as_sentence, joined, of_error, sentence
 from forecaster.core.panel import Panel
-from forecaster.core.parallel import Fan, FanOpener, in_turn
+from forecaster.core.parallel import Fan, in_turn
 from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within
 from forecaster.demand import ingest as demand_ingest
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from forecaster.training.export import ExportedBundle
 
 
-def ingest(night: Night, *, open_fan: FanOpener | None = None) -> None:
-    """Bring the declared sources into the lake; many files are shared out where a fan is to be had."""
+def ingest(night: Night) -> None:
+    """Bring the declared sources into the lake."""
     with night.stage("ingest"):
         if any(credentials.secrets_in(json.dumps(night.spec.model_dump(mode="json")))):
             from flows import secrets  # which asks Prefect
@@ -43,11 +43,7 @@ def ingest(night: Night, *, open_fan: FanOpener | None = None) -> None:
             secrets.provide(night.spec)
         # Arrived when the night began, so that a night as of now knows what it has just read.
         batch = demand_ingest.ingest(
-            night.spec,
-            now=night.begun,
-            on_rows=lambda rows: night.progress.advance(0, f"{count(rows, 'row')} read"),
-            open_fan=open_fan,
-            remark=night.remark,
+            night.spec, now=night.begun, on_rows=lambda rows: night.progress.advance(0, f"{count(rows, 'row')} read")
         )
     night.note(findings=batch.findings, lake_versions=batch.versions)
     outcomes = {name: getattr(batch, name) for name in ("accepted", "unchanged", "quarantined")}

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, task
@@ -74,17 +73,6 @@ def backtest(
         return _backtest(night, candidate, panel, knowledge, fan=fan)
 
 
-_ingest = reaches_out(steps.ingest)
-
-
-def ingest(night: Night) -> None:
-    """`steps.ingest`; many files are shared out over a cluster, as `execution` says."""
-    if night.spec.execution.runner != "dask":
-        return _ingest(night)
-    fan = partial(runners.open_fan, night.spec, lambda trouble: night.note(message=trouble))
-    return _ingest(night, open_fan=fan)
-
-
 _predict = computes(steps.predict)
 
 
@@ -96,6 +84,7 @@ def predict(night: Night) -> None:
         return _predict(night, fan=fan)
 
 
+ingest = reaches_out(steps.ingest)
 panel = computes(steps.panel)
 judge = computes(steps.judge)
 preview = computes(steps.preview)

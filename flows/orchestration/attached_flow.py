@@ -191,19 +191,9 @@ def of_run(run_id: str | None) -> AttachedFlow | None:
 def _asks_prefect(step: str, spec: Spec) -> bool:
     """A step that Prefect has something for: its secret blocks, its task runners."""
     if step == "ingest":
-        has_secrets = any(credentials.secrets_in(json.dumps(spec.model_dump(mode="json"))))
-        return has_secrets or (spec.execution.runner == "dask" and _has_much_to_read(spec))
+        return any(credentials.secrets_in(json.dumps(spec.model_dump(mode="json"))))
     is_shared_out = step == "backtest" or (step == "predict" and spec.execution.depots_at_a_time is not None)
     return is_shared_out and (spec.execution.runner != "threads" or spec.execution.workers > 1)
-
-
-def _has_much_to_read(spec: Spec) -> bool:
-    from forecaster.demand import feed_sorting
-
-    try:
-        return feed_sorting.is_worth_sharing(spec)
-    except ForecasterError:  # the step itself tells of it
-        return False
 
 
 def _patience() -> int:

@@ -10,8 +10,8 @@ from forecaster.config.base import Section
 
 
 class Execution(Section):
-    """What is the same wherever it is done: fitting the declared baselines, their folds of the backtest, forecasts by
-    groups of depots and, on a cluster, reading many files."""
+    """What is the same wherever it is done: fitting the declared baselines, their folds of the backtest, and forecasts
+    by groups of depots."""
 
     runner: Literal["threads", "dask"] = "threads"
     """Prefect's task runner: `threads` of the night's own process, or processes of a Dask cluster."""

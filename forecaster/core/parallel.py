@@ -11,7 +11,6 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import BrokenExecutor, CancelledError, Future, ProcessPoolExecutor, wait
-from contextlib import AbstractContextManager
 from multiprocessing import active_children, get_context
 from typing import Any, Protocol, TypeVar
 
@@ -30,9 +29,6 @@ class Fan(Protocol):
     """
 
     def __call__(self, calls: Iterable[Callable[[], Result]], /) -> list[Result]: ...
-
-
-FanOpener = Callable[[], AbstractContextManager[Fan]]  # a cluster comes up when it is needed
 
 
 def in_turn(calls: Iterable[Callable[[], Any]], /) -> list[Any]:

@@ -8,7 +8,7 @@ anywhere leaves a lake that the next run completes. Ingesting the same sources a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -25,8 +25,7 @@ from forecaster.config import Spec, data_rules
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import MADE_OF, sentence
-from forecaster.core.parallel import FanOpener
-from forecaster.demand import feed_sorting, readings, sources
+from forecaster.demand import readings, sources
 from forecaster.demand.history import lake_owner
 from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.panel.events import EVENT
@@ -53,6 +52,7 @@ _MICROSECOND = pd.Timedelta(microseconds=1)
 _DAY = np.timedelta64(1, "D")
 INGESTED = tuple(table for table in TABLES if table not in ("forecasts", "scores"))  # all that this reads and writes
 KEYS = {"depots": ["depot_id"], "aliases": ["alias"], "events": EVENT}  # what makes a row the same one
+Progress = Callable[[int], None]
 
 
 @dataclass(frozen=True)
@@ -83,36 +83,24 @@ class Decisions:
         return dict(zip(self.released["id"], self.released["recorded_at"], strict=True))
 
 
-def ingest(
-    spec: Spec,
-    *,
-    now: datetime,
-    on_rows: feed_sorting.Progress | None = None,
-    open_fan: FanOpener | None = None,
-    remark: feed_sorting.Remark = lambda _: None,
-) -> IngestResult:
+def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> IngestResult:
     """Ingest one batch: read the sources and append what is new to the lake; `now` is the instant of arrival.
 
-    `on_rows`, `open_fan` and `remark` are those of `feed_sorting.sort_feed`. Raises SourceError when a source cannot be
-    read, SpecError when it does not fit the pipeline file, ForeignLake when the lake is of another fleet, LakeError
-    when it cannot take the rows.
+    `on_rows` is told how many rows were read so far. Raises SourceError when a source cannot be read, SpecError when it
+    does not fit the pipeline file, ForeignLake when the lake is of another fleet, LakeError when it cannot take
+    the rows.
     """
     lake, findings = Lake.of(spec), list[Finding]()
     lake_owner.refuse_other_fleets(spec, lake)
     snapshots, announced = _snapshots(spec, findings, now)
     changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in snapshots.items()}
     decided = decisions(lake)
+    feed = sources.open_feed(spec.demand.source, spec, *source_columns(spec), since=_watermark(spec, lake))
     contract = contract_of(
         spec, lake, snapshots.get("depots"), snapshots.get("aliases"), now=now, waived=decided.waived
     )
     # each row alone, then beside its batch, then beside what the lake holds: each check sees fewer rows than the last
-    sorted_feed = feed_sorting.sort_feed(
-        contract, since=_watermark(spec, lake), on_rows=on_rows, open_fan=open_fan, remark=remark
-    )
-    contract, read, ending = sorted_feed.contract, sorted_feed.read, sorted_feed.ending
-    batch = batches.Batch(sorted_feed.accepted, sorted_feed.refused)
-    batch = batch if spec.demand.aggregate == "none" else batches.whole_days(batch, contract)
-    del sorted_feed  # nor any other name for rows: each goes when no check needs it any more
+    batch, read = _sort_blocks(feed, contract, on_rows)
     known_days = _known_days(lake, batch.accepted, spec)
     if announced is not None:
         depots = event_checks.depots_concerned(snapshots.get("depots"), announced, batch.accepted, lake)
@@ -138,8 +126,7 @@ def ingest(
             batch, known_days, snapshots.get("depots"), snapshots.get("aliases"), decided.waived, spec, now
         )
         again = batches.with_earlier_rows(before, batch, spec) if before else None
-    source = sources.name(spec.demand.source)
-    findings += feed_turnover.size_findings(read, batch.unchanged, source, frame(lake, "batches"), spec)
+    findings += feed_turnover.size_findings(read, batch.unchanged, feed.name, frame(lake, "batches"), spec)
     findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, snapshots.get("aliases"), spec)
     refused = _with_distinct_ids(batch.refused)
     findings += [*_refusals(refused, decided, spec), *batch_findings]
@@ -151,8 +138,8 @@ def ingest(
         batch = batches.quarantine_all(batch, stopped, spec, now)
         refused = _with_distinct_ids(batch.refused)
     outcome = IngestResult(
-        batch=ending.digest,
-        source=source,
+        batch=feed.digest,
+        source=feed.name,
         read=read,
         accepted=batch.size(batch.accepted),
         unchanged=batch.unchanged,
@@ -173,8 +160,18 @@ def ingest(
         lake.append("half_hours", batch.profiles.new_rows(lake, batch.refused, batch.accepted, now))
     lake.append("demand", demand_table(batch.accepted, batch=outcome.batch))
     written = lake.versions(INGESTED)
-    _record_batch(outcome, ending.watermark, lake, now, changed=written != versions)
+    _record_batch(outcome, feed.watermark, lake, now, changed=written != versions)
     return replace(outcome, versions=written | lake.versions(("batches",)) | _by_product_versions(lake))
+
+
+def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
+    """The columns that the demand source must have, and those that it may have."""
+    columns, future = spec.demand.columns, list(spec.calendar.known_future)
+    count = [] if spec.demand.aggregate == "count" else [columns.demand]
+    must = [columns.depot_id, columns.date, *count, columns.open, columns.recorded_at]
+    # without an events source every known-future covariate has to be a column
+    needed = [name for name in must if name]
+    return (needed, future) if spec.calendar.events else ([*needed, *future], [])
 
 
 def contract_of(
@@ -269,6 +266,26 @@ def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: 
     rows = pd.concat([changed, removed.assign(retracted=pd.array([True] * len(removed), "boolean"))], ignore_index=True)
     stamp = max(pd.Timestamp(now), before["recorded_at"].max() + _MICROSECOND)
     return rows.assign(recorded_at=stamp.tz_convert("UTC").as_unit("us"))
+
+
+def _sort_blocks(feed: sources.Feed, contract: Contract, on_rows: Progress | None) -> tuple[batches.Batch, int]:
+    """All blocks of a feed, sorted by the contract; and how many rows they had."""
+    refused, read = list[pd.DataFrame](), 0
+
+    def accepted_parts() -> Iterator[pd.DataFrame]:  # nobody else holds a block, so that its memory is given up early
+        nonlocal read
+        for block in feed.blocks:
+            sorted_block = contract.sort(block)
+            refused.append(sorted_block.refused)
+            read += len(block)
+            if on_rows:
+                on_rows(read)
+            yield sorted_block.accepted
+
+    accepted = readings.concatenate(accepted_parts())
+    pa.default_memory_pool().release_unused()  # of the blocks, before more is asked for
+    batch = batches.Batch(accepted, pd.concat(refused, ignore_index=True))
+    return batches.whole_days(batch, contract) if contract.spec.demand.aggregate != "none" else batch, read
 
 
 def _known_days(lake: Lake, accepted: pd.DataFrame, spec: Spec) -> KnownDays:

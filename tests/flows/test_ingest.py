@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
-import pandas as pd
 import pytest
 from sqlalchemy import create_engine, text
 
 from forecaster.config import credentials, load
-from forecaster.demand import feed_sorting
 from forecaster.errors import MissingExtra, NoUsableData, SourceError, SourceUnreachable, SpecError
-from forecaster.lake import Lake
 
 pytestmark = pytest.mark.usefixtures("prefect")
 
@@ -24,18 +21,17 @@ SECRET = "1e5"
 
 
 @pytest.fixture
-def night(tmp_path: Path) -> Callable[..., tuple[str, str]]:
+def night(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
     """A function that runs a night which ends after its ingest; it gives the outcome and the message of the run row."""
     from prefect import flow
 
     from flows import tasks
     from flows.night import Night
 
-    def run(source: str, execution: str = "{}") -> tuple[str, str]:
+    def run(source: str) -> tuple[str, str]:
         file = tmp_path / "pipeline.yaml"
         columns = "columns: {depot_id: depot, date: day, demand: orders}"
-        declared = f"name: t\ndemand: {{source: {source}, {columns}}}\nexecution: {execution}\n"
-        file.write_text(declared, "utf-8")
+        file.write_text(f"name: t\ndemand: {{source: {source}, {columns}}}\n", "utf-8")
 
         @flow(name="ingest-only")
         def ingest_only() -> None:
@@ -54,7 +50,7 @@ def night(tmp_path: Path) -> Callable[..., tuple[str, str]]:
     return run
 
 
-def test_a_secret_comes_from_prefects_block_of_its_name(night: Callable[..., tuple[str, str]]) -> None:
+def test_a_secret_comes_from_prefects_block_of_its_name(night: Callable[[str], tuple[str, str]]) -> None:
     from prefect.blocks.system import Secret
 
     Secret(value=SECRET).save("store-token", overwrite=True)  # type: ignore[unused-coroutine]
@@ -73,7 +69,7 @@ def test_a_secret_comes_from_prefects_block_of_its_name(night: Callable[..., tup
     ],
 )
 def test_a_secret_that_nobody_made_is_named_in_the_outcome(
-    night: Callable[..., tuple[str, str]], name: str, message: str
+    night: Callable[[str], tuple[str, str]], name: str, message: str
 ) -> None:
     outcome, sentence = night("{kind: csv, path: 'memory://a.csv', options: {token: '${secret:" + name + "}'}}")
     assert outcome == "degraded"
@@ -81,7 +77,7 @@ def test_a_secret_that_nobody_made_is_named_in_the_outcome(
     assert re.search(message, sentence)
 
 
-def test_the_outcome_names_the_source_that_could_not_be_reached(night: Callable[..., tuple[str, str]]) -> None:
+def test_the_outcome_names_the_source_that_could_not_be_reached(night: Callable[[str], tuple[str, str]]) -> None:
     outcome, sentence = night("{kind: csv, path: gone.csv}")
     assert outcome == "degraded"
     assert sentence.startswith("the sources could not be read: ")
@@ -112,7 +108,7 @@ def reached_at_try(number: int, error: Exception, tries: list[int]) -> Callable[
     ],
 )
 def test_what_may_be_there_by_then_is_tried_again(
-    night: Callable[..., tuple[str, str]],
+    night: Callable[[str], tuple[str, str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     error: Exception,
@@ -125,26 +121,3 @@ def test_what_may_be_there_by_then_is_tried_again(
     assert len(attempts) == tries
     assert outcome == ("published" if tries == 3 else "degraded")
     assert sentence == ("" if tries == 3 else f"the sources could not be read: {error}")
-
-
-def test_many_files_are_sorted_on_the_workers_of_a_cluster(
-    night: Callable[..., tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "feed").mkdir()
-    for day in range(1, 9):
-        lines = [f"D{depot},2024-03-{day:02d},{'many' if depot == day else depot + day}" for depot in range(1, 21)]
-        (tmp_path / "feed" / f"{day}.csv").write_text("\n".join(["depot,day,orders", *lines]) + "\n", "utf-8")
-    monkeypatch.setattr(feed_sorting, "WORTH_SHARING", 0)
-
-    def not_here(*_: object) -> None:
-        raise AssertionError("files were sorted in the process of the night")
-
-    monkeypatch.setattr(feed_sorting, "_sort_blocks", not_here)
-    assert night("{kind: csv, path: 'feed/*.csv'}", "{runner: dask, workers: 2}") == ("published", "")
-    lake = Lake.of(load(tmp_path / "pipeline.yaml"))
-    demand, quarantine = (lake.read(table).to_pandas() for table in ("demand", "quarantine"))
-    expected = {(f"D{depot}", day, depot + day) for depot in range(1, 21) for day in range(1, 9) if depot != day}
-    days = pd.to_datetime(demand["date"]).dt.day
-    assert {*zip(demand["depot_id"], days, demand["demand"], strict=True)} == expected
-    assert quarantine["source"].tolist() == [f"{day}.csv" for day in range(1, 9)]
-    assert {*quarantine["rule"]} == {"count_form"}

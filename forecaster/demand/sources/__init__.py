@@ -22,35 +22,20 @@ in `forecaster.config.sources`, a module here and a row of `KINDS`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import pandas as pd
 
 from forecaster.config import AnySource, Spec
-from forecaster.config.sources import StoredSource
 from forecaster.core.time_limits import items_within
 from forecaster.demand.sources import csv, delta, excel, files, null_values, parquet, sample, sql, wide
 from forecaster.demand.sources.csv import fault_sentence
 from forecaster.demand.sources.encodings import NO_TEXT
-from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Ending, Feed, Pieces, joined
+from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined
 from forecaster.errors import SourceError, TimeLimitExceeded
 
-__all__ = [
-    "BLOCK",
-    "FAULT",
-    "FILE",
-    "NO_TEXT",
-    "ROW",
-    "Ending",
-    "Feed",
-    "fault_sentence",
-    "file_sizes",
-    "name",
-    "open_feed",
-    "pieces",
-    "read",
-]
+__all__ = ["BLOCK", "FAULT", "FILE", "NO_TEXT", "ROW", "Feed", "fault_sentence", "name", "open_feed", "pieces", "read"]
 
 SILENCE, READING = 1 / 6, 1 / 3  # of the time that a night has, in which a source gives something, and all
 
@@ -60,13 +45,12 @@ class SourceKind(NamedTuple):
 
     pieces: Callable[..., Pieces]  # of the source, the pipeline file and the columns; `name` and `since` as keywords
     name: Callable[[Any], str]
-    has_files: bool = False  # of which each can be read by itself
 
 
 KINDS: Mapping[str, SourceKind] = {
-    "csv": SourceKind(csv.pieces, files.name, has_files=True),
-    "excel": SourceKind(excel.pieces, files.name, has_files=True),
-    "parquet": SourceKind(parquet.pieces, files.name, has_files=True),
+    "csv": SourceKind(csv.pieces, files.name),
+    "excel": SourceKind(excel.pieces, files.name),
+    "parquet": SourceKind(parquet.pieces, files.name),
     "delta": SourceKind(delta.pieces, files.name),
     "sql": SourceKind(sql.pieces, sql.name),
     "sample": SourceKind(sample.pieces, files.name),
@@ -74,39 +58,27 @@ KINDS: Mapping[str, SourceKind] = {
 
 
 def open_feed(
-    source: AnySource,
-    spec: Spec,
-    required: Iterable[str],
-    optional: Iterable[str] = (),
-    *,
-    since: str | None = None,
-    only: Collection[str] | None = None,
+    source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = (), *, since: str | None = None
 ) -> Feed:
     """A source's blocks of the wanted columns and of those optional ones that are there.
 
-    `since` is a watermark that an earlier feed of this source gave: what is below it is not read again. `only` are the
-    paths of some of its files. Nothing is reached before the first block is asked for; that raises
+    `since` is a watermark that an earlier feed of this source gave: what is below it is not read again. Nothing is
+    reached before the first block is asked for; that raises
 
     - SourceUnreachable when the source cannot be reached now,
     - SourceError when it is not what its kind says, lacks a wanted column, or hangs (`SILENCE`, `READING`),
     - SpecError when a credential or variable that it names is not there,
     - MissingExtra when its driver is not installed.
     """
-    return Feed(name(source), pieces(source, spec, required, optional, since=since, only=only))
+    return Feed(name(source), pieces(source, spec, required, optional, since=since))
 
 
 def pieces(
-    source: AnySource,
-    spec: Spec,
-    required: Iterable[str],
-    optional: Iterable[str] = (),
-    *,
-    since: str | None = None,
-    only: Collection[str] | None = None,
+    source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = (), *, since: str | None = None
 ) -> Pieces:
     """What `open_feed` makes blocks of, piece by piece as it comes; raises as that does."""
     columns = wide.columns_of(source, spec, Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional))))
-    answers = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since, only=only)
+    answers = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since)
     filled = null_values.emptied(_in_time(answers, spec, name(source)), source.null_values)
     return wide.turned(filled, columns)
 
@@ -126,16 +98,6 @@ def _in_time(pieces: Pieces, spec: Spec, name: str) -> Pieces:
 def read(source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = ()) -> pd.DataFrame:
     """All blocks of a small source in one frame. Raises as `open_feed` does."""
     return joined(list(open_feed(source, spec, required, optional).blocks))
-
-
-def file_sizes(source: AnySource, spec: Spec) -> dict[str, int]:
-    """The bytes of each file of a source, by its path, in their order; none of a source that has no files.
-
-    Raises SourceUnreachable, SourceError and SpecError as `open_feed` does.
-    """
-    if not KINDS[source.kind].has_files:
-        return {}
-    return {file.path: file.size for file in files.files(cast(StoredSource, source), spec)}
 
 
 def name(source: AnySource) -> str:

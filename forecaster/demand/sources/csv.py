@@ -11,7 +11,7 @@ import csv
 import hashlib
 import io
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
@@ -49,12 +49,10 @@ def fault_sentence(fault: str) -> str:
     return recognised(fault, (_WIDTH, _QUOTE, _NUL, encodings.FAULT_OF_ROW))
 
 
-def pieces(
-    source: CsvSource, spec: Spec, columns: Columns, *, only: Collection[str] | None = None, **_: str | None
-) -> Pieces:
+def pieces(source: CsvSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
     """The rows of each file, as the files lie; the digest is over the decompressed content."""
     digests = []
-    for file in files.files(source, spec, only):
+    for file in files.files(source, spec):
         content = hashlib.sha256()
         with recognition.explained(file, source, spec, columns):
             text = _Text(file.place, source.delimiter, below_titles(texts(file, source, content), source.header_row))
@@ -63,7 +61,8 @@ def pieces(
         for table in _tables(text, header):
             yield file.name, table
         digests.append(content.hexdigest())
-    return Ending.of(digests)
+    whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return Ending(whole[:12])
 
 
 def _header(file: files.File, text: _Text, source: CsvSource, columns: Columns) -> _Header:

@@ -6,7 +6,6 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -20,7 +19,7 @@ from forecaster.demand.sources.parquet import coded
 from forecaster.errors import SourceError, SourceUnreachable
 
 
-def pieces(source: DeltaSource, spec: Spec, columns: Columns, *, name: str, **_: Any) -> Pieces:
+def pieces(source: DeltaSource, spec: Spec, columns: Columns, *, name: str, **_: str | None) -> Pieces:
     """The table's rows; the digest is over its id and version."""
     url, options = spec.place(source.path), files.storage_options(source)
     place = files.without_credentials(url)

@@ -7,7 +7,6 @@ of a good size, with the types that the rest of the package reads.
 from __future__ import annotations
 
 import difflib
-import hashlib
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,14 +39,6 @@ class Ending:
 
     digest: str
     watermark: str | None = None
-    of_files: tuple[str, ...] = ()
-    """The digest of each file, where it has files."""
-
-    @classmethod
-    def of(cls, digests: Sequence[str]) -> Ending:
-        """What is known of the files that have these digests, in their order."""
-        whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-        return cls(whole[:12], of_files=tuple(digests))
 
 
 Pieces = Generator[tuple[str, pa.Table], None, Ending]
@@ -82,16 +73,14 @@ class Feed:
     @property
     def digest(self) -> str:
         """Twelve hex digits, the same for the same content; known after the last block."""
-        return self.ending.digest
+        return self._require_ending().digest
 
     @property
     def watermark(self) -> str | None:
         """From where the next feed may start, None where none is declared; known after the last block."""
-        return self.ending.watermark
+        return self._require_ending().watermark
 
-    @property
-    def ending(self) -> Ending:
-        """All of that, and the digest of each file; known after the last block."""
+    def _require_ending(self) -> Ending:
         assert self._ending is not None, "a feed has its digest and watermark after the last block was taken"
         return self._ending
 

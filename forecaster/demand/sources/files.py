@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from glob import has_magic
@@ -33,34 +33,18 @@ class File:
     def is_here(self) -> bool:
         return isinstance(self.system, LocalFileSystem)
 
-    @property
-    def size(self) -> int:
-        """In bytes; 0 where the file system does not say. Raises SourceUnreachable."""
-        with reached(self.place, self.advice):
-            return int(self.system.size(self.path) or 0)
-
     def open(self) -> BinaryIO:
         """The file's bytes. Raises SourceUnreachable."""
         with reached(self.place, self.advice):
             return cast(BinaryIO, self.system.open(self.path, "rb"))
 
 
-def files(source: StoredSource, spec: Spec, only: Collection[str] | None = None) -> list[File]:
-    """The files of a source, sorted by name, or those of them with some paths; a folder counts only for a kind that
-    reads folders.
+def files(source: StoredSource, spec: Spec) -> list[File]:
+    """The files of a source, sorted by name; a folder counts only for a kind that reads folders.
 
-    Raises SourceUnreachable when there is none, one of those asked for is gone or the store cannot be reached,
-    SourceError when a folder holds none, SpecError when a variable or secret is not there.
+    Raises SourceUnreachable when there is none or the store cannot be reached, SourceError when a folder holds none,
+    SpecError when a variable or secret is not there.
     """
-    listed = _listed(source, spec)
-    if only is None:
-        return listed
-    if missing := {*only}.difference(file.path for file in listed):
-        raise SourceUnreachable(f"{min(missing)}: no such file; wanted the one that was there when it was listed")
-    return [file for file in listed if file.path in only]
-
-
-def _listed(source: StoredSource, spec: Spec) -> list[File]:
     place, options = spec.place(source.path), storage_options(source)
     advice = _advice(source)
     with reached(without_credentials(place), advice):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from datetime import UTC, datetime
-from typing import Any
 
 import pyarrow as pa
 
@@ -21,7 +20,7 @@ from forecaster.errors import SourceError
 DEMAND, EVENTS = "7b55273b951b", "9549f71ac060"  # the digests of the sample's files
 
 
-def pieces(source: SampleSource, spec: Spec, columns: Columns, **_: Any) -> Pieces:
+def pieces(source: SampleSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
     """The rows of the file, then those of the days after it, of a file that its name says is simulated.
 
     Raises SourceError where the file is another one.

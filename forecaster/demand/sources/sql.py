@@ -23,7 +23,7 @@ def name(source: SqlSource) -> str:
     return f"query of {PurePosixPath(database_path).name or 'the database'}"
 
 
-def pieces(source: SqlSource, spec: Spec, columns: Columns, *, name: str, since: str | None, **_: Any) -> Pieces:
+def pieces(source: SqlSource, spec: Spec, columns: Columns, *, name: str, since: str | None) -> Pieces:
     """The rows from `since` on, in the watermark's order where one is declared, and those without a watermark.
 
     The digest is over the rows' content, in whatever order they come.

@@ -8,10 +8,11 @@ reading goes to quarantine, whole.
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -24,6 +25,7 @@ from forecaster.config import Spec
 from forecaster.config.data_rules import OF_ROWS, requirement
 from forecaster.core.arrays import Bools
 from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.demand.half_hours.clock import half_hours
 from forecaster.demand.parsing import (
     LONGEST,
@@ -44,11 +46,10 @@ from forecaster.demand.parsing import (
 )
 from forecaster.demand.readings import HALF_HOUR, are_among, arrow_words, from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW, fault_sentence
-from forecaster.demand.validation import quarantine
+from forecaster.demand.validation import quarantine, similar_ids
 from forecaster.demand.validation.day_stamps import DayStamps
 from forecaster.demand.validation.notation_hints import Decimals, advice
 from forecaster.demand.validation.quarantine import RowSentences
-from forecaster.demand.validation.similar_ids import MOST_SEARCHES, NearestIds
 from forecaster.errors import SpecError
 from forecaster.lake import TABLES, YEAR
 
@@ -70,16 +71,6 @@ class SortedBlock:
 
     accepted: pd.DataFrame  # as `readings` describes
     refused: pd.DataFrame  # as `quarantine` describes
-
-
-@dataclass(frozen=True)
-class FeedTraits:
-    """What blocks tell of their feed."""
-
-    kinds: Mapping[str, Kind]  # of covariates
-    decimals: Decimals
-    stamps: DayStamps
-    unknown_depots: frozenset[str]
 
 
 class Contract:
@@ -109,34 +100,7 @@ class Contract:
         self._date_zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else None
         self.times_differ = False  # do rows of one depot and day have different times of day, as the first block tells?
         self._first = True
-        self._nearest = NearestIds(() if known_depots is None else known_depots)
         self._ids, self._checked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
-
-    def begin(self, block: pd.DataFrame) -> None:
-        """Take from the first block what the others are sorted by: the kinds of its covariates, and whether rows of a
-        day have times of day. The block itself is not sorted by it."""
-        of_first = copy.deepcopy(self)
-        of_first.sort(block)
-        self.kinds, self.times_differ, self._first = of_first.kinds, of_first.times_differ, not len(block)
-
-    @property
-    def traits(self) -> FeedTraits:
-        """What the blocks that were sorted tell of their feed."""
-        return FeedTraits(self.kinds, self.decimals, self.stamps, frozenset(self._nearest.hints))
-
-    def add(self, traits: FeedTraits) -> None:
-        """Take over what later blocks of the feed tell, which another contract has sorted that began as this one did.
-
-        Raises ValueError where that one may have sorted them in another way than this one would have.
-        """
-        if differing := sorted(name for name, kind in traits.kinds.items() if self.kinds.get(name, kind) != kind):
-            raise ValueError(f"column '{differing[0]}' has numbers in some files and words in others")
-        self._nearest.hints |= dict.fromkeys(traits.unknown_depots, "")
-        if len(self._nearest.hints) > MOST_SEARCHES:  # the first so many are told what is near, whoever finds them
-            raise ValueError(f"{len(self._nearest.hints)} depots are unknown")
-        self.kinds |= traits.kinds
-        self.decimals.add(traits.decimals)
-        self.stamps.add(traits.stamps)
 
     def sort(self, block: pd.DataFrame) -> SortedBlock:
         """Sort the rows of a block, as a source's feed gives them, into accepted and refused ones.
@@ -351,6 +315,10 @@ class Contract:
         now, day = self.now.isoformat(), self._notation.day
         return requirement(rule, max_demand=limit, now=now, timezone=zone, longest=LONGEST, day=day)
 
+    @cached_property
+    def _nearest(self) -> Callable[[str], str]:
+        return _Nearest([] if self.known_depots is None else self.known_depots.tolist())
+
 
 def covariates(spec: Spec, readings: pd.DataFrame) -> list[str]:
     """The known-future covariates that are columns of the source, but for `open`, which the table has anyway.
@@ -396,3 +364,21 @@ def _midnight(day: Column, zone: ZoneInfo) -> Column:
 
 def _fault_sentences(faults: Column) -> Column:
     return pd.Series(list(map(fault_sentence, faults)), faults.index, dtype=object)
+
+
+class _Nearest:
+    """A hint with the nearest known depot, for the first few unknown ones: the search is slow."""
+
+    def __init__(self, depots: Iterable[str], most: int = 20) -> None:
+        self.depots, self.searches_left = sorted(depots), most
+        self.hints: dict[str, str] = {}
+
+    def __call__(self, depot: str) -> str:
+        if depot not in self.hints:
+            self.searches_left -= 1
+            close = []
+            if self.searches_left >= 0:
+                alike = similar_ids.same(depot, self.depots)
+                close = [alike] if alike else difflib.get_close_matches(depot[:LONGEST], self.depots, n=1)
+            self.hints[depot] = sentence(N_("; did you mean '{name}'?"), name=close[0]) if close else ""
+        return self.hints[depot]

@@ -52,12 +52,6 @@ class DayStamps:
         self._seconds[zone.key] = before.union(pd.Index(seconds))
         self.rows += len(dates)
 
-    def add(self, others: DayStamps) -> None:
-        """Put those of other blocks of the feed beside them."""
-        self._open, self.rows = self._open and others._open, self.rows + others.rows
-        for zone, seconds in others._seconds.items():
-            self._seconds[zone] = self._seconds.get(zone, seconds).union(seconds)
-
     def findings(self, spec: Spec) -> list[Finding]:
         """A finding where the instants are days of another zone, and fall on other days in that of their depots.
 

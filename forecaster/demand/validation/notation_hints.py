@@ -119,11 +119,6 @@ class Decimals:
         """Have all of them, and some there are, three decimals and one to three digits before, as 1.234 has?"""
         return self._open and self.counts >= FEW_COUNTS
 
-    def add(self, others: Decimals) -> None:
-        """Put those of later blocks beside them."""
-        self._open = self._open and others._open
-        self.counts, self.example = self.counts + others.counts, self.example or others.example
-
     def look_at(self, block: pd.DataFrame, counts: pd.Series[float]) -> None:
         """`counts` are those of the block as numbers."""
         if not self._open or not (self._written or _is_text(block[self._column])):

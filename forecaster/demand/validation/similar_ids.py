@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import date
-from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -20,13 +18,11 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import as_sentence, joined, sentence
 from forecaster.demand.history import aliases
-from forecaster.demand.parsing import LONGEST
 from forecaster.demand.validation.feed_shape import PLACES, batch_finding
 
 if TYPE_CHECKING:
     from forecaster.demand.validation.history_checks import CountGrid
 
-MOST_SEARCHES = 20  # for what is near an unknown id, in one feed
 _DASHES = re.compile(r"[\u2010-\u2015\u2043\u2212\ufe58\ufe63\uff0d_]")
 _INVISIBLE = re.compile(r"[\u00ad\u200b-\u200f\u2060\ufeff]")
 _BETWEEN_DIGITS = re.compile(r"(?<=\d) +(?=\d)")
@@ -144,24 +140,3 @@ def same(depot: str, depots: Collection[str]) -> str | None:
     """The one of the depots whose id is written in another way, None where there is none."""
     meant = key(depot)
     return next((other for other in depots if other != depot and key(other) == meant), None)
-
-
-class NearestIds:
-    """Hints with the nearest one of some ids, for the first few that are none of them: the search is slow."""
-
-    def __init__(self, depots: Iterable[str]) -> None:
-        self._depots, self.hints = depots, dict[str, str]()
-
-    def __call__(self, depot: str) -> str:
-        """What is to be added to a message about an id; "" where none is near."""
-        if depot not in self.hints:
-            close = []
-            if len(self.hints) < MOST_SEARCHES:
-                alike = same(depot, self._in_order)
-                close = [alike] if alike else difflib.get_close_matches(depot[:LONGEST], self._in_order, n=1)
-            self.hints[depot] = sentence(N_("; did you mean '{name}'?"), name=close[0]) if close else ""
-        return self.hints[depot]
-
-    @cached_property
-    def _in_order(self) -> list[str]:
-        return sorted(self._depots)
