@@ -28,7 +28,8 @@ def cluster_arguments(workers: int) -> dict[str, Any]:
         "threads_per_worker": 1,
         "processes": True,
         "memory_limit": MEMORY_LIMIT // (workers + 1),
-        "dashboard_address": None,
+        # Its HTTP server takes any free port: on Dask's own another night's cluster may be.
+        "scheduler_kwargs": {"dashboard": False, "dashboard_address": "127.0.0.1:0"},
         # Whole, as workers take each section for all of it; theirs alone, so that those started later have it as well.
         "config": dask.config.merge(dask.config.config, NEVER_PAUSED),
     }

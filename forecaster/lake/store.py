@@ -306,9 +306,15 @@ def _local(place: str) -> fs.FileSystem | None:
 
 
 def _batches(table: str, first: pa.Table, parts: Iterator[pa.Table | pd.DataFrame]) -> Iterator[pa.RecordBatch]:
-    yield from first.to_batches(WAITING)
+    yield from _pieces(first)
     for part in parts:
-        yield from conform(table, part).select(first.schema.names).cast(first.schema).to_batches(WAITING)
+        yield from _pieces(conform(table, part).select(first.schema.names).cast(first.schema))
+
+
+def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
+    """A table cut where it is long enough, and nowhere else: the writer takes pieces in any order."""
+    for start in range(0, len(table), WAITING):
+        yield from table.slice(start, WAITING).combine_chunks().to_batches()
 
 
 def _coded(schema: pa.Schema, names: list[str] | None, codes: bool) -> pa.Schema:

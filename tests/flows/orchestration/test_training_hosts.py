@@ -36,7 +36,7 @@ def cluster() -> Iterator[str]:
         for name, value in cpus.environment(os.environ, 1).items():
             patch.setenv(name, value)
         with distributed.LocalCluster(  # type: ignore[no-untyped-call]
-            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None
+            n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0"
         ) as started:
             yield started.scheduler_address
 
