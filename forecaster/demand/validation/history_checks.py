@@ -20,7 +20,7 @@ from forecaster.demand.panel.calendar import holiday_names
 from forecaster.demand.readings import dates
 from forecaster.demand.validation import feed_gaps, network_shape, outliers, quarantine
 from forecaster.demand.validation.batch import Batch, start
-from forecaster.demand.validation.known_days import NEVER, DepotDayGrid, KnownDays, LastReadings, of_days
+from forecaster.demand.validation.known_days import NEVER, DepotDayGrid, KnownDays, LastReadings
 from forecaster.demand.validation.quarantine import RowSentences
 
 CONTEXT = outliers.REACH + outliers.BACK  # days before a count that it may be judged by
@@ -301,8 +301,8 @@ def count_grid(batch: Batch, known_days: KnownDays) -> CountGrid:
     new = new if batch.single else reading_versions.latest(new)
     begin, last = int(new["day"].min()), int(new["day"].max())
     grid = DepotDayGrid(new["depot_id"].cat.categories, begin - CONTEXT, last, begin=begin)
-    for rows in known_days.every():
-        grid.put(reading_versions.latest(of_days(rows, grid.first, last)))
+    for _, _, rows in known_days.between(grid.first, last):
+        grid.put(reading_versions.latest(rows))
     for row in range(0, len(new), PORTION):
         grid.put(new.iloc[row : row + PORTION])
     grid.arrange(new["depot_id"].cat.categories.union(known_days.last_readings.depots))

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from forecaster.core.arrays import Ints
+from forecaster.core.arrays import Bools, Ints
 
 CACHED = 8_000_000  # rows that stay in memory until they are asked for again
 STRETCH = 2_000_000  # rows of a stretch where there are more, give or take a day
@@ -71,48 +71,46 @@ class KnownDays:
         another one, as `readings` describes."""
         self.days, self.count, self._read = days, count, read
         self._whole: pd.DataFrame | None = None
-        self._last_readings: LastReadings | None = None
+        self._last_readings, self._is_read = NO_READINGS, np.zeros(len(days), np.bool_)
 
     @property
     def last_readings(self) -> LastReadings:
-        """What all of them say of each depot; nothing is read for it after `every`."""
-        if self._last_readings is None:
-            for _ in self.every():
-                pass
-        assert self._last_readings is not None
+        """What all of them say of each depot; only days that nobody has asked for are read for it."""
+        for first, last in self._spans(~self._is_read):
+            self._of(first, last)
         return self._last_readings
-
-    def every(self) -> Iterator[pd.DataFrame]:
-        """All readings, a stretch of days at a time."""
-        last_readings = NO_READINGS
-        for first, last in self._spans(self.days, self.count):
-            rows = self._of(first, last)
-            last_readings = last_readings.beside(LastReadings.of(rows))
-            yield rows
-        self._last_readings = last_readings
 
     def between(self, first: int, last: int) -> Iterator[tuple[int, int, pd.DataFrame]]:
         """First and last day of each stretch of some of the days, and the readings of it."""
-        is_between = (self.days >= first) & (self.days <= last)
-        for begin, end in self._spans(self.days[is_between], self.count[is_between]):
+        for begin, end in self._spans(self._are_between(first, last)):
             yield begin, end, of_days(self._of(begin, end), begin, end)
 
-    def _spans(self, days: Ints, count: Ints) -> list[tuple[int, int]]:
-        if not len(days):
+    def _are_between(self, first: int, last: int) -> Bools:
+        return (self.days >= first) & (self.days <= last)
+
+    def _spans(self, wanted: Bools) -> list[tuple[int, int]]:
+        """First and last day of stretches of wanted days that follow one another."""
+        place = np.flatnonzero(wanted)
+        if not len(place):
             return []
-        if self.count.sum() <= CACHED:
-            return [(int(days[0]), int(days[-1]))]
-        part = (np.cumsum(count) - 1) // STRETCH
-        ends = np.flatnonzero(np.diff(part, append=part[-1] + 1))
-        begins = np.append(0, ends[:-1] + 1)
+        part = (np.cumsum(self.count[place]) - 1) // STRETCH * (self.count.sum() > CACHED)
+        ends = np.flatnonzero((np.diff(part) > 0) | (np.diff(place) > 1))
+        begins, ends = np.append(0, ends + 1), np.append(ends, len(place) - 1)
+        days = self.days[place]
         return [(int(days[begin]), int(days[end])) for begin, end in zip(begins, ends, strict=True)]
 
     def _of(self, first: int, last: int) -> pd.DataFrame:
-        if self.count.sum() > CACHED:
-            return self._read(first, last)
-        if self._whole is None:
-            self._whole = self._read(int(self.days[0]), int(self.days[-1]))
-        return self._whole
+        if self._whole is not None:
+            return self._whole
+        is_whole = self.count.sum() <= CACHED
+        if is_whole:
+            first, last = int(self.days[0]), int(self.days[-1])
+        rows = self._read(first, last)
+        if not self._is_read[are_read := self._are_between(first, last)].all():
+            self._last_readings = self._last_readings.beside(LastReadings.of(rows))
+            self._is_read |= are_read
+        self._whole = rows if is_whole else None
+        return rows
 
 
 def of_days(rows: pd.DataFrame, first: int, last: int) -> pd.DataFrame:

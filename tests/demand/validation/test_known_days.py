@@ -119,9 +119,29 @@ def test_few_known_rows_are_read_once() -> None:
         return rows
 
     known_days = KnownDays(np.array([100, 101]), np.array([1, 1]), read)
-    assert [part["day"].tolist() for part in known_days.every()] == [[100, 101]]
+    assert by_depot(known_days.last_readings) == {"A": (101, 101)}
     assert [(*span, part["day"].tolist()) for *span, part in known_days.between(101, 200)] == [(101, 101, [101])]
     assert spans == [(100, 101)]
+
+
+def test_of_many_rows_only_days_that_nobody_asked_for_are_read_for_the_last_readings(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_stretches(monkeypatch, 100)
+    spans: list[tuple[int, int]] = []
+    rows = rows_of(*((depot, day, 1.0, -1, 10) for day in range(100, 111) for depot in "AB"[: 1 + (day == 100)]))
+
+    def read(first: int, last: int) -> pd.DataFrame:
+        spans.append((first, last))
+        return rows[rows["day"].between(first, last)]
+
+    known_days = KnownDays(*np.unique(rows["day"], return_counts=True), read)
+    for first, last in ((103, 105), (101, 104)):
+        assert {day for *_, part in known_days.between(first, last) for day in part["day"]} == {*range(first, last + 1)}
+    assert by_depot(known_days.last_readings) == {"A": (110, 110), "B": (100, 100)}
+    assert spans == [(103, 105), (101, 104), (100, 100), (106, 110)]
+    assert by_depot(known_days.last_readings)["B"] == (100, 100)
+    assert len(spans) == 4
 
 
 def test_a_stretch_is_of_whole_days_and_of_so_many_rows_give_or_take_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
