@@ -83,7 +83,7 @@ class KnownDays:
     def between(self, first: int, last: int) -> Iterator[tuple[int, int, pd.DataFrame]]:
         """First and last day of each stretch of some of the days, and the readings of it."""
         for begin, end in self._spans(self._are_between(first, last)):
-            yield begin, end, of_days(self._of(begin, end), begin, end)
+            yield begin, end, _of_days(self._of(begin, end), begin, end)
 
     def _are_between(self, first: int, last: int) -> Bools:
         return (self.days >= first) & (self.days <= last)
@@ -113,7 +113,7 @@ class KnownDays:
         return rows
 
 
-def of_days(rows: pd.DataFrame, first: int, last: int) -> pd.DataFrame:
+def _of_days(rows: pd.DataFrame, first: int, last: int) -> pd.DataFrame:
     """The readings from one day to another one."""
     day = rows["day"].to_numpy()
     is_between = (day >= first) & (day <= last)

@@ -103,8 +103,10 @@ def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[F
     if former is not None:
         current = dict(zip(depots, aliases.current(pd.Series(depots, dtype="str"), former), strict=True))
     details, places = list[str](), list[tuple[str, str]]()
-    for pair in pairs(depots):
-        row_of = dict(zip(pair, grid.depots.get_indexer(pd.Index(pair)).tolist(), strict=True))
+    alike = [*pairs(depots)]
+    names = pd.Index([*{depot for pair in alike for depot in pair}], dtype="str")
+    row_of = dict(zip(names, grid.depots.get_indexer(names).tolist(), strict=True))
+    for pair in alike:
         old, new = sorted(pair, key=lambda depot: (_first(has_count, row_of[depot]), depot))
         rows = [row_of[old], row_of[new]]
         if grid.fresh[rows].any() and current.get(old, old) != current.get(new, new):
