@@ -63,9 +63,10 @@ def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> lis
         Service(
             "worker",
             (*python, "prefect", "worker", "start", "--pool", pool, "--type", "process", "--with-healthcheck"),
-            f"http://{HOST}:{ports['worker']}/health",
+            f"http://{HOST}:{{port}}/health",
             after="deploy",
             outlived=True,
+            port_variable="PREFECT_WORKER_WEBSERVER_PORT",
         ),
     ]
 
@@ -117,14 +118,12 @@ def up(file: Path, spec: Spec, *, ports: Mapping[str, int], pool: str, say: Call
         nights = _end_left_behind(spec, tell)
         for name, port in ports.items():
             _free(name, port)
-        ports = {**ports, "worker": _any_free_port()}
         environment.prepare(spec.paths.folder)
         stop = _stop_event()
         api = f"http://{HOST}:{ports['prefect']}/api"
         os.environ |= {
             prefect_server.URL: api,
             "PREFECT_WORKER_WEBSERVER_HOST": HOST,
-            "PREFECT_WORKER_WEBSERVER_PORT": str(ports["worker"]),
             "MLFLOW_DISABLE_TELEMETRY": "true",
             "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
         }
@@ -158,7 +157,7 @@ def _supervise(
 
 def _records(parts: Mapping[str, Part]) -> dict[str, Any]:
     return {
-        "health": {name: part.service.health for name, part in parts.items() if part.service.health},
+        "health": {name: part.health for name, part in parts.items() if part.health},
         "pids": {name: lease.process_id(part.process) for name, part in parts.items() if part.process},
         "parts": {name: part.record() for name, part in parts.items()},
     }
@@ -226,12 +225,6 @@ def _free(name: str, port: int) -> None:
         raise Busy(
             f"port {port}, wanted for {name}, is taken ({error.strerror}); --{name}-port takes another"
         ) from None
-
-
-def _any_free_port() -> int:
-    """A port for what nobody opens: where the worker says that it still asks for work."""
-    with socket.create_server((HOST, 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def _write(spec: Spec, content: Mapping[str, Any]) -> None:

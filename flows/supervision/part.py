@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import subprocess
 import time
 import urllib.request
@@ -35,13 +36,14 @@ class Service:
     after: str | None = None  # the part that has to be well before
     once: bool = False  # it is done when it has ended with exit code 0
     outlived: bool = False  # what it has started goes on without it: nights, which have a lease
+    port_variable: str | None = None  # environment variable of a port that nobody opens, `{port}` in `health`
 
 
 def answers(url: str) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=SHORT) as answer:
             return bool(answer.status == 200)
-    except (OSError, ValueError):
+    except (OSError, ValueError, http.client.HTTPException):
         return False
 
 
@@ -54,6 +56,7 @@ class Part:
         self.since = datetime.now(UTC)
         self.restarts = 0
         self.reason = f"for {service.after}" if service.after else ""
+        self.health = None if service.port_variable else service.health  # where it is asked whether it is well
         self.process: str | None = None  # as `lease.process_name` names it
         self.former: tuple[str, ...] = ()  # ended, and what they had started may go on
         self._child: subprocess.Popen[bytes] | None = None
@@ -88,8 +91,13 @@ class Part:
         if self.state == "pauses":
             self.restarts += 1
             self._pause = min(2 * self._pause, LONGEST_PAUSE)
+        variables = {}
         try:
-            self._child = processes.start_held(self.service.command, self._log)
+            if self.service.health and self.service.port_variable:
+                port = processes.free_port()  # another at each start: what was free may have been taken meanwhile
+                variables[self.service.port_variable] = str(port)
+                self.health = self.service.health.format(port=port)
+            self._child = processes.start_held(self.service.command, self._log, variables)
         except OSError as error:
             self._change("pauses", f"could not be started: {error}")
             return
@@ -101,14 +109,14 @@ class Part:
     def _see(self, child: subprocess.Popen[bytes]) -> None:
         if (code := child.poll()) is not None:
             self._ended(code)
-        elif self.service.health is None:
+        elif self.health is None:
             if not self.service.once:
                 if self.state == "starting":
                     self._change("up")
             elif time.monotonic() - self._changed > PATIENCE:
                 self._end(child, f"was not done within {PATIENCE:.0f} s")
         elif self.state != "up" or time.monotonic() - self._checked >= CHECKED:
-            self._ask(self.service.health, child)
+            self._ask(self.health, child)
         if self.state == "up" and time.monotonic() - self._changed >= STEADY:
             self._pause = FIRST_PAUSE
 

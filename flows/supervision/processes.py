@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import subprocess
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from forecaster.ledger import lease
@@ -16,16 +17,29 @@ GRACE = 20.0  # seconds that a process has to stop by itself
 _HELD = ("/bin/sh", "-c", 'read -r word && exec "$@" </dev/null', "sh")
 
 
-def start_held(command: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+def start_held(
+    command: Sequence[str], log: Path, variables: Mapping[str, str] | None = None
+) -> subprocess.Popen[bytes]:
     """Start a command in a session of its own, which begins only when it is let go: until then it can be written down.
 
-    It ends where this process ends before. Raises OSError.
+    It has this process's environment, and further variables. It ends where this process ends before. Raises OSError.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as out:
         return subprocess.Popen(
-            (*_HELD, *command), stdin=subprocess.PIPE, stdout=out, stderr=out, start_new_session=True
+            (*_HELD, *command),
+            env={**os.environ, **(variables or {})},
+            stdin=subprocess.PIPE,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
         )
+
+
+def free_port() -> int:
+    """A port of this machine on which nothing listens at the moment. Raises OSError."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return int(free.getsockname()[1])
 
 
 def let_go(child: subprocess.Popen[bytes]) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import yaml
 from flows import deploy, local_stack
 from forecaster.config import Spec, load
 from forecaster.errors import SpecError
+from tests.flows.stack_start import free_ports, lines_until_up
 from tests.flows.tiny import pipeline
 
 pytestmark = pytest.mark.e2e
@@ -51,14 +51,6 @@ class Running:
         return state
 
 
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [reserved.getsockname()[1] for reserved in sockets]
-    for reserved in sockets:
-        reserved.close()
-    return ports
-
-
 def forecaster(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "forecaster", *map(str, arguments)]
     return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=500)
@@ -69,16 +61,12 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     file = pipeline(tmp_path_factory.mktemp("up"), SCHEDULE)
     ports = free_ports(3)
     options = [f"--{name}-port={port}" for name, port in zip(("prefect", "mlflow", "page"), ports, strict=True)]
-    command = [sys.executable, "-m", "forecaster", "up", str(file), *options]
+    command = [sys.executable, "-X", "faulthandler", "-m", "forecaster", "up", str(file), *options]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
     try:
-        for line in process.stdout:
-            if line.startswith("everything is up"):
-                break
-        else:
-            pytest.fail(process.stderr.read())
+        lines_until_up(process, load(file))
         yield Running(file, load(file), process, f"http://127.0.0.1:{ports[0]}/api")
     finally:
         process.send_signal(signal.SIGINT)

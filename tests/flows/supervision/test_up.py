@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -20,12 +21,12 @@ from flows.status import status
 from flows.supervision import processes
 from forecaster.config import Spec, load
 from forecaster.ledger import lease
-from tests.flows.test_deploy import free_ports
+from tests.flows.stack_start import free_ports, lines_until_up
 from tests.flows.tiny import NIGHT, pipeline
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVER = """
-import http.server, subprocess, sys
+import http.server, os, subprocess, sys
 if len(sys.argv) > 2:
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -33,7 +34,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.send_response(200)
         self.end_headers()
     def log_message(self, *_): pass
-http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Handler).serve_forever()
+http.server.HTTPServer(("127.0.0.1", int(os.environ.get("OWN_PORT", sys.argv[1]))), Handler).serve_forever()
 """
 STACK = """
 import sys
@@ -51,13 +52,19 @@ def services(file, spec, ports, pool):
         url = f"http://127.0.0.1:{ports[name]}/"
         return Service(name, (PYTHON, "-c", SERVER, str(ports[name]), *more), url, url)
     deploy = file.parent / "deploy.py"  # a test's own
-    worker = server("worker", "with a night")
     return [
         server("prefect"),
         server("mlflow", "with a child"),
         server("page"),
         Service("deploy", (PYTHON, str(deploy)) if deploy.exists() else (PYTHON, "-c", ""), after="prefect", once=True),
-        Service("worker", worker.command, worker.health, after="deploy", outlived=True),
+        Service(
+            "worker",
+            (PYTHON, "-c", SERVER, "its own", "with a night"),
+            "http://127.0.0.1:{port}/",
+            after="deploy",
+            outlived=True,
+            port_variable="OWN_PORT",
+        ),
     ]
 
 local_stack.services = services
@@ -90,7 +97,16 @@ def spec(tmp_path: Path) -> Spec:
 
 @contextmanager
 def up(spec: Spec, ports: list[int], *, stack: str = STACK) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", stack, str(spec.folder / "pipeline.yaml"), ",".join(map(str, ports)), SERVER]
+    command = [
+        sys.executable,
+        "-X",
+        "faulthandler",
+        "-c",
+        stack,
+        str(spec.folder / "pipeline.yaml"),
+        ",".join(map(str, ports)),
+        SERVER,
+    ]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         try:
             yield process
@@ -101,16 +117,6 @@ def up(spec: Spec, ports: list[int], *, stack: str = STACK) -> Iterator[subproce
                 process.wait(60)
             finally:
                 process.kill()
-
-
-def wait_until_up(process: subprocess.Popen[str]) -> list[str]:
-    assert process.stdout is not None
-    lines = []
-    for line in process.stdout:
-        lines.append(line.rstrip())
-        if line.startswith("everything is up"):
-            return lines
-    pytest.fail("\n".join(lines))
 
 
 def wait_for(condition: Callable[[], bool], patience: float = 240) -> None:
@@ -139,7 +145,7 @@ def group_is_there(number: int) -> bool:
 
 def test_a_part_that_ends_is_started_again_and_takes_no_other_with_it(spec: Spec) -> None:
     with up(spec, free_ports(3)) as process:
-        lines = wait_until_up(process)
+        lines = lines_until_up(process, spec)
         page = parts(spec)["page"]["page"]
         assert any(line.split() == ["page", page] for line in lines), "the address that people open"
         before = {name: group(spec, name) for name in ("prefect", "mlflow", "page", "worker")}
@@ -164,7 +170,7 @@ def test_a_part_that_ends_is_started_again_and_takes_no_other_with_it(spec: Spec
 
 def test_a_part_that_hangs_is_started_again(spec: Spec) -> None:
     with up(spec, free_ports(3)) as process:
-        wait_until_up(process)
+        lines_until_up(process, spec)
         os.kill(group(spec, "page"), signal.SIGSTOP)
         wait_for(lambda: parts(spec)["page"]["state"] == "silent")
         assert any(line.startswith("page       does not answer, no answer at http://") for line in status(spec, NIGHT))
@@ -173,7 +179,7 @@ def test_a_part_that_hangs_is_started_again(spec: Spec) -> None:
 
 def test_a_worker_that_hangs_is_started_again_and_its_night_goes_on(spec: Spec) -> None:
     with up(spec, free_ports(3)) as process:
-        wait_until_up(process)
+        lines_until_up(process, spec)
         former = group(spec, "worker")
         os.kill(former, signal.SIGSTOP)
         wait_for(lambda: parts(spec)["worker"]["state"] == "silent")
@@ -188,14 +194,23 @@ def test_a_deployment_that_hangs_is_ended_and_begun_again(spec: Spec) -> None:
     hangs_once = "import pathlib, time\nif not (it := pathlib.Path(__file__ + '.was')).exists():\n    it.touch()\n"
     (spec.folder / "deploy.py").write_text(f"{hangs_once}    time.sleep(300)\n", "utf-8")
     with up(spec, free_ports(3)) as process:
-        lines = wait_until_up(process)
+        lines = lines_until_up(process, spec)
         assert any(line.startswith("deploy   was not done within 3 s; it is started again in 1 s") for line in lines)
         assert parts(spec)["deploy"]["state"] == "done"
 
 
+def test_a_worker_whose_port_was_taken_is_started_again_on_another(spec: Spec) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        first = f"ports_of_workers = iter([{other.getsockname()[1]}, {free_ports(1)[0]}])\n"
+        instead = "from flows.supervision import processes\nprocesses.free_port = lambda: next(ports_of_workers)\n"
+        with up(spec, free_ports(3), stack=first + instead + STACK) as process:
+            lines = lines_until_up(process, spec)
+        assert any(line.startswith("worker   ended with exit code 1; it is started again in 1 s") for line in lines)
+
+
 def test_the_real_worker_says_that_it_asks_for_work_and_is_started_again_where_it_hangs(spec: Spec) -> None:
     with up(spec, free_ports(3), stack=STACK.partition("def services")[0] + REAL) as process:
-        wait_until_up(process)
+        lines_until_up(process, spec)
         os.kill(group(spec, "worker"), signal.SIGSTOP)
         wait_for(lambda: parts(spec)["worker"]["state"] == "silent")
         process.send_signal(signal.SIGUSR1)
@@ -205,13 +220,13 @@ def test_the_real_worker_says_that_it_asks_for_work_and_is_started_again_where_i
 def test_what_a_killed_up_has_left_is_ended_or_taken_over_by_the_next(spec: Spec) -> None:
     ports = free_ports(3)
     with up(spec, ports) as process:
-        wait_until_up(process)
+        lines_until_up(process, spec)
         numbers = {name: group(spec, name) for name in ("prefect", "mlflow", "page", "worker")}
         process.kill()
         process.wait()
     assert "of an `up` that was killed: prefect, mlflow, page, worker" in "\n".join(status(spec, NIGHT))
     with up(spec, ports) as process:
-        lines = wait_until_up(process)
+        lines = lines_until_up(process, spec)
         assert lines[0].startswith("the last `up` was killed; prefect, mlflow, page, worker of it")
         wait_for(lambda: not any(group_is_there(numbers[name]) for name in ("prefect", "mlflow", "page")))
         assert group_is_there(numbers["worker"])  # the night of it goes on
@@ -228,7 +243,7 @@ def test_an_up_that_is_killed_at_any_moment_of_its_start_leaves_nothing_unknown(
             process.kill()
             process.wait()
     with up(spec, ports) as process:
-        wait_until_up(process)
+        lines_until_up(process, spec)
         process.terminate()
         assert process.wait(60) == 0
     mentions = [
@@ -242,7 +257,7 @@ def test_an_up_that_is_killed_at_any_moment_of_its_start_leaves_nothing_unknown(
 def test_a_second_up_is_refused_while_the_first_starts(spec: Spec) -> None:
     ports = free_ports(3)
     with up(spec, ports) as process:
-        wait_until_up(process)
+        lines_until_up(process, spec)
         with up(spec, ports) as second:
             assert second.stdout is not None
             assert f"tiny is up already, at http://127.0.0.1:{ports[2]}/; " in second.stdout.read()
