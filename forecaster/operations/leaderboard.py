@@ -68,12 +68,16 @@ class Leaderboard:
 
 def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = False) -> Leaderboard:
     """Backtest a model that is trained on what lies before the held-out days beside its rivals; changes nothing.
-    With `staffing` also what rosters of these days would have cost.
+    With `staffing` also what rosters of these days would have cost. It trains on this machine alone, whatever
+    `training.hosts` says: the hosts of nights wait for nights.
 
     Raises MissingExtra where a declared baseline is not installed, NoUsableData where the lake holds too little.
     """
     for name in spec.backtest.baselines:
         baselines.ready(name)  # a missing package is told now, not after minutes of training
+    if spec.training.hosts is not None:
+        progress.say("           training.hosts: a backtest trains on this machine alone")
+        spec = spec.model_copy(update={"training": spec.training.model_copy(update={"hosts": None})})
     with progress.stage("panel"):
         knowledge = read_as_of(spec, as_of=as_of)
         panel = panels.build(knowledge, spec)

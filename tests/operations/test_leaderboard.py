@@ -79,10 +79,12 @@ def test_rosters_without_declared_costs_are_refused_before_anything_is_trained(t
         CliRunner().invoke(app.app, ["backtest", str(file), "--staffing"], catch_exceptions=False)
 
 
-def test_a_leaderboard_retrains_as_declared_and_leaves_the_nights_own_training_alone(
+def test_a_leaderboard_retrains_as_declared_on_this_machine_and_leaves_the_nights_own_training_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = pipeline(tmp_path, "")
+    hosts = "batch_depots: 4, hosts: {coordinator: nowhere.invalid:8476, count: 2}"
+    file.write_text(file.read_text("utf-8").replace("batch_depots: 4", hosts), "utf-8")
     spec = load(file)
     ingest(spec, now=TONIGHT)
     night = spec.paths.checkpoints / f"{train_process.TRAINED}of-another-panel.npz"
