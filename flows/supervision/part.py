@@ -83,7 +83,7 @@ class Part:
             if ready and (self.state == "waits" or time.monotonic() - self._changed >= self._pause):
                 self._start(write)
         elif self._child is not None:
-            self._see(self._child)
+            self._see(self._child, parts)
         if (self.state, self.process) != before:
             write()
 
@@ -106,7 +106,7 @@ class Part:
         write()
         processes.let_go(self._child)
 
-    def _see(self, child: subprocess.Popen[bytes]) -> None:
+    def _see(self, child: subprocess.Popen[bytes], parts: Mapping[str, Part]) -> None:
         if (code := child.poll()) is not None:
             self._ended(code)
         elif self.health is None:
@@ -115,6 +115,10 @@ class Part:
                     self._change("up")
             elif time.monotonic() - self._changed > PATIENCE:
                 self._end(child, f"was not done within {PATIENCE:.0f} s")
+                if self.service.after:  # which may say that it is well, and yet do nothing of what it is asked for
+                    parts[self.service.after].start_again(
+                        f"did not do within {PATIENCE:.0f} s what {self.service.name} asks for"
+                    )
         elif self.state != "up" or time.monotonic() - self._checked >= CHECKED:
             self._ask(self.health, child)
         if self.state == "up" and time.monotonic() - self._changed >= STEADY:
@@ -129,6 +133,11 @@ class Part:
         elif time.monotonic() - self._changed > PATIENCE:
             self._end(child, f"no answer at {health} for {PATIENCE:.0f} s")
         self._checked = time.monotonic()
+
+    def start_again(self, reason: str) -> None:
+        """End its process, where it has one; another is started as after any end."""
+        if self._child is not None:
+            self._end(self._child, reason)
 
     def _end(self, child: subprocess.Popen[bytes], reason: str) -> None:
         """End a part that hangs; what may outlive it goes on."""

@@ -199,13 +199,26 @@ def test_a_deployment_that_hangs_is_ended_and_begun_again(spec: Spec) -> None:
         assert parts(spec)["deploy"]["state"] == "done"
 
 
+def test_a_server_that_says_that_it_is_well_but_does_nothing_for_the_deployment_is_started_again(spec: Spec) -> None:
+    wait_for_another_server = (
+        "import json, pathlib, time\n"
+        f"record = pathlib.Path({str(spec.paths.local_stack)!r})\n"
+        "while not json.loads(record.read_text())['parts']['prefect']['restarts']:\n    time.sleep(0.1)\n"
+    )
+    (spec.folder / "deploy.py").write_text(wait_for_another_server, "utf-8")
+    with up(spec, free_ports(3)) as process:
+        lines = lines_until_up(process, spec)
+    reason = "prefect  did not do within 3 s what deploy asks for; it is started again in 1 s"
+    assert any(line.startswith(reason) for line in lines)
+
+
 def test_a_worker_whose_port_was_taken_is_started_again_on_another(spec: Spec) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
         first = f"ports_of_workers = iter([{other.getsockname()[1]}, {free_ports(1)[0]}])\n"
         instead = "from flows.supervision import processes\nprocesses.free_port = lambda: next(ports_of_workers)\n"
         with up(spec, free_ports(3), stack=first + instead + STACK) as process:
             lines = lines_until_up(process, spec)
-        assert any(line.startswith("worker   ended with exit code 1; it is started again in 1 s") for line in lines)
+        assert any(line.startswith("worker   ") and "; it is started again in 1 s" in line for line in lines)
 
 
 def test_the_real_worker_says_that_it_asks_for_work_and_is_started_again_where_it_hangs(spec: Spec) -> None:
