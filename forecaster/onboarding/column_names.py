@@ -9,7 +9,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-Role = Literal["depot", "date", "demand", "open", "recorded", "total", "calendar", "other", "kind", "title"]
+Role = Literal[
+    "depot", "area", "date", "demand", "open", "recorded", "total", "calendar", "other", "alongside", "kind", "title"
+]
+INEXACT = 1_000.0  # the rank from which on a name only holds a word of a role
 
 # The words that say it best come first.
 WORDS: dict[Role, str] = {
@@ -20,6 +23,8 @@ WORDS: dict[Role, str] = {
         filiaal butik butikk varehus sklep magazyn oddzial placowka pobocka prodejna uzlet raktar magaza sube depo
         магазин склад филиал точка 店舗 店 拠点 倉庫 门店 店铺 仓库 매장 지점
         unique_id series region area city stadt ville ciudad citta cidade ort zone""",
+    "area": """series region area city stadt ville ciudad citta cidade ort zone district bezirk provincia provincie
+        land country subdivision""",
     "date": """date day datum tag jour fecha dia data giorno dag dato paiva dzien nap tarih gun datetime timestamp
         zeitstempel zeitpunkt zeit time hour stunde heure hora ds ordered_at order_date bestelldatum bestellt_am
         created created_at visit_date pickup start дата день 日付 日 日期 날짜""",
@@ -41,6 +46,8 @@ WORDS: dict[Role, str] = {
         wetter lat latitude lon lng longitude id nr no plz zip postcode forecast prognose plan budget target ziel
         vorjahr share anteil percent prozent promo promotion aktion holiday feiertag obs index row discount rabatt
         humidity wind snow schnee staff returns retouren stock bestand inventory""",
+    "alongside": """revenue forecast prognose plan budget target ziel vorjahr share anteil percent prozent staff returns
+        retouren stock bestand inventory discount rabatt promo promotion aktion""",
     "kind": "kind type art typ typus tipo sort category kategorie",
     "title": "name title event titel bezeichnung description beschreibung nom nombre nome holiday feiertag anlass",
 }
@@ -74,7 +81,7 @@ def rank(name: str, role: Role) -> float:
         return ranks[text]
     parts = text.split("_")
     places = [ranks[part] for part in _forms(parts) if part in ranks]
-    return 1_000 + min(places) if places else float("inf")
+    return INEXACT + min(places) if places else float("inf")
 
 
 def says(name: str, role: Role) -> bool:

@@ -16,6 +16,8 @@ from forecaster.onboarding.notation import DateForm
 from forecaster.onboarding.tables import FileTable
 
 _NEARLY_UNIQUE = 0.95
+_SOME_ROWS = 20  # tell whether each has a number of its own
+_SURE = 10  # equal numbers that are expected by chance, where there is none
 _OTHERS = 20  # columns that tell a decimal mark from one of thousands
 
 
@@ -96,8 +98,29 @@ def depot_column(columns: dict[str, Column], days: Any, date_name: str) -> Colum
         if not _counts(columns[name]) and not _varies_by_day(columns[name], days)
     ]
     if by_name:
-        return columns[min(by_name, key=lambda name: (repeats(columns[name], days) > 0.5, by_name.index(name)))]
+        best = columns[min(by_name, key=lambda name: (repeats(columns[name], days) > 0.5, by_name.index(name)))]
+        return _depot_of_area(best, [columns[name] for name in taken], days) or best
     return _depot_by_content(taken, columns, days)
+
+
+def _depot_of_area(area: Column, candidates: list[Column], days: Any) -> Column | None:
+    """Where a column names areas of several depots each, such as regions, the one that names the depots."""
+    if not column_names.says(area.name, "area") or repeats(area, days) < 1 - _NEARLY_UNIQUE:
+        return None
+    within = [
+        column
+        for column in candidates
+        if column.values.nunique() > area.values.nunique()
+        and not column_names.says(column.name, "calendar")
+        and (column_names.is_id(column.name) or not column_names.says(column.name, "demand"))
+        and constant_a_depot(area, column.values)
+        and _fills(column, days)
+    ]
+    complete = [column for column in within if repeats(column, days) < 1 - _NEARLY_UNIQUE]
+    likely = complete or [column for column in within if column_names.says(column.name, "depot")]
+    return min(
+        likely, key=lambda column: (repeats(column, days), column_names.rank(column.name, "depot")), default=None
+    )
 
 
 def _whole(column: Column) -> bool:
@@ -149,9 +172,12 @@ def constant_a_depot(column: Column, depots: Any) -> bool:
     return bool(pairs["depot"].is_unique)
 
 
-def demand_column(columns: dict[str, Column], names: list[str]) -> tuple[Column | None, str]:
-    """Of these columns of numbers the one that counts, and why it is that one."""
+def demand_column(columns: dict[str, Column], names: list[str], *, lines: bool = False) -> tuple[Column | None, str]:
+    """Of these columns of numbers the one that counts, and why it is that one. `lines` says that a depot has several
+    rows a day: among those of single orders a number may be the order's own, or its customer's."""
     names = [name for name in names if not column_names.is_id(name)]
+    if lines:
+        names = [name for name in names if not _numbers_rows(columns[name], columns)]
     best = column_names.best(names, "demand")
     named = [name for name in best if not columns[name].is_flag] or best
     if named:
@@ -164,13 +190,28 @@ def demand_column(columns: dict[str, Column], names: list[str]) -> tuple[Column 
     pool = [name for name in likely if not columns[name].is_flag] or likely
     if not pool:
         return None, ""
-    counting = [name for name in pool if _is_of_counts(columns[name])] or pool
+    counting = [name for name in pool if is_of_counts(columns[name])] or pool
     others = [name for name in counting if name != counting[0]]
     beside = f"; it may be {_listed(others)} as well" if others else ""
     return columns[counting[0]], f"the column with numbers that differ from day to day{beside}"
 
 
-def _is_of_counts(column: Column) -> bool:
+def _numbers_rows(column: Column, columns: dict[str, Column]) -> bool:
+    """Does it number rows, or who is behind them? Whole numbers, each once though counts as large would have some
+    twice; or of four digits and more, as many as each other, and few twice, unless the name says that it counts."""
+    numbers = column.numbers(marks(column, columns)).dropna().to_numpy()
+    if len(numbers) < _SOME_ROWS or (numbers % 1 != 0).any() or numbers.min() < 0:
+        return False
+    distinct, low, high = len(np.unique(numbers)), int(numbers.min()), int(numbers.max())
+    twice_by_chance = len(numbers) ** 2 / (2 * (high - low + 1))
+    if distinct == len(numbers) and twice_by_chance > _SURE:
+        return True
+    is_named = column_names.rank(column.name, "demand") < column_names.INEXACT
+    of_one_length = low >= 1_000 and len(str(low)) == len(str(high))
+    return not is_named and of_one_length and len(numbers) >= 10 * _SOME_ROWS and distinct > 0.8 * len(numbers)
+
+
+def is_of_counts(column: Column) -> bool:
     """Whole numbers, none below 0, that are no running number."""
     numbers = column.numbers(notation.marks(column.distinct) or (None, ".")).dropna()
     runs = len(numbers) > 2 and bool((np.diff(numbers.to_numpy()) == 1).mean() > _NEARLY_UNIQUE)

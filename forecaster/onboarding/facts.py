@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from forecaster.demand import parsing
 from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
 ARCHIVE = timedelta(days=14)  # since the last reading: no feed that still comes is as old
 _WEEKS = 6  # of readings tell a closed weekday
+_FEW = 0.05  # of the rows may differ from the rule
+_FEWEST_PARTS = 3  # of which one may be a total
 _MOST_KINDS = 60  # values of an attribute of depots
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -96,6 +99,44 @@ def known_future(table: FileTable, readings: Readings, static: tuple[str, ...]) 
         and column.dates is None
         and not columns.constant_a_depot(column, depots)
     )
+
+
+@dataclass(frozen=True)
+class DayParts:
+    """A column that tells apart the rows of a depot and day, such as hours or channels, and its values."""
+
+    column: str
+    values: tuple[str, ...]
+    total: str | None  # the value whose rows are the sum of the others'
+
+
+def day_parts(table: FileTable, readings: Readings) -> DayParts | None:
+    """What the rows are added up over that a depot and day has several of; None where no column says it."""
+    if readings.layout != "long" or readings.demand_column is None or readings.aggregate != "sum":
+        return None
+    rows = readings.rows
+    for name in _others(table, readings):
+        column = columns.Column(name, table.frame[name])
+        if column.dates is not None or not 2 <= len(column.distinct) <= _MOST_KINDS:
+            continue
+        keyed = rows.assign(part=parsing.words(column.values))
+        if not keyed.duplicated(["depot", "day", "part"]).mean() > _FEW:
+            values = tuple(keyed["part"].dropna().unique())
+            return DayParts(name, values, _total(keyed, values))
+    return None
+
+
+def _total(rows: Any, values: tuple[str, ...]) -> str | None:
+    """Of three parts or more the one that is the sum of the others nearly everywhere."""
+    if len(values) < _FEWEST_PARTS:
+        return None
+    table = rows.pivot_table(index=["depot", "day"], columns="part", values="demand", aggfunc="sum", observed=True)
+    for value in values:
+        others = table.drop(columns=value).sum(axis="columns", min_count=2)
+        known = table[value].notna() & others.notna()
+        if known.any() and np.isclose(table[value][known], others[known], atol=0.5).mean() > 1 - _FEW:
+            return value
+    return None
 
 
 def _others(table: FileTable, readings: Readings) -> list[str]:

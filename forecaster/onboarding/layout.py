@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -11,7 +12,7 @@ import pandas as pd
 
 from forecaster.demand import parsing
 from forecaster.errors import SpecError
-from forecaster.onboarding import column_names, columns, notation
+from forecaster.onboarding import column_names, columns, notation, wide_columns
 from forecaster.onboarding.columns import Column
 from forecaster.onboarding.tables import FileTable
 
@@ -36,6 +37,7 @@ class Readings:
     rival_form: str | None
     ignored: tuple[str, ...]  # of a wide table
     rows: Any  # depot, day, demand (NaN where empty), moment (text of the date cell)
+    no_depots: Mapping[str, str] = field(default_factory=dict)  # of a wide table's columns: why each is none
 
     @property
     def aggregate(self) -> Literal["none", "sum", "count"]:
@@ -79,8 +81,8 @@ def _long(table: FileTable, by_name: dict[str, Column], date: Column, days: Any,
     assert dates is not None
     names = [name for name in _numeric(by_name, {date.name, depot.name}) if by_name[name].dates is None]
     daily = [name for name in names if not columns.constant_a_depot(by_name[name], depot.values)]
-    demand, why = columns.demand_column(by_name, daily or names)
     several = columns.repeats(depot, days) > _PARTS
+    demand, why = columns.demand_column(by_name, daily or names, lines=several)
     if demand is None and not several:
         raise SpecError(f"{table.path}: found no column of counts; {_looked_at(table)}; wanted one with numbers a day")
     marks = columns.marks(demand, by_name) if demand else (None, ".")
@@ -95,8 +97,7 @@ def _without_depot(table: FileTable, by_name: dict[str, Column], date: Column, d
     dates = date.dates
     assert dates is not None
     names = [name for name in _numeric(by_name, {date.name}) if by_name[name].dates is None]
-    no_depots: tuple[column_names.Role, ...] = ("total", "calendar", "other")
-    depots = [name for name in names if not any(column_names.says(name, role) for role in no_depots)]
+    depots, reasons = wide_columns.depots_among(names, by_name, days)
     counting = column_names.best(depots, "demand")
     if not depots and not names:
         raise SpecError(f"{table.path}: found no column of counts; {_looked_at(table)}; wanted one with numbers a day")
@@ -113,7 +114,8 @@ def _without_depot(table: FileTable, by_name: dict[str, Column], date: Column, d
     )
     ignored = tuple(name for name in table.columns if name not in chosen and name != date.name)
     layout: Layout = "single" if single else "depots"
-    return Readings(layout, None, date.name, None, why, marks, dates.form, dates.rival, ignored, rows)
+    reasons = {} if single else {name: reasons.get(name, "no counts") for name in ignored if name in by_name}
+    return Readings(layout, None, date.name, None, why, marks, dates.form, dates.rival, ignored, rows, reasons)
 
 
 def _one_a_depot(counting: list[str], depots: list[str]) -> bool:

@@ -48,6 +48,7 @@ def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | 
     if alike:
         whole = replace(table, frame=pd.concat([table.frame, *(other.frame for other in alike)], ignore_index=True),
                         more=tuple(other.path for other in alike))  # fmt: skip
+        _refuse_file_a_depot([readings, *(other for each, other in recognized if each in alike)], table)
         table, readings = whole, layout.recognize(whole)
         pattern(table)
     depots = None
@@ -59,6 +60,18 @@ def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | 
                 "form, and a file with a row a depot if there is one"
             )
     return table, readings, depots
+
+
+def _refuse_file_a_depot(series: Sequence[Readings], table: FileTable) -> None:
+    """Raises SpecError where files without a column of depots hold the same days, as those of a depot each do."""
+    if any(readings.layout != "single" for readings in series):
+        return
+    days = pd.concat([readings.rows["day"].drop_duplicates() for readings in series])
+    if days.duplicated().any():
+        raise SpecError(
+            f"{table.path} and {len(series) - 1} more: hold counts of the same days, as files of a depot each do, and "
+            "no column names the depot; wanted a column with its name in each file, as in depot,date,orders"
+        )
 
 
 def paths(table: FileTable) -> list[Path]:

@@ -21,6 +21,7 @@ from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
 PIPELINE = "pipeline.yaml"
+_SHOWN = 5  # values that a note names
 _UPWARDS = 3  # folders that a relative path climbs at most
 Ask = Callable[[], str]
 
@@ -79,12 +80,12 @@ def _draft(
         columns=tuple(_columns(readings)),
         time_zone=zone,
         country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
-        aggregate=_aggregate(readings),
+        aggregate=_aggregate(demand, readings),
         recorded=recorded,
         static=depots.static if depots else static,
         depots=tuple(_plain_source(depots.table, folder)) if depots else None,
         depots_id=depots.column if depots else readings.depot_column or "",
-        notes=tuple(_notes(readings, seen)),
+        notes=tuple(_notes(demand, readings, seen)),
         known_future=facts.known_future(demand, readings, static),
     )
 
@@ -145,17 +146,31 @@ def _columns(readings: Readings) -> list[tuple[str, str, str]]:
     return entries
 
 
-def _aggregate(readings: Readings) -> tuple[str, str]:
+def _aggregate(table: FileTable, readings: Readings) -> tuple[str, str]:
+    parts = facts.day_parts(table, readings)
+    of_parts = f"one for each '{parts.column}'" if parts else "such as hours or channels"
     reasons = {
         "none": "a row a depot and day",
-        "sum": "several rows a depot and day, such as hours or channels, make its count together",
+        "sum": f"several rows a depot and day, {of_parts}, make its count together",
         "count": readings.why_demand,
     }
     return readings.aggregate, reasons[readings.aggregate]
 
 
-def _notes(readings: Readings, seen: Facts) -> list[str]:
+def _notes(table: FileTable, readings: Readings, seen: Facts) -> list[str]:
     notes = []
+    if parts := facts.day_parts(table, readings):
+        shown = ", ".join(f"'{value}'" for value in parts.values[:_SHOWN])
+        more = f" and {len(parts.values) - _SHOWN} more" if len(parts.values) > _SHOWN else ""
+        notes.append(f"the rows of a depot and day are added up over '{parts.column}': {shown}{more}")
+        if parts.total is not None:
+            notes.append(
+                f"'{parts.total}' in '{parts.column}' is the sum of the others, so that each day counts twice: "
+                "leave its rows out of the file"
+            )
+    if readings.no_depots:
+        reasons = (f"'{name}' ({reason})" for name, reason in readings.no_depots.items())
+        notes.append(f"columns that are taken for no depot: {', '.join(reasons)}")
     if readings.layout == "single":
         notes.append("one series without a column that names a depot: its depot is called as its column is")
     if seen.closed:
@@ -237,13 +252,13 @@ def _summary(
         f"seen      {count(seen.depots, 'depot')}, {count(seen.days, 'day')}, {seen.first} to {seen.last}, "
         f"{count(seen.readings, 'reading')}",
         f"guessed   {laid_out[readings.layout]}; columns {', '.join(columns) or 'by their headers'}; "
-        f"{_aggregate(readings)[1]}",
+        f"{_aggregate(table, readings)[1]}",
         f"country   {code or 'not known, so no public holidays: set calendar.country and timezone, or give --country'}",
     ]
     lines += [f"archive   ends on {seen.last}: work as of the day after"] * seen.is_archive
     return [
         *lines,
-        *(f"note      {note}" for note in _notes(readings, seen)),
+        *(f"note      {note}" for note in _notes(table, readings, seen)),
         f"check     {verdict}",
         "Next:",
         f"  forecaster check {quoted}{as_of}   tries the sources against the contract",

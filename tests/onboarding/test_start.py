@@ -129,3 +129,80 @@ def test_a_site_called_as_depots_are_is_no_column_that_names_the_depot(tmp_path:
     _, spec, _ = made(tmp_path / "new", file, country="ES")
     assert isinstance(spec.demand.source, CsvSource)
     assert (spec.demand.source.wide, spec.demand.columns.date) == ("depots", "Fecha")
+
+
+def a_file(folder: Path, name: str, header: str, rows: list[str]) -> Path:
+    file = folder / name
+    file.write_text("\n".join([header, *rows]) + "\n", "utf-8")
+    return file
+
+
+def two_months() -> list[date]:
+    return [LAST - timedelta(days=back) for back in range(59, -1, -1)]
+
+
+@pytest.mark.parametrize(
+    ("column", "first"), [("Receipt", 70_001), ("order", 1), ("Beleg", 30_000), ("customer", 50_000), ("#", 1)]
+)
+def test_a_number_of_each_order_is_no_count(tmp_path: Path, column: str, first: int) -> None:
+    """An order has a row; twelve of each shop and day."""
+    places = [(day, shop) for day in two_months() for shop in ("Marina", "Creek") for _ in range(12)]
+    rows = [f"{first + 7919 * place % len(places)},{shop},{day} 10:00" for place, (day, shop) in enumerate(places)]
+    outcome, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "orders.csv", f"{column},Branch,Time", rows))
+    assert (spec.demand.aggregate, spec.demand.columns.depot_id) == ("count", "Branch")
+    assert outcome.fault is None
+    assert any("each row is one order" in line for line in outcome.lines)
+
+
+def test_large_counts_of_hours_are_counts_though_few_are_equal(tmp_path: Path) -> None:
+    rows = [
+        f"S{site},{day} {hour:02}:00,{4000 + (day.day * 331 + hour * 977 + site * 53) % 5000}"
+        for day in two_months()
+        for hour in range(0, 24, 6)
+        for site in range(2)
+    ]
+    _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "hours.csv", "site,time,passengers", rows))
+    assert (spec.demand.aggregate, spec.demand.columns.demand) == ("sum", "passengers")
+
+
+@pytest.mark.parametrize("depot", ["FilialNr", "Store Number", "Dep.", "Kostenstelle", "Warehouse Name"])
+@pytest.mark.parametrize("area", ["Region", "City"])
+def test_a_depot_is_not_added_up_with_others_of_its_region(tmp_path: Path, area: str, depot: str) -> None:
+    areas = {"0101": "North", "0102": "North", "0201": "South"}
+    rows = [f"{where},{which},{day},{40 + day.weekday()}" for which, where in areas.items() for day in two_months()]
+    _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "f.csv", f"{area},{depot},date,orders", rows))
+    assert (spec.demand.columns.depot_id, spec.demand.aggregate) == (depot, "none")
+
+
+def test_files_of_a_depot_each_are_not_added_up(tmp_path: Path) -> None:
+    rows = [f"{day},{40 + day.weekday()}" for day in two_months()]
+    files = [a_file(tmp_path, f"{name}.csv", "date,parcels", rows) for name in ("north", "south", "west")]
+    with pytest.raises(SpecError, match=r"north.csv and 2 more: hold counts of the same days, .* no column names the"):
+        made(tmp_path / "fleet", *files)
+
+
+def test_what_is_added_up_is_named_and_a_total_among_it_too(tmp_path: Path) -> None:
+    rows = [
+        f"North,{day},{channel},{number}"
+        for day in two_months()
+        for channel, number in (("web", 30 + day.day), ("shop", 20), ("all", 50 + day.day))
+    ]
+    outcome, spec, text = made(tmp_path / "fleet", a_file(tmp_path, "c.csv", "Store,Date,Channel,Orders", rows))
+    assert spec.demand.aggregate == "sum"
+    notes = [
+        "the rows of a depot and day are added up over 'Channel': 'web', 'shop', 'all'",
+        "'all' in 'Channel' is the sum of the others, so that each day counts twice: leave its rows out of the file",
+    ]
+    for note in notes:
+        assert f"note      {note}" in outcome.lines
+        assert f"# {note}" in text
+
+
+def test_columns_that_are_taken_for_no_depot_are_named(tmp_path: Path) -> None:
+    pairs = [(day, 20 + day.weekday(), 50 + 3 * day.weekday() + day.day % 5) for day in two_months()]
+    rows = [f"{day},{north},{oslo},{north + oslo},x" for day, north, oslo in pairs]
+    outcome, _, _ = made(tmp_path / "fleet", a_file(tmp_path, "wide.csv", "day,North,NO,Sum,remark", rows))
+    assert (
+        "note      columns that are taken for no depot: 'Sum' (the sum of the others), 'remark' (no counts)"
+        in outcome.lines
+    )

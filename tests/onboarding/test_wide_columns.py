@@ -1,0 +1,62 @@
+"""Which columns of a wide table are depots: by what they hold, where their names say something else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from forecaster.onboarding.columns import Column
+from forecaster.onboarding.wide_columns import depots_among
+
+DAYS = pd.Series(pd.date_range("2026-01-05", periods=70))
+WEEK = np.array([1.0, 1.1, 1.1, 1.2, 1.4, 0.8, 0.4])
+
+
+def counts(level: int) -> np.ndarray:
+    return np.random.default_rng(level).poisson(level * np.tile(WEEK, 10))
+
+
+def looked_at(**values: np.ndarray) -> tuple[list[str], dict[str, str]]:
+    columns = {name.replace("_", " "): Column(name, pd.Series(each)) for name, each in values.items()}
+    return depots_among(list(columns), columns, DAYS)
+
+
+@pytest.mark.parametrize("name", ["NO", "ID", "Nr 3", "Price", "Weeks", "Holiday Inn", "Total Wine"])
+def test_a_site_is_a_depot_whatever_it_is_called(name: str) -> None:
+    depots, others = looked_at(**{"Nord": counts(50), "Ost": counts(80), name.replace(" ", "_"): counts(60)})
+    assert depots == ["Nord", "Ost", name]
+    assert others == {}
+
+
+def test_sites_that_all_have_numbers_are_depots() -> None:
+    depots, _ = looked_at(Nr_1=counts(40), Nr_2=counts(50), Nr_3=counts(60))
+    assert depots == ["Nr 1", "Nr 2", "Nr 3"]
+
+
+def test_a_sum_is_no_depot_and_nor_is_what_stands_beside_counts() -> None:
+    north, east = counts(50), counts(80)
+    random = np.random.default_rng(1)
+    depots, others = looked_at(
+        Nord=north,
+        Total=north + east,
+        Ost=east,
+        temperature=random.integers(-3, 28, 70),
+        week=DAYS.dt.isocalendar().week.to_numpy(),
+        index=np.arange(70),
+        forecast=north + 2,
+    )
+    assert depots == ["Nord", "Ost"]
+    assert others == {
+        "Total": "the sum of the others",
+        "temperature": "by its name",
+        "week": "by its name",
+        "index": "by its name",
+        "forecast": "by its name",
+    }
+
+
+def test_one_series_stays_one_beside_what_rises_and_falls_with_it() -> None:
+    depots, others = looked_at(orders=counts(60), staff=counts(20), Nr=counts(50))
+    assert depots == ["orders"]
+    assert others == {"staff": "by its name", "Nr": "by its name"}
