@@ -56,6 +56,13 @@ def verdict(dry_run: DryRun) -> str:
     return f"not usable: {dry_run.fault}" if dry_run.fault else "usable; nothing else was changed"
 
 
+def suspects(dry_run: DryRun, width: int = WIDTH) -> list[str]:
+    """What the readings are suspected of, as plain lines; none where nothing is."""
+    if dry_run.ingested is None or not dry_run.ingested.findings:
+        return []
+    return [str(line) for line in _findings(dry_run.ingested, False, width)]
+
+
 def _findings(ingested: IngestResult, tables: bool, width: int) -> Iterator[str | Table]:
     findings = by_severity(ingested.findings)
     first = findings[:MOST_FINDINGS]

@@ -54,7 +54,7 @@ def create(files: Sequence[Path], folder: Path | None, *, country: str | None, a
     content = draft.text(_draft(demand, readings, depots, seen, code, name, folder))
     _write(file, content)
     fault, verdict = _checked(file, seen, now)
-    return Start(tuple(_summary(file, demand, readings, seen, code, verdict)), fault)
+    return Start(tuple(_summary(file, demand, readings, seen, code, verdict, is_usable=fault is None)), fault)
 
 
 def _draft(
@@ -215,8 +215,8 @@ def _write(file: Path, content: str) -> None:
         raise SpecError(f"{file}: cannot be written: {error.strerror}; wanted a folder of yours") from error
 
 
-def _checked(file: Path, seen: Facts, now: datetime) -> tuple[str | None, str]:
-    """What `check` says of the file: why it is not usable, and its verdict."""
+def _checked(file: Path, seen: Facts, now: datetime) -> tuple[str | None, list[str]]:
+    """What `check` says of the file: why it is not usable, and its verdict with what it suspects, in lines."""
     from forecaster.check import dry_run, text_report
     from forecaster.config import load
 
@@ -224,10 +224,9 @@ def _checked(file: Path, seen: Facts, now: datetime) -> tuple[str | None, str]:
         spec = load(file)
         outcome = dry_run.check(spec, now=now, as_of=_as_of(spec.zone, seen) if seen.is_archive else None)
     except ForecasterError as error:
-        return str(error), f"not usable: {error}"
-    return outcome.fault, text_report.verdict(outcome).partition(";")[
-        0
-    ] if not outcome.fault else f"not usable: {outcome.fault}"
+        return str(error), [f"check     not usable: {error}"]
+    verdict = f"not usable: {outcome.fault}" if outcome.fault else "usable"
+    return outcome.fault, [f"check     {verdict}", *text_report.suspects(outcome)]
 
 
 def _as_of(zone: ZoneInfo, seen: Facts) -> datetime:
@@ -236,7 +235,14 @@ def _as_of(zone: ZoneInfo, seen: Facts) -> datetime:
 
 
 def _summary(
-    file: Path, table: FileTable, readings: Readings, seen: Facts, code: str | None, verdict: str
+    file: Path,
+    table: FileTable,
+    readings: Readings,
+    seen: Facts,
+    code: str | None,
+    verdict: list[str],
+    *,
+    is_usable: bool,
 ) -> list[str]:
     columns = [name for name in (readings.depot_column, readings.date_column, readings.demand_column) if name]
     as_of = f" --as-of {seen.last + timedelta(days=1)}" if seen.is_archive else ""
@@ -255,13 +261,16 @@ def _summary(
         f"{_aggregate(table, readings)[1]}",
         f"country   {code or 'not known, so no public holidays: set calendar.country and timezone, or give --country'}",
     ]
+    further = [
+        f"  forecaster run {quoted}{as_of}   runs the night",
+        f"  forecaster serve {quoted}   shows the page",
+    ]
     lines += [f"archive   ends on {seen.last}: work as of the day after"] * seen.is_archive
     return [
         *lines,
         *(f"note      {note}" for note in _notes(table, readings, seen)),
-        f"check     {verdict}",
+        *verdict,
         "Next:",
         f"  forecaster check {quoted}{as_of}   tries the sources against the contract",
-        f"  forecaster run {quoted}{as_of}   runs the night",
-        f"  forecaster serve {quoted}   shows the page",
+        *(further if is_usable else []),
     ]

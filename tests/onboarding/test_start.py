@@ -101,8 +101,21 @@ def test_a_file_that_is_not_usable_is_written_and_told(tmp_path: Path) -> None:
     rows = "".join(f"A,{year}-{month:02d}-01,{100 + month}\n" for year in (2023, 2024, 2025) for month in range(1, 13))
     file.write_text(f"site,month,orders\n{rows}", "utf-8")
     outcome, _, text = made(tmp_path / "fleet", file)
-    assert any(line.startswith("check     ") for line in outcome.lines)
+    assert any(line.startswith("check     not usable: the batch was stopped: cadence") for line in outcome.lines)
+    assert [line.split()[1] for line in outcome.lines[outcome.lines.index("Next:") + 1 :]] == ["check"]
     assert "daily counts are wanted" in text
+
+
+def test_what_the_contract_suspects_is_shown(tmp_path: Path) -> None:
+    rows = [
+        f"{site},{day},{count}"
+        for day in two_months()
+        for site, count in (("A", 20 + day.day), ("B", 50 + day.day % 3), ("All sites", 70 + day.day + day.day % 3))
+    ]
+    outcome, _, _ = made(tmp_path / "fleet", a_file(tmp_path, "total.csv", "site,day,n", rows))
+    place = outcome.lines.index("check     usable")
+    assert outcome.lines[place + 1] == "suspect   total_row 60"
+    assert outcome.lines[place + 2].startswith("finding   total_row (warn, 60): depot All sites: found the sum of the")
 
 
 def test_a_pipeline_file_is_never_overwritten(tmp_path: Path) -> None:
