@@ -88,6 +88,11 @@ def says(name: str, role: Role) -> bool:
     return rank(name, role) < float("inf")
 
 
+def holds_word(name: str, role: Role) -> bool:
+    """Does it hold a word of a role as it is listed, neither its singular nor its plural?"""
+    return any(part in _ranks(role) for part in normalized(name).split("_"))
+
+
 def is_id(name: str) -> bool:
     """Does it number things, as `order_id` and `Bestellnr` do?"""
     text = normalized(name)

@@ -78,6 +78,8 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
     if spec.training.hosts is not None:
         progress.say("           training.hosts: a backtest trains on this machine alone")
         spec = spec.model_copy(update={"training": spec.training.model_copy(update={"hosts": None})})
+    with Ledger.open(spec.ledger_url) as ledger:  # one that cannot be read is told now, too
+        champion = ledger.champion(spec.name)
     with progress.stage("panel"):
         knowledge = read_as_of(spec, as_of=as_of)
         panel = panels.build(knowledge, spec)
@@ -89,8 +91,7 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         models: dict[str, Predictor] = {CANDIDATE: first}
         if spec.backtest.retrain_days:
             models[RETRAINED] = _retrained_model(first, panel, spec, panel_at, progress)
-    with progress.stage("backtest"), Ledger.open(spec.ledger_url) as ledger:
-        champion = ledger.champion(spec.name)
+    with progress.stage("backtest"):
         folder = spec.paths.bundle(champion.bundle_digest) if champion else None
         scores, troubles = backtest(
             models, folder, panel, knowledge, spec, panel_at=panel_at, on_model=lambda name: progress.advance(0, name)

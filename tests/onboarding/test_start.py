@@ -167,15 +167,16 @@ def test_a_number_of_each_order_is_no_count(tmp_path: Path, column: str, first: 
     assert any("each row is one order" in line for line in outcome.lines)
 
 
-def test_large_counts_of_hours_are_counts_though_few_are_equal(tmp_path: Path) -> None:
+@pytest.mark.parametrize("column", ["passengers", "Anzahl Kunden", "total visitors"])
+def test_large_counts_of_hours_are_counts_though_few_are_equal(tmp_path: Path, column: str) -> None:
     rows = [
         f"S{site},{day} {hour:02}:00,{4000 + (day.day * 331 + hour * 977 + site * 53) % 5000}"
         for day in two_months()
         for hour in range(0, 24, 6)
         for site in range(2)
     ]
-    _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "hours.csv", "site,time,passengers", rows))
-    assert (spec.demand.aggregate, spec.demand.columns.demand) == ("sum", "passengers")
+    _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "hours.csv", f"site,time,{column}", rows))
+    assert (spec.demand.aggregate, spec.demand.columns.demand) == ("sum", column)
 
 
 @pytest.mark.parametrize("depot", ["FilialNr", "Store Number", "Dep.", "Kostenstelle", "Warehouse Name"])
