@@ -10,7 +10,19 @@ from itertools import pairwise
 from typing import Literal
 
 Role = Literal[
-    "depot", "area", "date", "demand", "open", "recorded", "total", "calendar", "other", "alongside", "kind", "title"
+    "depot",
+    "area",
+    "date",
+    "demand",
+    "open",
+    "recorded",
+    "total",
+    "calendar",
+    "other",
+    "alongside",
+    "kind",
+    "title",
+    "actor",
 ]
 INEXACT = 1_000.0  # the rank from which on a name only holds a word of a role
 
@@ -49,6 +61,10 @@ WORDS: dict[Role, str] = {
     "alongside": """revenue forecast prognose plan budget target ziel vorjahr share anteil percent prozent staff returns
         retouren stock bestand inventory discount rabatt promo promotion aktion""",
     "kind": "kind type art typ typus tipo sort category kategorie",
+    "actor": """driver drivers courier rider employee vehicle van truck cashier agent customer client account fahrer
+        kurier mitarbeiter fahrzeug wagen kassierer kunde chauffeur livreur employe vehicule repartidor conductor
+        empleado cajero cliente autista corriere dipendente cassiere koerier medewerker voertuig kierowca kurier
+        pracownik""",
     "title": "name title event titel bezeichnung description beschreibung nom nombre nome holiday feiertag anlass",
 }
 

@@ -111,7 +111,7 @@ def _depot_of_area(area: Column, candidates: list[Column], days: Any) -> Column 
         column
         for column in candidates
         if column.values.nunique() > area.values.nunique()
-        and not column_names.says(column.name, "calendar")
+        and not any(column_names.says(column.name, role) for role in ("calendar", "actor"))
         and (column_names.is_id(column.name) or not column_names.says(column.name, "demand"))
         and constant_a_depot(area, column.values)
         and _fills(column, days)

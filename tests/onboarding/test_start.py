@@ -188,6 +188,17 @@ def test_a_depot_is_not_added_up_with_others_of_its_region(tmp_path: Path, area:
     assert (spec.demand.columns.depot_id, spec.demand.aggregate) == (depot, "none")
 
 
+def test_who_delivers_is_no_depot_within_a_city(tmp_path: Path) -> None:
+    riders = {"Ana": "North", "Ben": "North", "Cem": "South"}
+    rows = [
+        f"{city},{rider},{day},{ord(rider[0]) % 9 + day.weekday()}"
+        for rider, city in riders.items()
+        for day in two_months()
+    ]
+    _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "f.csv", "City,Rider,date,orders", rows))
+    assert (spec.demand.columns.depot_id, spec.demand.aggregate) == ("City", "sum")
+
+
 def test_files_of_a_depot_each_are_not_added_up(tmp_path: Path) -> None:
     rows = [f"{day},{40 + day.weekday()}" for day in two_months()]
     files = [a_file(tmp_path, f"{name}.csv", "date,parcels", rows) for name in ("north", "south", "west")]
