@@ -101,6 +101,18 @@ def known_future(table: FileTable, readings: Readings, static: tuple[str, ...]) 
     )
 
 
+def other_days(table: FileTable, readings: Readings) -> tuple[str, ...]:
+    """Further columns of days that rows might be counted by, such as the day of delivery beside that of the order."""
+    if readings.layout != "long":
+        return ()
+    dated = (columns.Column(name, table.frame[name]) for name in _others(table, readings))
+    return tuple(
+        column.name
+        for column in dated
+        if not column.is_empty and not column_names.says(column.name, "recorded") and column.dates is not None
+    )
+
+
 @dataclass(frozen=True)
 class DayParts:
     """A column that tells apart the rows of a depot and day, such as hours or channels, and its values."""

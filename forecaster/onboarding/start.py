@@ -159,6 +159,9 @@ def _aggregate(table: FileTable, readings: Readings) -> tuple[str, str]:
 
 def _notes(table: FileTable, readings: Readings, seen: Facts) -> list[str]:
     notes = []
+    if others := facts.other_days(table, readings):
+        quoted = " and ".join(f"'{name}'" for name in others)
+        notes.append(f"days are those of '{readings.date_column}'; {quoted} hold{'s' * (len(others) == 1)} days, too")
     if parts := facts.day_parts(table, readings):
         shown = ", ".join(f"'{value}'" for value in parts.values[:_SHOWN])
         more = f" and {len(parts.values) - _SHOWN} more" if len(parts.values) > _SHOWN else ""
@@ -259,6 +262,7 @@ def _summary(
         f"{count(seen.readings, 'reading')}",
         f"guessed   {laid_out[readings.layout]}; columns {', '.join(columns) or 'by their headers'}; "
         f"{_aggregate(table, readings)[1]}",
+        *([f"counts    {readings.demand_column}: {readings.why_demand}"] if readings.demand_column else []),
         f"country   {code or 'not known, so no public holidays: set calendar.country and timezone, or give --country'}",
     ]
     further = [

@@ -223,6 +223,21 @@ def test_what_is_added_up_is_named_and_a_total_among_it_too(tmp_path: Path) -> N
         assert f"# {note}" in text
 
 
+def test_what_else_may_be_meant_is_named(tmp_path: Path) -> None:
+    """Another column of days, and other counts."""
+    rows = [
+        f"{shop},{day - timedelta(days=2)},{day},{20 + day.day},{30 + day.day}"
+        for shop in ("North", "South")
+        for day in two_months()
+    ]
+    file = a_file(tmp_path, "two.csv", "Store,order_date,delivery_date,milk,bread", rows)
+    outcome, spec, _ = made(tmp_path / "fleet", file)
+    assert spec.demand.columns.date == "order_date"
+    assert "note      days are those of 'order_date'; 'delivery_date' holds days, too" in outcome.lines
+    may_be = "counts    milk: the column with numbers that differ from day to day; it may be 'bread' as well"
+    assert may_be in outcome.lines
+
+
 def test_columns_that_are_taken_for_no_depot_are_named(tmp_path: Path) -> None:
     pairs = [(day, 20 + day.weekday(), 50 + 3 * day.weekday() + day.day % 5) for day in two_months()]
     rows = [f"{day},{north},{oslo},{north + oslo},x" for day, north, oslo in pairs]
