@@ -111,7 +111,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += feed_shape.unreadable(unread, batch.accepted, read, decided.discarded, spec)
     findings += feed_shape.day_month_order(batch.accepted, batch.refused, spec)
     findings += [*feed_shape.decimals(contract.decimals, spec), *contract.stamps.findings(spec)]
-    findings += batch.profiles.findings(spec) if batch.profiles else []
+    findings += batch.findings
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
     came = feed_turnover.depots_of(every_row, batch.refused)
@@ -168,7 +168,7 @@ def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
     """The columns that the demand source must have, and those that it may have."""
     columns, future = spec.demand.columns, list(spec.calendar.known_future)
     count = [] if spec.demand.aggregate == "count" else [columns.demand]
-    must = [columns.depot_id, columns.date, *count, columns.open, columns.recorded_at]
+    must = [columns.depot_id, columns.date, *count, columns.open, columns.recorded_at, columns.order_id]
     # without an events source every known-future covariate has to be a column
     needed = [name for name in must if name]
     return (needed, future) if spec.calendar.events else ([*needed, *future], [])
