@@ -57,6 +57,12 @@ OF_ROWS: Mapping[str, Rule] = {
 
 OF_HISTORY: Mapping[str, Rule] = {
     "stray_day": Rule("quarantine", N_("a day at most {apart} days before those of the other readings"), _FORM, True),
+    "cut_day": Rule(
+        "quarantine",
+        N_("exports of whole days, from midnight on where the depots are; what is known of the day stays"),
+        _ANY,
+        True,
+    ),
     "unit_change": Rule("quarantine", N_("the unit of the days before"), _ANY, releasable=True),
     "sentinel": Rule(
         "quarantine",

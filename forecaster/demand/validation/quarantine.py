@@ -135,6 +135,14 @@ def identity(source: Column, rule: Any, text: Column) -> Column:
     return pd.Series(digests, index=text.index, dtype="str")
 
 
+def with_distinct_ids(refused: pd.DataFrame) -> pd.DataFrame:
+    """The refused rows, of which those that are alike get different ids."""
+    if not (alike := refused["id"].duplicated(keep=False)).any():
+        return refused
+    repetition = refused.loc[alike].groupby("id").cumcount().reindex(refused.index, fill_value=0)
+    return refused.assign(id=refused["id"].where(repetition == 0, refused["id"] + "-" + repetition.astype("str")))
+
+
 def where(rows: pd.DataFrame) -> dict[str, Column]:
     """What a message begins with: its place, which is file:row, and its depot."""
     source = each_value(rows["source"], lambda names: names.astype("str"), "")
