@@ -3,7 +3,7 @@
 A reading is typed first: an unknown value becomes NaN or NaT, a value that cannot be read becomes infinite or NaT. Then
 the rules that the pipeline file makes are asked of all rows at once. Of those that do not keep them all, a pandera
 schema names every rule that is broken; the first one in the order of `data_rules.OF_ROWS` is the reason that the
-reading goes to quarantine, whole.
+reading goes to quarantine.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Quarantine (dead-letter table) rows: all of a refused row, with the rule it broke and a sentence.
+"""Quarantine (dead-letter table) rows: what is read of a refused row, with the rule it broke and a sentence.
 
 Columns: id, depot_id, date, source, row, rule, message, content, recorded_at, and later the batch. The id names what
 was refused and why: the same row refused again for the same rule has the same one.
