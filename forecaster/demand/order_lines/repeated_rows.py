@@ -107,6 +107,7 @@ def repeated_rows(rows: pd.DataFrame, spec: Spec) -> list[Finding]:
             "row": rows["row"].to_numpy(),
         }
     )
+    lines = lines[lines["count"] > 0]  # rows of nothing, as hours of the night have, are alike by nature
     repetitions = [*_between_files(lines, files), *_within_files(lines, files)]
     if not repetitions:
         return []

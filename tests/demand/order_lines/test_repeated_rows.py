@@ -101,6 +101,18 @@ def test_parts_of_days_that_are_often_alike_are_no_repetition(tmp_path: Path) ->
     assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, "sum"))}
 
 
+def test_hours_of_two_channels_in_which_mostly_nothing_comes_are_no_repetition(tmp_path: Path) -> None:
+    """A row an hour, one channel after the other in one file, of which few hours have a count."""
+    rows = [
+        f"x,A,{FIRST + day * DAY} {hour:02}:00,{(day % 4 + 1) * int(hour == (9, 15 - day % 2 * 6)[channel])}"
+        for channel in (0, 1)
+        for day in range(18)
+        for hour in range(24)
+    ]
+    write(tmp_path, "export.csv", rows)
+    assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, "sum"))}
+
+
 def test_orders_of_dates_alone_that_are_alike_by_nature_are_no_repetition(tmp_path: Path) -> None:
     write(tmp_path, "export.csv", [f"x,{depot},{FIRST + day * DAY},1" for day in range(18) for depot in "AABB"])
     assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path))}
