@@ -57,6 +57,12 @@ OF_ROWS: Mapping[str, Rule] = {
 
 OF_HISTORY: Mapping[str, Rule] = {
     "stray_day": Rule("quarantine", N_("a day at most {apart} days before those of the other readings"), _FORM, True),
+    "cut_day": Rule(
+        "quarantine",
+        N_("exports of whole days, from midnight on where the depots are; what is known of the day stays"),
+        _ANY,
+        True,
+    ),
     "unit_change": Rule("quarantine", N_("the unit of the days before"), _ANY, releasable=True),
     "sentinel": Rule(
         "quarantine",
@@ -80,6 +86,15 @@ OF_BATCHES: Mapping[str, Rule] = {
         N_("one row a depot and day; demand.aggregate: sum adds up the parts of a day"),
         _REPORT,
     ),
+    "repeated_rows": Rule(
+        "stop",
+        N_(
+            "each order once: name the column with the number of the order or its line (demand.columns.order_id), or "
+            "leave the days out of one of the exports"
+        ),
+        _REPORT,
+    ),
+    "repeated_orders": Rule("warn", N_("each order once (demand.columns.order_id); the last row counts"), _REPORT),
     "empty_feed": Rule("warn", N_("rows, as in the batches before"), _REPORT),
     "fewer_rows": Rule(
         "warn", N_("at least {thin_share} of the rows of the batch before (demand.rules.thin_share)"), _REPORT

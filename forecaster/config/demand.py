@@ -28,6 +28,9 @@ class DemandColumns(Section):
     """Column that is 0 on days the depot is closed; planned closures can also come from events."""
     recorded_at: str | None = None
     """Column with the instant at which the source recorded the row; without it, `demand.recorded` decides."""
+    order_id: str | None = None
+    """Column with the number of each row's order or, where an order has several rows, of its line, with `aggregate`:
+    rows of one depot and day with the same number count once, the last of them. For exports that overlap."""
 
 
 class DemandRules(Section):
@@ -115,6 +118,11 @@ class Demand(Section):
                 raise ValueError("aggregate needs all rows of a day at once, and source.watermark brings only new ones")
             if self.columns.recorded_at:
                 raise ValueError("aggregate makes one reading of many rows, which cannot each have a recorded_at")
+        elif self.columns.order_id:
+            raise ValueError(
+                "columns.order_id says which rows are the same order, and a row is a whole day; wanted aggregate: "
+                "count or sum with it"
+            )
         if self.aggregate == "count" and self.source.wide is not None:
             raise ValueError(
                 "aggregate: count counts rows, and source.wide reads counts from cells; wanted one of both"

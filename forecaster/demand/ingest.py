@@ -28,6 +28,7 @@ from forecaster.core.language.sentences import MADE_OF, sentence
 from forecaster.demand import readings, sources
 from forecaster.demand.history import lake_owner
 from forecaster.demand.history.point_in_time import frame, latest
+from forecaster.demand.order_lines.cut_windows import quarantine_cut_day
 from forecaster.demand.panel.events import EVENT
 from forecaster.demand.parsing import Kind
 from forecaster.demand.validation import batch as batches
@@ -41,7 +42,7 @@ from forecaster.demand.validation import (
 )
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
-from forecaster.demand.validation.quarantine import first_message
+from forecaster.demand.validation.quarantine import first_message, with_distinct_ids
 from forecaster.errors import LakeError
 from forecaster.lake import NOT_THERE, TABLES, Lake
 
@@ -107,11 +108,11 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
         former = snapshots["aliases"]["alias"] if "aliases" in snapshots else ()
         period = event_checks.period(batch.accepted, known_days, spec, now)
         findings += event_checks.event_findings(announced, depots, former, period, spec)
-    unread = _with_distinct_ids(batch.refused) if decided.discarded else batch.refused
+    unread = with_distinct_ids(batch.refused) if decided.discarded else batch.refused
     findings += feed_shape.unreadable(unread, batch.accepted, read, decided.discarded, spec)
     findings += feed_shape.day_month_order(batch.accepted, batch.refused, spec)
     findings += [*feed_shape.decimals(contract.decimals, spec), *contract.stamps.findings(spec)]
-    findings += batch.profiles.findings(spec) if batch.profiles else []
+    findings += batch.findings
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
     came = feed_turnover.depots_of(every_row, batch.refused)
@@ -121,6 +122,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
         batch, again = again, None
         before = batch if len(batch.superseded) else None  # else no one holds its rows
         batch = batches.known_since_release(batch, decided.released, spec)
+        batch, of_first_day = quarantine_cut_day(batch, known_days, decided.waived, spec, now)
         batch = batches.without_known(batch, known_days, spec, now, decided.released)
         batch, batch_findings = _checked_beside_history(
             batch, known_days, snapshots.get("depots"), snapshots.get("aliases"), decided.waived, spec, now
@@ -128,15 +130,15 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
         again = batches.with_earlier_rows(before, batch, spec) if before else None
     findings += feed_turnover.size_findings(read, batch.unchanged, feed.name, frame(lake, "batches"), spec)
     findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, snapshots.get("aliases"), spec)
-    refused = _with_distinct_ids(batch.refused)
-    findings += [*_refusals(refused, decided, spec), *batch_findings]
+    refused = with_distinct_ids(batch.refused)
+    findings += [*_refusals(refused, decided, spec), *of_first_day, *batch_findings]
     stopped = next(
         (sentence(N_("{rule}: {message}"), rule=f.rule, message=f.message) for f in findings if f.severity == "stop"),
         None,
     )
     if stopped:  # all or nothing: half a batch would look like a day of few orders
         batch = batches.quarantine_all(batch, stopped, spec, now)
-        refused = _with_distinct_ids(batch.refused)
+        refused = with_distinct_ids(batch.refused)
     outcome = IngestResult(
         batch=feed.digest,
         source=feed.name,
@@ -168,7 +170,7 @@ def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
     """The columns that the demand source must have, and those that it may have."""
     columns, future = spec.demand.columns, list(spec.calendar.known_future)
     count = [] if spec.demand.aggregate == "count" else [columns.demand]
-    must = [columns.depot_id, columns.date, *count, columns.open, columns.recorded_at]
+    must = [columns.depot_id, columns.date, *count, columns.open, columns.recorded_at, columns.order_id]
     # without an events source every known-future covariate has to be a column
     needed = [name for name in must if name]
     return (needed, future) if spec.calendar.events else ([*needed, *future], [])
@@ -344,14 +346,6 @@ def _countries(depots: pd.DataFrame | None, spec: Spec) -> set[str]:
 def _ids(lake: Lake) -> pd.Series[str]:
     ids: pd.Series[str] = lake.read("quarantine", columns=["id"])["id"].to_pandas()
     return ids
-
-
-def _with_distinct_ids(refused: pd.DataFrame) -> pd.DataFrame:
-    """The refused rows, of which those that are alike get different ids."""
-    if not (alike := refused["id"].duplicated(keep=False)).any():
-        return refused
-    repetition = refused.loc[alike].groupby("id").cumcount().reindex(refused.index, fill_value=0)
-    return refused.assign(id=refused["id"].where(repetition == 0, refused["id"] + "-" + repetition.astype("str")))
 
 
 def _refusals(refused: pd.DataFrame, decided: Decisions, spec: Spec) -> list[Finding]:

@@ -4,7 +4,7 @@ Columns: `depot_id` (categorical), `day` (int32, days since 1970), `demand` (flo
 1, 0, or -1 where the source does not say), `recorded_at` (int64, µs since 1970 UTC), `row` (int64), `source`
 (categorical), one column for each covariate (float64, or categorical for words), and `rows` (int32), how many rows of
 the source the reading was made of, where they are aggregated; before they are, `HALF_HOUR` (int8) of each row, where
-shares of shifts are learned.
+shares of shifts are learned, and the hashes `CONTENT` and, where orders have an id, `ORDER` (int64).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from forecaster.demand.parsing import day_numbers, each_value
 
-HALF_HOUR = ":half_hour"  # no column of a source starts with a colon
-FIXED_COLUMNS = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows", HALF_HOUR)
+HALF_HOUR, CONTENT, ORDER = ":half_hour", ":content", ":order"  # no column of a source starts with a colon
+FIXED_COLUMNS = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows", HALF_HOUR, CONTENT, ORDER)
 SEQUENCES = 4  # of ids that are remembered: the batch's, those of the days before it
 LONG_RUN, SHORT_RUNS = 5_000, 4  # words of a run on average, but for a few; else all words are searched for
 COMPARED = 32_768  # words at once
@@ -42,7 +42,7 @@ def from_typed(typed: pd.DataFrame, covariates: Sequence[str]) -> pd.DataFrame:
             "recorded_at": typed["recorded_at"].to_numpy("datetime64[us]").astype("int64"),
             "row": typed["row"].astype("int64"),
             "source": typed["source"].astype("category"),
-            **({HALF_HOUR: typed[HALF_HOUR].to_numpy()} if HALF_HOUR in typed else {}),
+            **{name: typed[name].to_numpy() for name in (HALF_HOUR, CONTENT, ORDER) if name in typed},
             **{name: _covariate(typed[name]) for name in covariates},
         },
         copy=False,

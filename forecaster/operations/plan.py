@@ -20,6 +20,7 @@ from forecaster.core.metric_names import STAGES
 from forecaster.core.panel import Panel
 from forecaster.demand.history.past_panels import Past
 from forecaster.errors import ForecasterError, LedgerError, SpecError
+from forecaster.lake import NOT_THERE, Lake
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
@@ -142,7 +143,7 @@ def _data(spec: Spec, before: PreviousNight, now: datetime) -> Iterator[str]:
     if outcome.ingested is not None:
         yield f"readings: {outcome.ingested.accepted:,} new, {outcome.ingested.quarantined:,} to quarantine"
     if outcome.evidence is None:
-        yield f"no model can be made tonight: {outcome.fault}; the champion or the fallback forecasts"
+        yield _without_model(spec, outcome)
         return
     panel = outcome.evidence.panel
     yield f"training: {_training_reuse(spec, panel, outcome.panel_at)}"
@@ -152,6 +153,13 @@ def _data(spec: Spec, before: PreviousNight, now: datetime) -> Iterator[str]:
         yield f"forecast: {sentence}"
     if before.head is not None:
         yield from _depots_and_calendar(panel, before)
+
+
+def _without_model(spec: Spec, outcome: dry_run.DryRun) -> str:
+    """What the night comes to without a panel: where the lake holds readings, a forecast all the same."""
+    if outcome.ingested is not None or Lake.of(spec).version("demand") == NOT_THERE:
+        return f"nothing can be forecast tonight: {outcome.fault}"
+    return f"no model can be made tonight: {outcome.fault}; the champion or the fallback forecasts"
 
 
 def _depots_and_calendar(panel: Panel, before: PreviousNight) -> Iterator[str]:

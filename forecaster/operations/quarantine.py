@@ -112,7 +112,7 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
     rows, lake = _undecided_rows(spec, selection), Lake.of(spec)
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
     contract = contract_of(
-        spec,
+        _of_whole_days(spec),
         lake,
         _current_depots(lake) if spec.depots else None,
         frame(lake, "aliases"),
@@ -168,6 +168,12 @@ def _undecided_rows(spec: Spec, selection: RowSelection) -> list[QuarantinedRow]
 def _decide(lake: Lake, rows: Sequence[QuarantinedRow], action: str, by: str, reason: str, now: datetime) -> None:
     decisions = [{"id": row.id, "action": action, "by": by, "reason": reason, "recorded_at": now} for row in rows]
     lake.append("decisions", pa.Table.from_pylist(decisions, schema=TABLES["decisions"]))
+
+
+def _of_whole_days(spec: Spec) -> Spec:
+    """The pipeline file as a released row is read: it may be a day that was made of many rows, and has their count."""
+    columns = spec.demand.columns.model_copy(update={"order_id": None})
+    return spec.model_copy(update={"demand": spec.demand.model_copy(update={"aggregate": "none", "columns": columns})})
 
 
 def _block(row: QuarantinedRow) -> pd.DataFrame:

@@ -14,6 +14,7 @@ from forecaster.core.arrays import Bools
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import and_more, counted, joined, sentence
 from forecaster.core.panel import Panel
+from forecaster.demand.validation import network_shape
 from forecaster.errors import StaleHistory
 
 if TYPE_CHECKING:
@@ -44,6 +45,16 @@ STRANGERS = (
     (
         N_("Depot {depots}: what came on the same weekdays before is repeated; the model does not know it."),
         N_("Depots {depots}: what came on the same weekdays before is repeated; the model does not know them."),
+    ),
+)
+TOTALS = (
+    N_(
+        "Depot {depots} is the sum of the others: the numbers of all depots together count it as well, so that orders "
+        "are in them more than once."
+    ),
+    N_(
+        "Depots {depots} are sums of others: the numbers of all depots together count them as well, so that orders are "
+        "in them more than once."
     ),
 )
 MAX_NAMED = 5  # depots
@@ -156,6 +167,13 @@ def what_an_archive_lacks(spec: Spec) -> str:
 def silent_depots(panel: Panel, spec: Spec) -> list[str]:
     """Freshness of single depots: a sentence about those in business whose own last reading is older than allowed."""
     return said_of_late(*late_depots(panel, spec), spec)
+
+
+def totals_among_depots(panel: Panel) -> list[str]:
+    """A sentence about depots that are the sum of the others, as the rule `total_row` finds them; the totals of the
+    network and of cities have them in."""
+    depots = tuple(panel.depot_ids[row] for row in network_shape.totals(panel.demand))
+    return [sentence(TOTALS[len(depots) > 1], depots=_list_depots(depots))] if depots else []
 
 
 def late_depots(panel: Panel, spec: Spec) -> tuple[Sequence[str], int]:

@@ -164,7 +164,8 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
     panel = result.panel
     caveats.refuse_stale(panel, spec, knowledge.as_of)
     of_feed = caveats.stale_feed(panel.cutoff, spec, knowledge.as_of)
-    notes = [*result.notes, *of_feed, *caveats.notes(caveats.silent_depots(panel, spec))]
+    of_depots = caveats.notes([*caveats.silent_depots(panel, spec), *caveats.totals_among_depots(panel)])
+    notes = [*result.notes, *of_feed, *of_depots]
     return replace(result, notes=notes)
 
 

@@ -203,6 +203,23 @@ def test_an_empty_lake_says_how_to_fill_it(tmp_path: Path) -> None:
         read_as_of(spec_of(tmp_path), as_of=NOW)
 
 
+def test_an_empty_lake_says_what_became_of_its_last_batch(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    write(tmp_path, "demand", "depot_id,date,demand")
+    ingest(spec, now=NOW)
+    with pytest.raises(NoUsableData, match=r"holds no demand: 'demand\.csv' had no row; `forecaster check` says what"):
+        read_as_of(spec, as_of=NOW)
+    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-04,-1")
+    ingest(spec, now=NOW + DAY)
+    with pytest.raises(NoUsableData, match=r"no demand: none of 1 row of 'demand\.csv' counts; `forecaster check`"):
+        read_as_of(spec, as_of=NOW)
+    stops = spec_of(tmp_path, PLAIN.removesuffix("}") + ", rules: {severity: {count_negative: stop}}}")
+    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-03,1", "A,2024-03-04,-1")
+    ingest(stops, now=NOW + 2 * DAY)
+    with pytest.raises(NoUsableData, match=r"none of 2 rows of 'demand\.csv' counts, as their batch was stopped;"):
+        read_as_of(stops, as_of=NOW + DAY)
+
+
 def test_a_covariate_added_later_is_unknown_before_and_keeps_its_kind(tmp_path: Path) -> None:
     write(tmp_path, "demand", "depot_id,date,demand,promo", "A,2024-03-04,1,1")
     ingest(spec_of(tmp_path), now=NOW)

@@ -92,6 +92,15 @@ def test_a_source_that_cannot_be_read_is_a_line_of_the_plan(tmp_path: Path) -> N
     assert any(line.startswith("sources: ") and "demand.csv" in line for line in plan_lines(file))
 
 
+def test_a_night_that_can_forecast_nothing_is_not_planned_as_one(tmp_path: Path) -> None:
+    file = pipeline(tmp_path, days=0)
+    nothing = "nothing can be forecast tonight: no row was accepted"
+    assert [line for line in plan_lines(file) if "tonight" in line] == [nothing]
+    (tmp_path / "demand.csv").unlink()
+    nothing = "nothing can be forecast tonight: 1 of 1 sources cannot be read"
+    assert [line for line in plan_lines(file) if "tonight" in line] == [nothing]
+
+
 def test_only_what_was_planned_can_be_applied(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     with pytest.raises(SpecError, match="found no plan; wanted one: `forecaster plan"):

@@ -16,6 +16,7 @@ from forecaster.config import Spec
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import as_sentence, of_error, sentence
+from forecaster.core.terminal import count
 from forecaster.demand import readings
 from forecaster.demand.history import aliases, lake_owner, reading_versions
 from forecaster.demand.panel.events import EVENT
@@ -195,10 +196,22 @@ def _demand_columns(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
     return pd.DataFrame(columns).reset_index(drop=True)
 
 
+def _why_empty(lake: Lake) -> str:
+    """What became of the last batch, and what to do about it; where none came, how the lake is filled."""
+    batches = frame(lake, "batches")
+    if batches.empty:
+        return "; `forecaster run` fills it from the declared source"
+    last = batches.sort_values("recorded_at", kind="stable").iloc[-1]
+    if not last["read"]:
+        return f": '{last['source']}' had no row; `forecaster check` says what is read"
+    rows = f"none of {count(int(last['read']), 'row')} of '{last['source']}' counts"
+    return f": {rows}{', as their batch was stopped' if last['stopped'] else ''}; `forecaster check` says why"
+
+
 def _nothing_known(lake: Lake, spec: Spec, as_of: datetime, version: int) -> str:
     rows = lake.read("demand", where=ds.field("demand").is_valid(), version=version, columns=["recorded_at"])
     if not len(rows):
-        return f"the lake at {spec.lake_url} holds no demand; `forecaster run` fills it from the declared source"
+        return f"the lake at {spec.lake_url} holds no demand{_why_empty(lake)}"
     first = min(rows["recorded_at"].to_pandas())
     return (
         f"no demand was known as of {as_of.isoformat()}: the earliest reading in the lake was recorded at "

@@ -7,7 +7,7 @@ import csv
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -56,7 +56,7 @@ class Remedy:
 def of_text(lines: Sequence[str], delimiter: str, header_row: int, request: Request) -> str:
     """What to set so that text with these first lines is read, as the end of a message; empty where nothing is seen."""
     try:
-        mark, rows = _marked(lines, delimiter, request)
+        mark, rows = _marked(lines, delimiter, header_row, request)
     except (re.error, csv.Error, TypeError, ValueError):  # no such delimiter
         return ""
     header = next((fields for number, fields in _split(lines, delimiter) if number >= header_row), [])
@@ -98,14 +98,17 @@ def _of_rows(rows: Rows, header_row: int, request: Request, key: str) -> Remedy:
     return Remedy(tuple(reasons), tuple(keys))
 
 
-def _marked(lines: Sequence[str], delimiter: str, request: Request) -> tuple[str, Rows]:
-    """What stands between fields: what makes the wanted names of a line, else what makes most lines of equal width."""
+def _marked(lines: Sequence[str], delimiter: str, header_row: int, request: Request) -> tuple[str, Rows]:
+    """What stands between fields: what makes the wanted names of a line, else what makes as many fields of the
+    header as of the rows below where the declared one leaves it whole, else what makes most lines of equal width."""
     marks = [delimiter, *(mark for mark in _MARKS if mark != delimiter)]
     tables = {mark: list(_split(lines, mark)) for mark in marks}
     for same in (_same, _alike):
         for mark, rows in tables.items():
             if any(same(request.names, fields) for _, fields in rows):
                 return mark, rows
+    if mark := _of_whole_header(tables, delimiter, header_row):
+        return mark, tables[mark]
     widths = {mark: Counter(len(fields) for _, fields in rows).most_common(1) for mark, rows in tables.items()}
     fit = {mark: most[0] for mark, most in widths.items() if most and most[0][0] > 1}
     if delimiter in fit or not fit:
@@ -114,6 +117,22 @@ def _marked(lines: Sequence[str], delimiter: str, request: Request) -> tuple[str
     if fit[best][1] < max(2, 0.8 * len(tables[best])):
         return delimiter, tables[delimiter]
     return best, tables[best]
+
+
+def _of_whole_header(tables: Mapping[str, Rows], delimiter: str, header_row: int) -> str:
+    """The mark that parts a header of one field, and nearly all rows below it, into equally many; empty if none does.
+    With decimal commas the declared comma may part the rows alone."""
+    widths = {
+        mark: [len(fields) for number, fields in rows if number >= header_row][:LINES] for mark, rows in tables.items()
+    }
+    if widths[delimiter][:1] != [1]:
+        return ""
+    fit = {
+        mark: header
+        for mark, (header, *below) in widths.items()
+        if header > 1 and below and below.count(header) >= 0.8 * len(below)
+    }
+    return max(fit, key=lambda mark: fit[mark], default="")
 
 
 def _split(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str]]]:

@@ -16,11 +16,13 @@ import pandas as pd
 from forecaster.config import Spec, data_rules
 from forecaster.config.data_rules import STOPPED
 from forecaster.core.arrays import Bools
+from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.demand.half_hours.profiles import DayProfiles
 from forecaster.demand.history import reading_versions
+from forecaster.demand.order_lines.repeated_rows import repeated_rows, without_repeated_orders
 from forecaster.demand.parsing import each_value
-from forecaster.demand.readings import HALF_HOUR, Days, dates, day_words
+from forecaster.demand.readings import CONTENT, HALF_HOUR, ORDER, Days, dates, day_words
 from forecaster.demand.validation import quarantine
 from forecaster.demand.validation.contract import Contract
 from forecaster.demand.validation.known_days import KnownDays
@@ -42,6 +44,7 @@ class Batch:
     instants: pd.Series[int] = field(default_factory=lambda: pd.Series(dtype="int64"))
     """What the source says of when it recorded those that are known since another instant, by `_places`."""
     profiles: DayProfiles | None = None  # where shares of shifts are learned
+    findings: tuple[Finding, ...] = ()  # about its rows, before they were aggregated
 
     def refuse(self, where: Bools, rule: str, message: RowSentences, spec: Spec, now: datetime) -> Batch:
         """The batch with some of the readings accepted so far in quarantine; `message` has one for each of them."""
@@ -68,10 +71,11 @@ class Batch:
         return int(part["rows"].fillna(1).sum()) if "rows" in part else len(part)
 
 
-def daily_totals(rows: pd.DataFrame) -> pd.DataFrame:
+def daily_totals(rows: pd.DataFrame, repeated: pd.DataFrame | None = None) -> pd.DataFrame:
     """One reading for each depot and day, of all its rows: their sum, unknown where one is; open where one is.
 
-    The place is that of the last row. Covariates are the highest known; words the last known.
+    The place is that of the last row. Covariates are the highest known; words the last known. `repeated` are rows of
+    the same depots and days that are only counted as rows.
     """
     keys = [rows["depot_id"], rows["day"]]
     groups = rows.assign(rows=np.int32(1)).groupby(keys, observed=True, sort=False)
@@ -81,16 +85,22 @@ def daily_totals(rows: pd.DataFrame) -> pd.DataFrame:
     for name in rows.columns.difference([*daily.columns, "depot_id", "day"], sort=False):
         numeric = pd.api.types.is_numeric_dtype(rows[name])
         daily[name] = groups[name].max() if numeric else groups[name].last().astype("category")
+    if repeated is not None and len(repeated):
+        more = repeated.groupby(["depot_id", "day"], observed=True).size()
+        daily["rows"] += more.reindex(daily.index, fill_value=0).astype("int32")
     daily = daily.reset_index()
     return daily[[name for name in rows.columns if name in daily] + ["rows"]]
 
 
 def whole_days(batch: Batch, contract: Contract) -> Batch:
     """The batch with one reading for each depot and day; in quarantine are those of a day that is not over."""
-    rows, profiles = batch.accepted, None
+    rows, repeated, findings = without_repeated_orders(batch.accepted, contract.spec)
+    findings, profiles = [*findings, *repeated_rows(rows, contract.spec)], None
     if contract.spec.learns_shares:
-        profiles, rows = DayProfiles.of(rows), rows.drop(columns=HALF_HOUR)
-    whole = replace(batch, accepted=daily_totals(rows), profiles=profiles)
+        profiles = DayProfiles.of(rows)
+        findings += profiles.findings(contract.spec)
+    daily = daily_totals(rows.drop(columns=[HALF_HOUR, CONTENT, ORDER], errors="ignore"), repeated)
+    whole = replace(batch, accepted=daily, profiles=profiles, findings=tuple(findings))
     today = contract.today(whole.accepted["depot_id"])
     going_on = ~np.isnan(whole.accepted["demand"].to_numpy()) & (whole.accepted["day"].to_numpy() >= today)
     rows = whole.accepted[going_on]

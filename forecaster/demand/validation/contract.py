@@ -3,7 +3,7 @@
 A reading is typed first: an unknown value becomes NaN or NaT, a value that cannot be read becomes infinite or NaT. Then
 the rules that the pipeline file makes are asked of all rows at once. Of those that do not keep them all, a pandera
 schema names every rule that is broken; the first one in the order of `data_rules.OF_ROWS` is the reason that the
-reading goes to quarantine, whole.
+reading goes to quarantine.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from forecaster.core.arrays import Bools
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.demand.half_hours.clock import half_hours
+from forecaster.demand.order_lines.row_keys import row_keys
 from forecaster.demand.parsing import (
     LONGEST,
     Column,
@@ -164,6 +165,7 @@ class Contract:
             typed[name] = numbers(block[name], notation) if kind == "double" else words(block[name]).replace("", None)
         if spec.learns_shares:
             typed[HALF_HOUR] = half_hours(block[columns.date], zone, notation)
+        typed = typed.assign(**row_keys(block, typed["demand"], spec))
         typed["recorded_at"] = self._recorded(block, typed["date"], zone)
         over = each_day(typed["date"], lambda date: _midnight(date, zone))
         age = np.minimum(np.asarray(typed["recorded_at"], "datetime64[us]"), self._stamp) - over

@@ -1,4 +1,4 @@
-"""Quarantine (dead-letter table) rows: all of a refused row, with the rule it broke and a sentence.
+"""Quarantine (dead-letter table) rows: what is read of a refused row, with the rule it broke and a sentence.
 
 Columns: id, depot_id, date, source, row, rule, message, content, recorded_at, and later the batch. The id names what
 was refused and why: the same row refused again for the same rule has the same one.
@@ -133,6 +133,14 @@ def identity(source: Column, rule: Any, text: Column) -> Column:
     keys = _joined(source.astype("str"), "\0", rules, "\0", text).cast(pa.large_binary()).to_pylist()
     digests = [hashlib.sha256(key).hexdigest()[:DIGITS] for key in keys]
     return pd.Series(digests, index=text.index, dtype="str")
+
+
+def with_distinct_ids(refused: pd.DataFrame) -> pd.DataFrame:
+    """The refused rows, of which those that are alike get different ids."""
+    if not (alike := refused["id"].duplicated(keep=False)).any():
+        return refused
+    repetition = refused.loc[alike].groupby("id").cumcount().reindex(refused.index, fill_value=0)
+    return refused.assign(id=refused["id"].where(repetition == 0, refused["id"] + "-" + repetition.astype("str")))
 
 
 def where(rows: pd.DataFrame) -> dict[str, Column]:

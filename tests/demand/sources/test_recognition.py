@@ -23,6 +23,7 @@ WIDE = "day,Alder,Birch,Cedar,Dogwood\n" + "".join(
 )
 HEADERS = ",".join(f"2026-08-{day:02}" for day in DAYS)
 BY_DAY = f"site,{HEADERS}\n" + "".join(f"{site},{'7,' * 18}8\n" for site in ("Alder", "Birch"))
+DECIMAL_COMMAS = "day;Alder;Birch;Cedar\n" + "".join(f"{day:02}/08/2026;{day},5;2,5;4,5\n" for day in DAYS)
 TITLE = "Parcel report,,\nGenerated 2026-11-24,,\n\n"
 OF_STORE = "Store,DayOfWeek,day,Sales,Customers\n" + "".join(f"1,{day % 7},2026-08-{day:02},9,9\n" for day in DAYS)
 
@@ -55,6 +56,11 @@ def message(folder: Path, content: str | bytes, source: str = "kind: csv, path: 
         (
             WIDE.replace(",", ";"),
             "delimited by ';' and the file seems to have a column a depot (Alder, Birch, Cedar, …): "
+            "set delimiter: ';' and wide: depots",
+        ),
+        (
+            DECIMAL_COMMAS,
+            "delimited by ';' and the file seems to have a column a depot (Alder, Birch, Cedar): "
             "set delimiter: ';' and wide: depots",
         ),
         (LONG.replace(",", ";"), "; the header has one column 'site;day;parcels': set delimiter: ';'"),

@@ -1,0 +1,118 @@
+"""Truncated first day of a rolling export: orders since an hour, not since midnight, make a known day fall.
+
+An export of the orders of the last so many hours begins within a day. Of that day most depots then have fewer orders
+than are known already, and none has more, while the days after it are as they were.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.config import Spec, data_rules
+from forecaster.core.arrays import Bools, Doubles
+from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount
+from forecaster.demand.history import reading_versions
+from forecaster.demand.readings import day_words
+from forecaster.demand.validation import quarantine
+from forecaster.demand.validation.known_days import KnownDays
+from forecaster.demand.validation.quarantine import RowSentences
+
+if TYPE_CHECKING:
+    from forecaster.demand.validation.batch import Batch
+
+RULE = "cut_day"
+FALLING = 0.5  # of the depots that are known of the first day
+RISING = 0.1  # of them may, where the finding only warns
+AGREEING = 0.9  # of the depots and days after it
+AFTER = 14  # days after the first that are looked at
+LEAST = 3  # of the depots and days after it that must be known
+PLACES = 50  # depots and days that a finding names
+
+
+def quarantine_cut_day(
+    batch: Batch, known_days: KnownDays, released: Collection[str], spec: Spec, now: datetime
+) -> tuple[Batch, list[Finding]]:
+    """The batch with the counts of its first day in quarantine that fall because the export begins within it, so that
+    what is known of them stays. Where a few depots rise, or the pipeline file says `warn`, they are accepted, and
+    become a finding.
+
+    `released` are the ids of quarantined rows that a person let in.
+    """
+    if spec.demand.aggregate == "none" or batch.accepted.empty:
+        return batch, []
+    first = int(batch.accepted["day"].min())
+    if not (known_days.days < first).any():
+        return batch, []
+    is_first = batch.accepted["day"].to_numpy() == first
+    of_first_day = batch.accepted[is_first]
+    counts, known = of_first_day["demand"].to_numpy(), _known_counts(of_first_day, known_days, first, first)
+    fall, rises = counts < known, int((~(counts <= known)).sum())
+    if not (_most_fall(of_first_day, fall, rises, known_days, first) and _later_agree(batch, known_days, first)):
+        return batch, []
+    if released:
+        ids = quarantine.identity(of_first_day["source"], RULE, quarantine.source_json(of_first_day, spec))
+        fall &= ~ids.isin(released).to_numpy()
+    rows = of_first_day[fall]
+    if rows.empty:
+        return batch, []
+    message, severity = _message(rows, known[fall], spec), data_rules.severity(RULE, spec.demand.rules.severity)
+    if severity != "warn" and not rises:
+        falls = is_first.copy()
+        falls[is_first] = fall
+        return batch.refuse(falls, RULE, message, spec, now), []
+    named = rows.head(PLACES)
+    places = zip(named["depot_id"].astype("str"), day_words(named), strict=True)
+    return batch, [Finding(RULE, "stop" if severity == "stop" else "warn", len(rows), message.first, tuple(places))]
+
+
+def _known_counts(accepted: pd.DataFrame, known_days: KnownDays, first: int, last: int) -> Doubles:
+    """What is known of each of the rows' depots and days, NaN where nothing is."""
+    counts = np.full(len(accepted), np.nan)
+    for begin, end, rows in known_days.between(first, last):
+        latest = reading_versions.latest(rows)
+        at = np.flatnonzero(accepted["day"].between(begin, end).to_numpy())
+        known = pd.Series(latest["demand"].to_numpy(), _cells(latest))
+        counts[at] = known.reindex(_cells(accepted.iloc[at])).to_numpy()
+    return counts
+
+
+def _cells(rows: pd.DataFrame) -> pd.MultiIndex:
+    return pd.MultiIndex.from_arrays([rows["depot_id"].astype("str"), rows["day"].to_numpy()])
+
+
+def _most_fall(of_first_day: pd.DataFrame, fall: Bools, rises: int, known_days: KnownDays, first: int) -> bool:
+    """Do most depots that are known of the first day fall on it, or have no order left, and few rise?"""
+    if not fall.any():
+        return False
+    known = pd.concat([reading_versions.latest(rows) for _, _, rows in known_days.between(first, first)])
+    depots = known.loc[known["demand"] > 0, "depot_id"].astype("str")
+    fallen = int(fall.sum()) + int((~depots.isin(of_first_day["depot_id"].astype("str"))).sum())
+    return fallen > FALLING * len(depots) and rises <= RISING * len(depots)
+
+
+def _later_agree(batch: Batch, known_days: KnownDays, first: int) -> bool:
+    """Are the counts of the days after the first one those that are known?"""
+    later = batch.accepted[batch.accepted["day"].between(first + 1, first + AFTER)]
+    counts, known = later["demand"].to_numpy(), _known_counts(later, known_days, first + 1, first + AFTER)
+    both = ~np.isnan(known) & ~np.isnan(counts)
+    return bool(both.sum() >= LEAST and (counts[both] == known[both]).mean() >= AGREEING)
+
+
+def _message(rows: pd.DataFrame, known: Doubles, spec: Spec) -> RowSentences:
+    template = N_(
+        "{place}: depot {depot} on {day}: found {value} where {known} are known, on the first day of the export, which "
+        "seems to begin within it; wanted {wanted}"
+    )
+    values: dict[str, Any] = quarantine.where(rows) | {"day": day_words(rows)}
+    values |= {
+        name: pd.Series([amount(float(count), "g") for count in counts], rows.index, dtype=object)
+        for name, counts in (("value", rows["demand"]), ("known", known))
+    }
+    return RowSentences.of(template, rows.index, **values, wanted=data_rules.requirement(RULE))

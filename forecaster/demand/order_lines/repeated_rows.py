@@ -1,0 +1,205 @@
+"""Deduplication of order lines: orders that a batch tells of again, and exports of which one repeats days of another.
+
+With `demand.columns.order_id` the last row of an order counts. Without it no single row says whether it is a copy or
+another order like it; days of rows that are all alike in two files, and a block of rows that follows again in one, do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from forecaster.config import Spec
+from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import counted, sentence
+from forecaster.demand.order_lines.row_keys import NO_ORDER
+from forecaster.demand.readings import CONTENT, ORDER
+from forecaster.demand.validation.feed_shape import batch_finding
+
+DAYS = 3  # of depots that must be alike in full
+CONTENTS = 10  # different rows of them, so that chance is none
+TOTALS = 3  # different counts of them: days of no order are alike anyway
+IN_FULL = 0.5  # of the days that two files have in common; of the others one has all that the other has
+VERBATIM = 0.9  # of the rows of a block stand before it as well, equally far; some are alike by chance
+BLOCKS = 50  # of a file that are looked at, the largest ones
+PLACES = 50  # depots and days that a finding names
+Column = Any  # a pandas Series
+
+
+@dataclass(frozen=True)
+class Repetition:
+    """Rows that stand in two places, and where."""
+
+    files: tuple[str, str]
+    rows: int
+    slots: NDArray[np.int64]  # the days of depots, as `_Slots` numbers them
+    places: tuple[int, int] = (0, 0)  # first rows of both blocks, where both are in one file
+
+
+class _Slots:
+    """A number for each depot and day, and back."""
+
+    def __init__(self, rows: pd.DataFrame) -> None:
+        self.depots, day = rows["depot_id"].cat.categories, rows["day"].to_numpy().astype(np.int64)
+        self.first = int(day.min())
+        self.days = int(day.max()) - self.first + 1
+        self.of_rows = rows["depot_id"].cat.codes.to_numpy().astype(np.int64) * self.days + day - self.first
+
+    def dates(self, slots: NDArray[np.int64]) -> list[date]:
+        """The distinct days, ascending."""
+        days: list[date] = np.unique(slots % self.days + self.first).astype("datetime64[D]").astype(object).tolist()
+        return days
+
+    def places(self, slots: NDArray[np.int64]) -> tuple[tuple[str, str], ...]:
+        by_day = slots[np.lexsort((slots // self.days, slots % self.days))][:PLACES]
+        return tuple(
+            (str(self.depots[slot // self.days]), str(np.datetime64(int(slot % self.days) + self.first, "D")))
+            for slot in by_day
+        )
+
+
+def without_repeated_orders(rows: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, pd.DataFrame, list[Finding]]:
+    """The rows of which each order of a depot and day has one, the last; those before it; and a finding of these.
+
+    `rows` are accepted ones, as `readings` describes, before they are aggregated.
+    """
+    if ORDER not in rows or rows.empty:
+        return rows, rows.iloc[:0], []
+    keys, has_order = ["depot_id", "day", ORDER], rows[ORDER].to_numpy() != NO_ORDER
+    is_earlier = rows.duplicated(keys, keep="last").to_numpy() & has_order
+    if not is_earlier.any():
+        return rows, rows.iloc[:0], []
+    earlier = rows[is_earlier]
+    same = earlier[[*keys, CONTENT]].merge(rows.loc[~is_earlier & has_order, [*keys, CONTENT]])
+    slots = _Slots(earlier)
+    days = np.unique(slots.of_rows)
+    detail = sentence(
+        N_("found {rows} of orders that a later row tells of again, {changed} with another time or count, on {days}"),
+        rows=_rows(len(earlier)),
+        changed=len(earlier) - len(same),
+        days=_span(slots.dates(days)),
+    )
+    finding = batch_finding("repeated_orders", len(earlier), detail, "", spec, slots.places(days))
+    return rows[~is_earlier], earlier, [finding]
+
+
+def repeated_rows(rows: pd.DataFrame, spec: Spec) -> list[Finding]:
+    """A finding where two files have the same rows of the same days, or a file has a block of rows twice.
+
+    `rows` are accepted ones, as `readings` describes, before they are aggregated.
+    """
+    if CONTENT not in rows or rows.empty:
+        return []
+    slots, files = _Slots(rows), rows["source"].cat.categories
+    lines = pd.DataFrame(
+        {
+            "slot": slots.of_rows,
+            "file": rows["source"].cat.codes.to_numpy(),
+            "content": rows[CONTENT].to_numpy(),
+            "count": rows["demand"].fillna(0).to_numpy(),
+            "row": rows["row"].to_numpy(),
+        }
+    )
+    lines = lines[lines["count"] > 0]  # rows of nothing, as hours of the night have, are alike by nature
+    repetitions = [*_between_files(lines, files), *_within_files(lines, files)]
+    if not repetitions:
+        return []
+    most = max(repetitions, key=lambda repetition: repetition.rows)
+    slot = np.unique(np.concatenate([repetition.slots for repetition in repetitions]))
+    detail = _detail(most, slots, len(repetitions) - 1)
+    number = sum(repetition.rows for repetition in repetitions)
+    return [batch_finding("repeated_rows", number, detail, "", spec, slots.places(slot))]
+
+
+def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repetition]:
+    """Files that have days in common, all of whose rows are the same, or in part those of the other."""
+    cells = lines[["slot", "file"]].drop_duplicates()
+    shared = cells[cells.duplicated("slot", keep=False)]
+    if shared.empty:
+        return
+    lines = lines[lines["slot"].isin(shared["slot"])]
+    contents = lines.groupby(["slot", "file", "content"])["count"].agg(["size", "sum"]).reset_index()
+    cells = contents.groupby(["slot", "file"], as_index=False).agg(size=("size", "sum"), total=("sum", "sum"))
+    # neighbours only: each file beside the next one that has the same day
+    following = cells.groupby("slot")[["file", "size"]].shift(-1)
+    pairs = cells.assign(other=following["file"], other_size=following["size"]).dropna(subset=["other"])
+    pairs["other"] = pairs["other"].astype(cells["file"].dtype)
+    earlier = contents.merge(pairs[["slot", "file", "other"]], on=["slot", "file"])
+    later = contents.rename(columns={"file": "other"})
+    both = earlier.merge(later, on=["slot", "other", "content"], suffixes=("", "_other"))
+    both["rows"] = np.minimum(both["size"], both["size_other"])
+    common = both.groupby(["slot", "file"])["rows"].agg(rows="sum", contents="size").reset_index()
+    pairs = pairs.merge(common, on=["slot", "file"], how="left").fillna({"rows": 0, "contents": 0})
+    is_part = pairs["rows"] == np.minimum(pairs["size"], pairs["other_size"])
+    is_full = (pairs["rows"] == pairs["size"]) & (pairs["size"] == pairs["other_size"])
+    names = files.astype("str").tolist()
+    pairs = pairs.assign(part=is_part, full=is_full)
+    for _, pair in pairs.groupby(["file", "other"]):
+        full = pair[pair["full"]]
+        enough = len(full) >= max(DAYS, IN_FULL * len(pair)) and full["total"].nunique() >= TOTALS
+        if pair["part"].all() and enough and full["contents"].sum() >= CONTENTS:
+            one, other = names[pair["file"].iloc[0]], names[pair["other"].iloc[0]]
+            yield Repetition((one, other), int(pair["rows"].sum()), pair["slot"].to_numpy(np.int64))
+
+
+def _within_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repetition]:
+    """Blocks of rows that follow again, row by row, in the same file."""
+    key = ["file", "slot", "content"]
+    again = lines[lines.duplicated(key, keep=False)]
+    if again.empty:
+        return
+    again = again.assign(back=again.groupby(key)["row"].diff()).dropna(subset=["back"])
+    for file, rows in again.groupby("file"):
+        blocks = list(_blocks(rows, lines.loc[lines["file"] == file, "row"]))
+        if not blocks:
+            continue
+        repeated, most = pd.concat(blocks), max(blocks, key=len)
+        totals = repeated.groupby("slot")["count"].sum()
+        if len(totals) >= DAYS and totals.nunique() >= TOTALS:
+            name, first = str(files[int(str(file))]), int(most["row"].min())
+            places = first - int(most["back"].iloc[0]), first
+            yield Repetition((name, name), len(repeated), totals.index.to_numpy(np.int64), places)
+
+
+def _blocks(again: pd.DataFrame, in_file: Column) -> Iterator[pd.DataFrame]:
+    """The rows of a file that follow equal ones, in blocks that repeat others row by row: each block's rows are equally
+    far behind them. A file in the order of its depots has one for each of them."""
+    for back in again["back"].value_counts().index[:BLOCKS]:
+        block = again[again["back"] == back]
+        first, last = int(block["row"].min()), int(block["row"].max())
+        if back <= last - first or block["content"].nunique() < CONTENTS:
+            continue
+        if len(block) >= VERBATIM * int(in_file.between(first, last).sum()):
+            yield block
+
+
+def _detail(repetition: Repetition, slots: _Slots, others: int) -> str:
+    one, other = repetition.files
+    values = {"rows": _rows(repetition.rows), "days": _span(slots.dates(repetition.slots)), "one": one, "other": other}
+    if one == other:
+        first, again = repetition.places
+        template = N_("found {rows} of {days} twice in {one}, from row {first} on and again from row {again} on")
+        return sentence(template, **values, first=first, again=again)
+    if others:
+        template = N_("found {rows} of {days} in {one} and in {other}, and {n} more such repetitions")
+        return sentence(template, **values, n=others)
+    return sentence(N_("found {rows} of {days} in {one} and in {other}, the same in both"), **values)
+
+
+def _span(days: Sequence[date]) -> str:
+    """The first and the last of some days, and how many they are."""
+    if len(days) == 1:
+        return sentence(N_("{day}"), day=days[0])
+    number = counted(len(days), "{n} day", "{n} days")
+    return sentence(N_("{days} from {first} to {last}"), days=number, first=days[0], last=days[-1])
+
+
+def _rows(number: int) -> str:
+    return counted(number, "{n} row", "{n} rows")

@@ -1,0 +1,98 @@
+"""An export that begins within a day does not lower what is known of that day."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+from forecaster.config import Spec, load
+from forecaster.demand.history.point_in_time import read_as_of
+from forecaster.demand.ingest import IngestResult, ingest
+from forecaster.operations.quarantine import RowSelection, release
+
+NOW = datetime(2024, 3, 20, 12, tzinfo=UTC)
+FIRST = date(2024, 3, 1)
+DAY = timedelta(days=1)
+Order = tuple[str, int, int]  # depot, day, hour
+ORDERS: list[Order] = [(depot, day, hour) for day in range(10) for depot in "ABC" for hour in range(8, 18)]
+
+
+def spec_of(folder: Path, rules: str = "") -> Spec:
+    (folder / "pipeline.yaml").write_text(
+        "name: t\ndemand: {source: {kind: csv, path: orders.csv}, aggregate: count"
+        f"{rules}}}\ncalendar: {{holidays: false}}\n",
+        "utf-8",
+    )
+    return load(folder / "pipeline.yaml")
+
+
+def night(spec: Spec, orders: list[Order], number: int = 0) -> IngestResult:
+    rows = [f"{depot},{FIRST + day * DAY}T{hour:02}:15" for depot, day, hour in orders]
+    (spec.folder / "orders.csv").write_text("\n".join(["depot_id,date", *rows]) + "\n", "utf-8")
+    return ingest(spec, now=NOW + number * DAY)
+
+
+def known(spec: Spec, day: int) -> dict[str, float]:
+    rows = read_as_of(spec, as_of=NOW + 9 * DAY).demand
+    rows = rows[rows["date"].dt.date == FIRST + day * DAY]
+    return dict(zip(rows["depot_id"], rows["demand"], strict=True))
+
+
+def since(day: int, hour: int) -> list[Order]:
+    return [order for order in ORDERS if order[1:] >= (day, hour)]
+
+
+def findings(result: IngestResult) -> list[tuple[str, str, int]]:
+    return [(finding.rule, finding.severity, finding.count) for finding in result.findings if finding.rule == "cut_day"]
+
+
+def test_known_counts_stay_where_the_export_begins_within_a_day(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    night(spec, ORDERS)
+    result = night(spec, since(4, 14), 1)
+    assert findings(result) == [("cut_day", "quarantine", 3)]
+    assert (result.accepted, result.quarantined) == (0, 3 * 4)
+    [found] = [finding for finding in result.findings if finding.rule == "cut_day"]
+    assert found.message == (
+        "orders.csv:5: depot A on 2024-03-05: found 4 where 10 are known, on the first day of the export, which seems "
+        "to begin within it; wanted exports of whole days, from midnight on where the depots are; what is known of the "
+        "day stays"
+    )
+    assert known(spec, 4) == {"A": 10.0, "B": 10.0, "C": 10.0}
+
+
+def test_a_person_may_let_the_lower_counts_in(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    night(spec, ORDERS)
+    night(spec, since(4, 14), 1)
+    released = release(spec, RowSelection(rule="cut_day"), by="ada", reason="so it was", now=NOW + 2 * DAY)
+    assert [row.depot_id for row in released] == ["A", "B", "C"]
+    assert known(spec, 4) == {"A": 4.0, "B": 4.0, "C": 4.0}
+    assert findings(night(spec, since(4, 14), 3)) == []
+    assert known(spec, 4) == {"A": 4.0, "B": 4.0, "C": 4.0}
+
+
+def test_where_it_is_declared_the_rule_only_warns(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, ", rules: {severity: {cut_day: warn}}")
+    night(spec, ORDERS)
+    assert findings(night(spec, since(4, 14), 1)) == [("cut_day", "warn", 3)]
+    assert known(spec, 4) == {"A": 4.0, "B": 4.0, "C": 4.0}
+
+
+def test_whole_days_corrections_of_few_and_a_restated_history_are_no_cut(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    night(spec, ORDERS)
+    assert findings(night(spec, since(4, 0), 1)) == []
+    corrected = [order for order in since(4, 0) if order != ("A", 4, 9)]
+    assert findings(night(spec, corrected, 2)) == []
+    assert known(spec, 4) == {"A": 9.0, "B": 10.0, "C": 10.0}
+    restated = [order for order in since(4, 0) if order[2] != 9]
+    assert findings(night(spec, restated, 3)) == []
+    assert known(spec, 4) == {"A": 9.0, "B": 9.0, "C": 9.0}
+
+
+def test_a_day_that_some_depots_have_more_of_is_no_cut(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    night(spec, ORDERS)
+    assert findings(night(spec, [*since(4, 14), *[("C", 4, 14)] * 9], 1)) == []
+    assert known(spec, 4) == {"A": 4.0, "B": 4.0, "C": 13.0}

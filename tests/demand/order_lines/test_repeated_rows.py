@@ -1,0 +1,152 @@
+"""Orders that a batch tells of twice: by their number, or as days that two files have in common."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.demand.history.point_in_time import read_as_of
+from forecaster.demand.ingest import ingest
+from forecaster.errors import SpecError
+
+NOW = datetime(2024, 3, 20, 12, tzinfo=UTC)
+FIRST = date(2024, 3, 1)
+DAY = timedelta(days=1)
+HEADER = "order,depot_id,date,demand"
+
+
+def spec_of(folder: Path, aggregate: str = "count", columns: str = "") -> Spec:
+    source = '{kind: csv, path: "export*.csv"}'
+    (folder / "pipeline.yaml").write_text(
+        f"name: t\ndemand: {{source: {source}, aggregate: {aggregate}{columns}}}\ncalendar: {{holidays: false}}\n",
+        "utf-8",
+    )
+    return load(folder / "pipeline.yaml")
+
+
+def orders(first: int, last: int, seed: int = 7) -> list[str]:
+    """Rows of two depots on the days from one to another, each with a time of day and a quantity of its own."""
+    rows = []
+    for day in range(first, last + 1):
+        for depot in "AB":
+            for number in range(4 + day % 3 + (depot == "A")):
+                minute = (seed * 131 * (number + 1) + 37 * day + 11 * ord(depot)) % 1440
+                at = f"{FIRST + day * DAY} {minute // 60:02}:{minute % 60:02}"
+                rows.append(f"{depot}{day}-{number},{depot},{at},{1 + number % 3}")
+    return rows
+
+
+def write(folder: Path, name: str, rows: list[str]) -> None:
+    (folder / name).write_text("\n".join([HEADER, *rows]) + "\n", "utf-8")
+
+
+def rules(spec: Spec) -> list[tuple[str, str, int]]:
+    return [(finding.rule, finding.severity, finding.count) for finding in ingest(spec, now=NOW).findings]
+
+
+def counts(spec: Spec) -> dict[tuple[str, int], float]:
+    rows = read_as_of(spec, as_of=NOW).demand
+    columns = zip(rows["depot_id"], rows["date"], rows["demand"], strict=True)
+    return {(depot, (day.date() - FIRST).days): count for depot, day, count in columns}
+
+
+@pytest.mark.parametrize("aggregate", ["count", "sum"])
+def test_files_with_the_same_rows_for_whole_days_stop_the_batch(tmp_path: Path, aggregate: str) -> None:
+    write(tmp_path, "export_1.csv", orders(0, 6))
+    write(tmp_path, "export_2.csv", orders(5, 9))
+    result = ingest(spec_of(tmp_path, aggregate), now=NOW)
+    found = {finding.rule: finding for finding in result.findings}["repeated_rows"]
+    shared = len(orders(5, 6))
+    assert (found.severity, found.count) == ("stop", shared)
+    assert found.message.startswith(
+        f"found {shared} rows of 2 days from 2024-03-06 to 2024-03-07 in export_1.csv and in export_2.csv"
+    )
+    assert found.places == (("A", "2024-03-06"), ("B", "2024-03-06"), ("A", "2024-03-07"), ("B", "2024-03-07"))
+    assert result.accepted == 0
+
+
+def test_a_day_that_the_first_export_has_in_part_belongs_to_the_overlap(tmp_path: Path) -> None:
+    write(tmp_path, "export_1.csv", [*orders(0, 6), orders(7, 7)[0]])
+    write(tmp_path, "export_2.csv", orders(5, 9))
+    assert ("repeated_rows", "stop", len(orders(5, 6)) + 1) in rules(spec_of(tmp_path))
+
+
+def test_a_block_of_rows_that_stands_twice_in_one_file_stops_the_batch(tmp_path: Path) -> None:
+    write(tmp_path, "export.csv", [*orders(0, 6), *orders(5, 9)])
+    result = ingest(spec_of(tmp_path), now=NOW)
+    found = {finding.rule: finding for finding in result.findings}["repeated_rows"]
+    first, again = 2 + len(orders(0, 4)), 2 + len(orders(0, 6))
+    assert found.count == len(orders(5, 6))
+    assert found.message.startswith(
+        f"found {found.count} rows of 2 days from 2024-03-06 to 2024-03-07 twice in export.csv, from row {first} on "
+        f"and again from row {again} on"
+    )
+
+
+@pytest.mark.parametrize("aggregate", ["count", "sum"])
+def test_files_of_channels_that_share_days_are_no_repetition(tmp_path: Path, aggregate: str) -> None:
+    write(tmp_path, "export_shop.csv", orders(0, 9, seed=7))
+    write(tmp_path, "export_web.csv", orders(0, 9, seed=13))
+    assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, aggregate))}
+
+
+def test_parts_of_days_that_are_often_alike_are_no_repetition(tmp_path: Path) -> None:
+    """Two shifts with a row each a day, mostly of 0 or 1."""
+    for shift in (0, 1):
+        rows = [f"x,A,{FIRST + day * DAY},{int(day % 7 == 0) * (1 + shift * (day == 7))}" for day in range(18)]
+        write(tmp_path, f"export_{shift}.csv", rows)
+    assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, "sum"))}
+
+
+def test_hours_of_two_channels_in_which_mostly_nothing_comes_are_no_repetition(tmp_path: Path) -> None:
+    """A row an hour, one channel after the other in one file, of which few hours have a count."""
+    rows = [
+        f"x,A,{FIRST + day * DAY} {hour:02}:00,{(day % 4 + 1) * int(hour == (9, 15 - day % 2 * 6)[channel])}"
+        for channel in (0, 1)
+        for day in range(18)
+        for hour in range(24)
+    ]
+    write(tmp_path, "export.csv", rows)
+    assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, "sum"))}
+
+
+def test_orders_of_dates_alone_that_are_alike_by_nature_are_no_repetition(tmp_path: Path) -> None:
+    write(tmp_path, "export.csv", [f"x,{depot},{FIRST + day * DAY},1" for day in range(18) for depot in "AABB"])
+    assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path))}
+
+
+def test_an_order_counts_once_by_its_number_and_its_last_row_counts(tmp_path: Path) -> None:
+    write(tmp_path, "export_1.csv", orders(0, 6))
+    corrected = [row.rsplit(",", 1)[0] + ",9" if row.startswith("A6-0,") else row for row in orders(5, 9)]
+    write(tmp_path, "export_2.csv", corrected)
+    spec = spec_of(tmp_path, "sum", ", columns: {order_id: order}")
+    result = ingest(spec, now=NOW)
+    [found] = [finding for finding in result.findings if finding.rule.startswith("repeated")]
+    shared = len(orders(5, 6))
+    assert (found.rule, found.severity, found.count) == ("repeated_orders", "warn", shared)
+    assert found.message.startswith(
+        f"found {shared} rows of orders that a later row tells of again, 1 with another time or count, on 2 days from "
+        "2024-03-06 to 2024-03-07"
+    )
+    assert (result.read, result.accepted) == (len(orders(0, 6)) + len(corrected), result.read)
+    expected: dict[tuple[str, int], float] = {}
+    for row in orders(0, 9):
+        order, depot, at, quantity = row.split(",")
+        key = depot, (date.fromisoformat(at[:10]) - FIRST).days
+        expected[key] = expected.get(key, 0) + (9 if order == "A6-0" else int(quantity))
+    assert counts(spec) == expected
+
+
+def test_rows_without_a_number_all_count(tmp_path: Path) -> None:
+    write(tmp_path, "export.csv", [f",A,{FIRST} 10:0{minute},1" for minute in range(3)])
+    spec = spec_of(tmp_path, columns=", columns: {order_id: order}")
+    assert rules(spec) == []
+    assert counts(spec) == {("A", 0): 3.0}
+
+
+def test_order_ids_take_rows_that_are_orders(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match=r"columns\.order_id says which rows are the same order"):
+        spec_of(tmp_path, "none", ", columns: {order_id: order}")

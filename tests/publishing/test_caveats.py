@@ -1,0 +1,29 @@
+"""What is said beside a forecast of depots that count twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from forecaster.core.panel import Panel
+from forecaster.publishing import caveats
+from tests.panels import bare
+
+COUNTS = np.random.default_rng(7).integers(20, 90, size=(3, 60)).astype(np.float32)
+
+
+def panel_of(demand: np.ndarray, *names: str) -> Panel:
+    return replace(bare(demand), depot_ids=names)
+
+
+def test_readers_are_told_of_a_depot_that_is_the_sum_of_the_others() -> None:
+    panel = panel_of(np.vstack([COUNTS, COUNTS.sum(axis=0)]), "P1", "P2", "P3", "All sites")
+    assert caveats.totals_among_depots(panel) == [
+        "Depot All sites is the sum of the others: the numbers of all depots together count it as well, so that orders "
+        "are in them more than once."
+    ]
+
+
+def test_nothing_is_said_of_depots_that_are_no_sum() -> None:
+    assert caveats.totals_among_depots(panel_of(COUNTS, "P1", "P2", "P3")) == []
