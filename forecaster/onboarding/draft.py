@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -53,7 +54,7 @@ def text(draft: Draft) -> str:
         *(_line(4, *entry) for entry in draft.columns),
         _line(2, "aggregate", *draft.aggregate),
         _line(2, "recorded", *draft.recorded),
-        *(f"  # {note}" for note in draft.notes),
+        *(line for note in draft.notes for line in _note(note)),
         *_depots(draft),
         "",
         *_calendar(draft),
@@ -62,6 +63,10 @@ def text(draft: Draft) -> str:
         "# staffing: {orders_per_driver: 90, cost_short: 38, cost_idle: 22}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _note(note: str) -> list[str]:
+    return textwrap.wrap(note, _WIDTH, initial_indent="  # ", subsequent_indent="  #   ", break_on_hyphens=False)
 
 
 def _depots(draft: Draft) -> list[str]:

@@ -9,8 +9,8 @@ import io
 import lzma
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, Literal
@@ -46,6 +46,7 @@ class RawCells:
     encoding: str = "utf-8"
     sheet: str | None = None  # its name, where it is not the first one
     sheets: tuple[str, ...] = ()
+    other_sheets: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)  # first rows of those not read
 
 
 def read(path: Path) -> RawCells:
@@ -101,7 +102,8 @@ def _excel(path: Path) -> RawCells:
         raise SpecError(f"{path}: no sheet has any cell; wanted one with a header and rows")
     name = max(filled, key=lambda name: sum(cell != "" for row in filled[name] for cell in row))
     is_first = name == next(iter(filled))
-    return RawCells(path, "excel", filled[name], sheet=None if is_first else name, sheets=tuple(filled))
+    names, rows = tuple(filled), filled.pop(name)
+    return RawCells(path, "excel", rows, sheet=None if is_first else name, sheets=names, other_sheets=filled)
 
 
 def _sheet_rows(sheet: Any) -> list[list[str]]:

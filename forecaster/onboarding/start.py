@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 from forecaster.core.terminal import count
 from forecaster.errors import ForecasterError, SpecError
-from forecaster.onboarding import column_names, draft, facts, parts, place, tables
+from forecaster.onboarding import column_names, draft, facts, parts, place, sheets, tables
 from forecaster.onboarding.draft import Draft
 from forecaster.onboarding.facts import Facts
 from forecaster.onboarding.layout import Readings
@@ -84,7 +84,7 @@ def _draft(
         static=depots.static if depots else static,
         depots=tuple(_plain_source(depots.table, folder)) if depots else None,
         depots_id=depots.column if depots else readings.depot_column or "",
-        notes=tuple(_notes(readings, seen)),
+        notes=tuple(_notes(demand, readings, seen)),
         known_future=facts.known_future(demand, readings, static),
     )
 
@@ -154,8 +154,8 @@ def _aggregate(readings: Readings) -> tuple[str, str]:
     return readings.aggregate, reasons[readings.aggregate]
 
 
-def _notes(readings: Readings, seen: Facts) -> list[str]:
-    notes = []
+def _notes(table: FileTable, readings: Readings, seen: Facts) -> list[str]:
+    notes = sheets.notes(table, readings)
     if readings.layout == "single":
         notes.append("one series without a column that names a depot: its depot is called as its column is")
     if seen.closed:
@@ -243,7 +243,7 @@ def _summary(
     lines += [f"archive   ends on {seen.last}: work as of the day after"] * seen.is_archive
     return [
         *lines,
-        *(f"note      {note}" for note in _notes(readings, seen)),
+        *(f"note      {note}" for note in _notes(table, readings, seen)),
         f"check     {verdict}",
         "Next:",
         f"  forecaster check {quoted}{as_of}   tries the sources against the contract",
