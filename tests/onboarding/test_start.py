@@ -113,8 +113,8 @@ def test_a_pipeline_file_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_country_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="wanted its two letters"):
-        made(tmp_path / "fleet", made_up_files.archive(tmp_path, LAST), country="Germany")
+    with pytest.raises(SpecError, match=r"found 'Germony', wanted its two letters, .*; did you mean 'DE'\?"):
+        made(tmp_path / "fleet", made_up_files.archive(tmp_path, LAST), country="Germony")
 
 
 def test_a_site_called_as_depots_are_is_no_column_that_names_the_depot(tmp_path: Path) -> None:
