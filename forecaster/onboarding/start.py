@@ -14,10 +14,11 @@ from zoneinfo import ZoneInfo
 
 from forecaster.core.terminal import count
 from forecaster.errors import ForecasterError, SpecError
-from forecaster.onboarding import column_names, draft, facts, parts, place, sheets, tables
+from forecaster.onboarding import column_names, draft, facts, parts, place, recorded, sheets, tables
 from forecaster.onboarding.draft import Draft
 from forecaster.onboarding.facts import Facts
 from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.recorded import RecordedAt
 from forecaster.onboarding.tables import FileTable
 
 PIPELINE = "pipeline.yaml"
@@ -50,10 +51,12 @@ def create(files: Sequence[Path], folder: Path | None, *, country: str | None, a
     if seen is None:
         raise SpecError(f"{demand.path}: found no row with a day up to today and a count; wanted daily counts")
     code = code or _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
-    content = draft.text(_draft(demand, readings, depots, seen, code, name, folder))
+    stamps = recorded.guess(demand, readings, ZoneInfo(_time_zone(code)[0]), now)
+    notes = _notes(demand, readings, seen, stamps)
+    content = draft.text(_draft(demand, readings, depots, seen, stamps, code, name, folder, notes))
     _write(file, content)
     fault, verdict = _checked(file, seen, now)
-    return Start(tuple(_summary(file, demand, readings, seen, code, verdict)), fault)
+    return Start(tuple(_summary(file, readings, seen, code, notes, verdict)), fault)
 
 
 def _draft(
@@ -61,30 +64,33 @@ def _draft(
     readings: Readings,
     depots: parts.DepotFile | None,
     seen: Facts,
+    stamps: RecordedAt,
     code: str | None,
     name: str,
     folder: Path,
+    notes: Sequence[str],
 ) -> Draft:
     static = facts.statics(demand, readings)
     zone = _time_zone(code)
-    recorded = (
+    known = (
         ("next_day", f"an archive: it ends on {seen.last}, so each day counts as known from the next morning")
         if seen.is_archive
         else ("arrival", f"a feed that still comes: its last day is {seen.last}")
     )
+    known = ("arrival", "not asked where columns.recorded_at says it") if stamps.column else known
     return Draft(
         name=name,
         files=tuple(str(path) for path in parts.paths(demand)),
         source=tuple(_source(demand, readings, folder)),
-        columns=tuple(_columns(readings)),
+        columns=tuple(_columns(readings, stamps)),
         time_zone=zone,
         country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
         aggregate=_aggregate(readings),
-        recorded=recorded,
+        recorded=known,
         static=depots.static if depots else static,
         depots=tuple(_plain_source(depots.table, folder)) if depots else None,
         depots_id=depots.column if depots else readings.depot_column or "",
-        notes=tuple(_notes(demand, readings, seen)),
+        notes=tuple(notes),
         known_future=facts.known_future(demand, readings, static),
     )
 
@@ -130,7 +136,7 @@ def _source(table: FileTable, readings: Readings, folder: Path) -> list[tuple[st
     return entries
 
 
-def _columns(readings: Readings) -> list[tuple[str, str, str]]:
+def _columns(readings: Readings, stamps: RecordedAt) -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str | None, str, column_names.Role]] = [
         ("depot_id", readings.depot_column, "names the depot", "depot"),
         ("date", readings.date_column, "holds days", "date"),
@@ -142,7 +148,7 @@ def _columns(readings: Readings) -> list[tuple[str, str, str]]:
             by_name = column_names.says(name, role)
             how = reason if key == "demand" else f"{reason}, by its {'name' if by_name else 'values'}"
             entries.append((key, name, how))
-    return entries
+    return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
 
 
 def _aggregate(readings: Readings) -> tuple[str, str]:
@@ -154,8 +160,8 @@ def _aggregate(readings: Readings) -> tuple[str, str]:
     return readings.aggregate, reasons[readings.aggregate]
 
 
-def _notes(table: FileTable, readings: Readings, seen: Facts) -> list[str]:
-    notes = sheets.notes(table, readings)
+def _notes(table: FileTable, readings: Readings, seen: Facts, stamps: RecordedAt) -> list[str]:
+    notes = [*sheets.notes(table, readings), *([stamps.note] if stamps.note else [])]
     if readings.layout == "single":
         notes.append("one series without a column that names a depot: its depot is called as its column is")
     if seen.closed:
@@ -221,7 +227,7 @@ def _as_of(zone: ZoneInfo, seen: Facts) -> datetime:
 
 
 def _summary(
-    file: Path, table: FileTable, readings: Readings, seen: Facts, code: str | None, verdict: str
+    file: Path, readings: Readings, seen: Facts, code: str | None, notes: Sequence[str], verdict: str
 ) -> list[str]:
     columns = [name for name in (readings.depot_column, readings.date_column, readings.demand_column) if name]
     as_of = f" --as-of {seen.last + timedelta(days=1)}" if seen.is_archive else ""
@@ -243,7 +249,7 @@ def _summary(
     lines += [f"archive   ends on {seen.last}: work as of the day after"] * seen.is_archive
     return [
         *lines,
-        *(f"note      {note}" for note in _notes(table, readings, seen)),
+        *(f"note      {note}" for note in notes),
         f"check     {verdict}",
         "Next:",
         f"  forecaster check {quoted}{as_of}   tries the sources against the contract",
