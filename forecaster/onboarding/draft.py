@@ -31,6 +31,7 @@ class Draft:
     static: tuple[str, ...] = ()
     depots: tuple[tuple[str, Any, str], ...] | None = None  # the source of depots, where it is another file
     depots_id: str = ""
+    depots_columns: tuple[tuple[str, str, str], ...] = ()  # further ones of that file: key, value, reason
     notes: tuple[str, ...] = ()  # what was seen and has no key of its own
     known_future: tuple[str, ...] = ()  # columns that may be known ahead
     made_on: date = field(default_factory=date.today)
@@ -81,6 +82,7 @@ def _depots(draft: Draft) -> list[str]:
         *(_line(4, key, value, reason if draft.depots else "") for key, value, reason in source),
         "  columns:",
         _line(4, "depot_id", draft.depots_id, ""),
+        *(_line(4, *entry) for entry in draft.depots_columns),
         *([_line(2, "static", list(draft.static), why)] if draft.static else []),
     ]
 

@@ -17,6 +17,7 @@ from forecaster.onboarding import column_names, columns, layout
 from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
+_OWN_NAMES = ("opened", "closed", "timezone", "retracted", "recorded_at")  # of the product, which no attribute has
 _SAME = 0.5  # of the depots are in a file that describes depots
 
 
@@ -104,6 +105,8 @@ def _depots(table: FileTable, readings: Readings) -> DepotFile | None:
 
 
 def _tells_apart(column: columns.Column, depots: int) -> bool:
+    if column.name in _OWN_NAMES:
+        return False
     is_place = re.fullmatch("city|country|subdivision", column_names.normalized(column.name)) is not None
     return is_place or (
         column.dates is None and not column.are_numbers and 2 <= len(column.distinct) <= max(depots // 2, 2)

@@ -14,10 +14,11 @@ from zoneinfo import ZoneInfo
 
 from forecaster.core.terminal import count
 from forecaster.errors import ForecasterError, SpecError
-from forecaster.onboarding import column_names, draft, facts, parts, place, recorded, sheets, tables
+from forecaster.onboarding import column_names, draft, facts, lifespans, parts, place, recorded, sheets, tables
 from forecaster.onboarding.draft import Draft
 from forecaster.onboarding.facts import Facts
 from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.lifespans import Lifespans
 from forecaster.onboarding.recorded import RecordedAt
 from forecaster.onboarding.tables import FileTable
 
@@ -52,8 +53,9 @@ def create(files: Sequence[Path], folder: Path | None, *, country: str | None, a
         raise SpecError(f"{demand.path}: found no row with a day up to today and a count; wanted daily counts")
     code = code or _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
     stamps = recorded.guess(demand, readings, ZoneInfo(_time_zone(code)[0]), now)
-    notes = _notes(demand, readings, seen, stamps)
-    content = draft.text(_draft(demand, readings, depots, seen, stamps, code, name, folder, notes))
+    spans = lifespans.of(depots.table, readings.date_form) if depots else Lifespans()
+    notes = [*_notes(demand, readings, seen, stamps), *spans.notes]
+    content = draft.text(_draft(demand, readings, depots, spans, seen, stamps, code, name, folder, notes))
     _write(file, content)
     fault, verdict = _checked(file, seen, now)
     return Start(tuple(_summary(file, readings, seen, code, notes, verdict)), fault)
@@ -63,6 +65,7 @@ def _draft(
     demand: FileTable,
     readings: Readings,
     depots: parts.DepotFile | None,
+    spans: Lifespans,
     seen: Facts,
     stamps: RecordedAt,
     code: str | None,
@@ -87,9 +90,10 @@ def _draft(
         country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
         aggregate=_aggregate(readings),
         recorded=known,
-        static=depots.static if depots else static,
-        depots=tuple(_plain_source(depots.table, folder)) if depots else None,
+        static=tuple(name for name in depots.static if name not in spans.names) if depots else static,
+        depots=tuple(_depots_source(depots.table, spans, folder)) if depots else None,
         depots_id=depots.column if depots else readings.depot_column or "",
+        depots_columns=spans.columns,
         notes=tuple(notes),
         known_future=facts.known_future(demand, readings, static),
     )
@@ -115,6 +119,11 @@ def _plain_source(table: FileTable, folder: Path) -> list[tuple[str, Any, str]]:
         "header_row": "the first line that is as wide as the table; above it are titles",
     }
     return entries + [(key, settings[key], reason) for key, reason in reasons.items() if key in settings]
+
+
+def _depots_source(table: FileTable, spans: Lifespans, folder: Path) -> list[tuple[str, Any, str]]:
+    form = [("date_format", spans.form, "the form that reads the days of opening and closing")] if spans.form else []
+    return [*_plain_source(table, folder), *form]
 
 
 def _source(table: FileTable, readings: Readings, folder: Path) -> list[tuple[str, Any, str]]:
