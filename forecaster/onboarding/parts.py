@@ -13,7 +13,7 @@ import pandas as pd
 
 from forecaster.demand import parsing
 from forecaster.errors import SpecError
-from forecaster.onboarding import column_names, columns, layout
+from forecaster.onboarding import column_names, columns, counted_days, layout, unread_days
 from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
@@ -37,7 +37,7 @@ def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | 
     rest: list[FileTable] = []
     for table in tables:
         try:
-            recognized.append((table, layout.recognize(table)))
+            recognized.append(_recognized(table))
         except SpecError as error:
             failures.append(error)
             rest.append(table)
@@ -60,6 +60,19 @@ def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | 
                 "form, and a file with a row a depot if there is one"
             )
     return table, readings, depots
+
+
+def _recognized(table: FileTable) -> tuple[FileTable, Readings]:
+    """The readings of a file, whose days may also be numbers that count them; of days that nothing reads the error says
+    what is wrong with them."""
+    try:
+        return table, layout.recognize(table)
+    except SpecError as error:
+        if columns.date_column(columns.of(table)) is not None:
+            raise
+        if counted := counted_days.written_out(table):
+            return counted, layout.recognize(counted)
+        raise SpecError(f"{error}{unread_days.hint(table)}") from None
 
 
 def paths(table: FileTable) -> list[Path]:

@@ -7,6 +7,7 @@ import csv
 import gzip
 import io
 import lzma
+import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,11 @@ _PACKED: dict[str, Callable[[Path], Any]] = {
     ".xz": lzma.open,
     ".zst": lambda path: pa.input_stream(str(path), compression="zstd"),
 }
+_OTHER_TEXTS = {
+    "JSON": r"\s*(\[\s*[\[{]|\{\s*\")",
+    "HTML": r"\s*<(!doctype html|html|head|table)\b",
+    "XML": r"\s*<\?xml\b",
+}  # what such a text begins with
 Kind = Literal["csv", "excel", "parquet"]
 
 
@@ -141,6 +147,10 @@ def _plain(path: Path) -> Any:
 def _csv(path: Path, head: bytes) -> RawCells:
     encoding = _encoding(head)
     text = head.decode("utf-8-sig" if encoding == "utf-8" else encoding, "replace")
+    if kind := next((kind for kind, start in _OTHER_TEXTS.items() if re.match(start, text, re.IGNORECASE)), None):
+        raise SpecError(
+            f"{path}: looks like {kind}, which is not read; wanted a CSV, Parquet or Excel file: export it as one"
+        )
     lines = text.splitlines()[: ROWS + 1]
     if not any(line.strip() for line in lines):
         raise SpecError(f"{path}: the file is empty; wanted a header and rows with days and counts")

@@ -116,6 +116,7 @@ def _plain_source(table: FileTable, folder: Path) -> list[tuple[str, Any, str]]:
         "delimiter": "what parts most lines into as many fields",
         "encoding": "the one that reads every letter",
         "sheet": f"the fullest of {len(table.cells.sheets)} sheets",
+        "date_format": "the numbers that count the days",
         "header_row": "the first line that is as wide as the table; above it are titles",
     }
     return entries + [(key, settings[key], reason) for key, reason in reasons.items() if key in settings]

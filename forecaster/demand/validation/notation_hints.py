@@ -22,6 +22,9 @@ LOOKED_AT = 20_000  # rows
 FEW_COUNTS = 5  # with a point, which may look like thousands by chance
 NEARLY_ALL = 0.95  # of the values that a notation must read, to be worth naming
 _UNREAD_DAYS = {  # a form that no notation reads, and what is wrong with it
+    r"[^\x00-\x7f]{1,4}[./-][^\x00-\x7f]{1,2}[./-][^\x00-\x7f]{1,4}": N_(
+        "they are written in digits of another script, which are not read: write them as in 2024-03-05"
+    ),
     r"\d{4}-?W\d{1,2}": N_("they look like weeks: a count a day is wanted"),
     r"\d{4}[-/]\d{1,2}|\d{1,2}/\d{4}": N_("they look like months: a count a day is wanted"),
     r"\d{1,2}[./-]\d{1,2}\.?": N_("they have no year: write days with one, as in 2024-03-05"),
@@ -181,7 +184,7 @@ def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> st
         shares[form] = float((read >= pd.Timestamp(first)).mean())
     best = max(shares.values())
     if best < NEARLY_ALL:
-        return _in_words(values, _UNREAD_DAYS)
+        return unread_days(values)
     fit = likeliest({form: _read(values, form, spec) for form, share in shares.items() if share == best})[:2]
     forms = joined((f"'{form}'" for form in fit), N_(" or ")) or ""
     if not isinstance(spec.demand.source, WrittenSource):
@@ -206,10 +209,10 @@ def _reads_some(form: str, accepted: pd.Series[Any], spec: Spec) -> bool:
     return bool(days(text, spec.zone, Notation(date_format=form)).notna().any())
 
 
-def _in_words(values: pd.Series[str], forms: Mapping[str, str]) -> str:
-    """What is wrong with values of which nearly all have one of these forms."""
+def unread_days(values: pd.Series[str]) -> str:
+    """What is wrong with days of which nearly all have a form that no notation reads; empty where they have none."""
     text = values.str.strip()
-    fit = (words for form, words in forms.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL)
+    fit = (words for form, words in _UNREAD_DAYS.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL)
     return next(map(as_sentence, fit), "")
 
 
