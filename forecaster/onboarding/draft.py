@@ -28,6 +28,7 @@ class Draft:
     country: tuple[str | None, str]
     aggregate: tuple[str, str]
     recorded: tuple[str, str]
+    date_zone: tuple[str, str] | None = None
     static: tuple[str, ...] = ()
     depots: tuple[tuple[str, Any, str], ...] | None = None  # the source of depots, where it is another file
     depots_id: str = ""
@@ -54,6 +55,7 @@ def text(draft: Draft) -> str:
         *(["  columns:"] if draft.columns else []),
         *(_line(4, *entry) for entry in draft.columns),
         _line(2, "aggregate", *draft.aggregate),
+        *([_line(2, "date_zone", *draft.date_zone)] if draft.date_zone else []),
         _line(2, "recorded", *draft.recorded),
         *(line for note in draft.notes for line in _note(note)),
         *_depots(draft),

@@ -14,7 +14,18 @@ from zoneinfo import ZoneInfo
 
 from forecaster.core.terminal import count
 from forecaster.errors import ForecasterError, SpecError
-from forecaster.onboarding import column_names, draft, facts, lifespans, parts, place, recorded, sheets, tables
+from forecaster.onboarding import (
+    column_names,
+    day_zone,
+    draft,
+    facts,
+    lifespans,
+    parts,
+    place,
+    recorded,
+    sheets,
+    tables,
+)
 from forecaster.onboarding.draft import Draft
 from forecaster.onboarding.facts import Facts
 from forecaster.onboarding.layout import Readings
@@ -35,6 +46,16 @@ class Start:
     fault: str | None
 
 
+@dataclass(frozen=True)
+class Details:
+    """What is guessed beside the readings themselves, and what is told of it."""
+
+    stamps: RecordedAt
+    spans: Lifespans
+    date_zone: tuple[str, str] | None
+    notes: tuple[str, ...]
+
+
 def create(files: Sequence[Path], folder: Path | None, *, country: str | None, ask: Ask | None, now: datetime) -> Start:
     """Write a pipeline file for these files into a folder, by default a new one named after the first of them.
 
@@ -52,27 +73,45 @@ def create(files: Sequence[Path], folder: Path | None, *, country: str | None, a
     if seen is None:
         raise SpecError(f"{demand.path}: found no row with a day up to today and a count; wanted daily counts")
     code = code or _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
-    stamps = recorded.guess(demand, readings, ZoneInfo(_time_zone(code)[0]), now)
-    spans = lifespans.of(depots.table, readings.date_form) if depots else Lifespans()
-    notes = [*_notes(demand, readings, seen, stamps), *spans.notes]
-    content = draft.text(_draft(demand, readings, depots, spans, seen, stamps, code, name, folder, notes))
+    zone = ZoneInfo(_time_zone(code)[0])
+    readings, date_zone = day_zone.on_days_of(readings, zone)
+    seen = facts.of(readings, now.date()) or seen
+    details = _details(demand, readings, depots, seen, zone, date_zone, now)
+    content = draft.text(_draft(demand, readings, depots, seen, details, code, name, folder))
     _write(file, content)
     fault, verdict = _checked(file, seen, now)
-    return Start(tuple(_summary(file, readings, seen, code, notes, verdict)), fault)
+    return Start(tuple(_summary(file, readings, seen, code, details.notes, verdict)), fault)
+
+
+def _details(
+    demand: FileTable,
+    readings: Readings,
+    depots: parts.DepotFile | None,
+    seen: Facts,
+    zone: ZoneInfo,
+    date_zone: str | None,
+    now: datetime,
+) -> Details:
+    stamps = recorded.guess(demand, readings, zone, now)
+    spans = lifespans.of(depots.table, readings.date_form) if depots else Lifespans()
+    notes, why = [*_notes(demand, readings, seen, stamps), *spans.notes], ""
+    if date_zone:
+        why = f"all instants are midnights in {date_zone}, and some fall on another day in {zone.key}"
+        notes.append(f"{why}: taken as days of {date_zone}")
+    return Details(stamps, spans, (date_zone, why) if date_zone else None, tuple(notes))
 
 
 def _draft(
     demand: FileTable,
     readings: Readings,
     depots: parts.DepotFile | None,
-    spans: Lifespans,
     seen: Facts,
-    stamps: RecordedAt,
+    details: Details,
     code: str | None,
     name: str,
     folder: Path,
-    notes: Sequence[str],
 ) -> Draft:
+    spans, stamps = details.spans, details.stamps
     static = facts.statics(demand, readings)
     zone = _time_zone(code)
     known = (
@@ -94,7 +133,8 @@ def _draft(
         depots=tuple(_depots_source(depots.table, spans, folder)) if depots else None,
         depots_id=depots.column if depots else readings.depot_column or "",
         depots_columns=spans.columns,
-        notes=tuple(notes),
+        notes=details.notes,
+        date_zone=details.date_zone,
         known_future=facts.known_future(demand, readings, static),
     )
 
