@@ -14,7 +14,7 @@ import pandas as pd
 
 from forecaster.demand import parsing
 from forecaster.demand.parsing import Notation
-from forecaster.demand.validation.day_forms import day_forms, likeliest
+from forecaster.demand.validation.days.forms import day_forms, likeliest
 from forecaster.demand.validation.notation_hints import MARKS
 
 LOOKED_AT = 2_000  # distinct values

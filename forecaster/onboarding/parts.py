@@ -13,7 +13,8 @@ import pandas as pd
 
 from forecaster.demand import parsing
 from forecaster.errors import SpecError
-from forecaster.onboarding import column_names, columns, counted_days, layout, unread_days
+from forecaster.onboarding import column_names, columns, layout
+from forecaster.onboarding.days import day_counts, day_faults
 from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
@@ -70,9 +71,9 @@ def _recognized(table: FileTable) -> tuple[FileTable, Readings]:
     except SpecError as error:
         if columns.date_column(columns.of(table)) is not None:
             raise
-        if counted := counted_days.written_out(table):
-            return counted, layout.recognize(counted)
-        raise SpecError(f"{error}{unread_days.hint(table)}") from None
+        if written := day_counts.written_out(table):
+            return written, layout.recognize(written)
+        raise SpecError(f"{error}{day_faults.hint(table)}") from None
 
 
 def paths(table: FileTable) -> list[Path]:

@@ -14,23 +14,14 @@ from zoneinfo import ZoneInfo
 
 from forecaster.core.terminal import count
 from forecaster.errors import ForecasterError, SpecError
-from forecaster.onboarding import (
-    column_names,
-    day_zone,
-    draft,
-    facts,
-    lifespans,
-    parts,
-    place,
-    recorded,
-    sheets,
-    tables,
-)
+from forecaster.onboarding import column_names, draft, facts, parts, place, sheets, tables
+from forecaster.onboarding.days import lifespans, record_times
+from forecaster.onboarding.days.lifespans import Lifespans
+from forecaster.onboarding.days.record_times import RecordedAt
+from forecaster.onboarding.days.zone import on_days_of
 from forecaster.onboarding.draft import Draft
 from forecaster.onboarding.facts import Facts
 from forecaster.onboarding.layout import Readings
-from forecaster.onboarding.lifespans import Lifespans
-from forecaster.onboarding.recorded import RecordedAt
 from forecaster.onboarding.tables import FileTable
 
 PIPELINE = "pipeline.yaml"
@@ -74,7 +65,7 @@ def create(files: Sequence[Path], folder: Path | None, *, country: str | None, a
         raise SpecError(f"{demand.path}: found no row with a day up to today and a count; wanted daily counts")
     code = code or _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
     zone = ZoneInfo(_time_zone(code)[0])
-    readings, date_zone = day_zone.on_days_of(readings, zone)
+    readings, date_zone = on_days_of(readings, zone)
     seen = facts.of(readings, now.date()) or seen
     details = _details(demand, readings, depots, seen, zone, date_zone, now)
     content = draft.text(_draft(demand, readings, depots, seen, details, code, name, folder))
@@ -92,7 +83,7 @@ def _details(
     date_zone: str | None,
     now: datetime,
 ) -> Details:
-    stamps = recorded.guess(demand, readings, zone, now)
+    stamps = record_times.guess(demand, readings, zone, now)
     spans = lifespans.of(depots.table, readings.date_form) if depots else Lifespans()
     notes, why = [*_notes(demand, readings, seen, stamps), *spans.notes], ""
     if date_zone:
@@ -114,12 +105,12 @@ def _draft(
     spans, stamps = details.spans, details.stamps
     static = facts.statics(demand, readings)
     zone = _time_zone(code)
-    known = (
+    recording = (
         ("next_day", f"an archive: it ends on {seen.last}, so each day counts as known from the next morning")
         if seen.is_archive
         else ("arrival", f"a feed that still comes: its last day is {seen.last}")
     )
-    known = ("arrival", "not asked where columns.recorded_at says it") if stamps.column else known
+    recording = ("arrival", "not asked where columns.recorded_at says it") if stamps.column else recording
     return Draft(
         name=name,
         files=tuple(str(path) for path in parts.paths(demand)),
@@ -128,7 +119,7 @@ def _draft(
         time_zone=zone,
         country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
         aggregate=_aggregate(readings),
-        recorded=known,
+        recorded=recording,
         static=tuple(name for name in depots.static if name not in spans.names) if depots else static,
         depots=tuple(_depots_source(depots.table, spans, folder)) if depots else None,
         depots_id=depots.column if depots else readings.depot_column or "",

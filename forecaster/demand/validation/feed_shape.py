@@ -13,7 +13,8 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, counted, joined, sentence
 from forecaster.demand.readings import dates, depot_ids
-from forecaster.demand.validation import day_order, notation_hints
+from forecaster.demand.validation import notation_hints
+from forecaster.demand.validation.days import order as day_order
 from forecaster.demand.validation.quarantine import first_message
 
 CANNOT_BE_READ = ("row_form", "date_form", "count_form", "covariate_form", "recorded_at_form")

@@ -16,7 +16,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, as_sentence, joined, sentence
 from forecaster.demand.parsing import Notation, days, each_value, numbers
 from forecaster.demand.sources import encodings
-from forecaster.demand.validation.day_forms import day_forms, likeliest
+from forecaster.demand.validation.days.forms import day_forms, likeliest
 
 LOOKED_AT = 20_000  # rows
 FEW_COUNTS = 5  # with a point, which may look like thousands by chance

@@ -14,7 +14,7 @@ import pytest
 
 from forecaster.config import load
 from forecaster.demand.ingest import IngestResult, ingest
-from forecaster.demand.validation.day_order import other_order
+from forecaster.demand.validation.days.order import other_order
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 FIRST_DAYS = pd.date_range("2026-11-01", "2026-11-12")

@@ -7,7 +7,8 @@ from typing import Any
 import pandas as pd
 
 from forecaster.demand.validation import notation_hints
-from forecaster.onboarding import column_names, counted_days, notation
+from forecaster.onboarding import column_names, notation
+from forecaster.onboarding.days import day_counts
 from forecaster.onboarding.tables import FileTable
 
 _PART = 0.05  # of the values that are written in another way
@@ -42,7 +43,7 @@ def _reason(values: Any) -> str:
             f"some values are dates, such as {values[is_iso].iloc[0]}, and others text, such as "
             f"'{values[~is_iso].iloc[0]}', as where a program took days for months in those that it read: {_WHOLE}"
         )
-    if form := counted_days.form_of(values):
+    if form := day_counts.form_of(values):
         return f"they look like numbers that count days ('{form}'): make them dates"
     return notation_hints.unread_days(values)
 

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from forecaster.config import CsvSource, load
-from forecaster.onboarding import counted_days, start, tables
+from forecaster.onboarding import start, tables
+from forecaster.onboarding.days import day_counts
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 DAYS = [date(2026, 3, 1) - timedelta(days=back) for back in range(60)]
@@ -47,8 +48,8 @@ def test_the_pipeline_file_says_how_days_are_counted(tmp_path: Path, numbers: li
 
 def test_numbers_that_are_no_run_of_days_count_none_by_another_name(tmp_path: Path) -> None:
     file = file_of(tmp_path, [1_700_000_000 + 40_000_003 * place for place in range(30)], "receipt")
-    assert counted_days.written_out(tables.read(file)) is None
+    assert day_counts.written_out(tables.read(file)) is None
 
 
 def test_numbers_of_other_lengths_count_no_days() -> None:
-    assert counted_days.form_of(pd.Series(["412", "1787875200"], dtype="str")) is None
+    assert day_counts.form_of(pd.Series(["412", "1787875200"], dtype="str")) is None

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from forecaster.config import load
-from forecaster.onboarding import lifespans, start, tables
+from forecaster.onboarding import start, tables
+from forecaster.onboarding.days import lifespans
 from tests.onboarding import made_up_files
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pandas as pd
 
-from forecaster.demand.validation.day_forms import likeliest
+from forecaster.demand.validation.days.forms import likeliest
 
 
 def days(*texts: str) -> pd.Series[pd.Timestamp]:
