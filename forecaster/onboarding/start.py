@@ -203,6 +203,10 @@ def _aggregate(readings: Readings) -> tuple[str, str]:
 
 def _notes(table: FileTable, readings: Readings, seen: Facts, stamps: RecordedAt) -> list[str]:
     notes = [*sheets.notes(table, readings), *([stamps.note] if stamps.note else [])]
+    if readings.rival_form:
+        notes.append(
+            f"days are read as '{readings.date_form}', and '{readings.rival_form}' would read them all as well"
+        )
     if readings.layout == "single":
         notes.append("one series without a column that names a depot: its depot is called as its column is")
     if seen.closed:

@@ -129,3 +129,13 @@ def test_a_site_called_as_depots_are_is_no_column_that_names_the_depot(tmp_path:
     _, spec, _ = made(tmp_path / "new", file, country="ES")
     assert isinstance(spec.demand.source, CsvSource)
     assert (spec.demand.source.wide, spec.demand.columns.date) == ("depots", "Fecha")
+
+
+def test_another_form_that_reads_the_days_is_named(tmp_path: Path) -> None:
+    rows = [f"{site},{day:02d}/02/2026,{90 + day}" for day in range(1, 13) for site in ("A", "B")]
+    (tmp_path / "counts.csv").write_text("site,day,orders\n" + "\n".join(rows) + "\n", "utf-8")
+    outcome, spec, text = made(tmp_path / "fleet", tmp_path / "counts.csv", country="DE")
+    assert isinstance(spec.demand.source, CsvSource)
+    assert spec.demand.source.date_format == "%d/%m/%Y"
+    assert "the form that reads the days; '%m/%d/%Y' would read them too" in text
+    assert "note      days are read as '%d/%m/%Y', and '%m/%d/%Y' would read them all as well" in outcome.lines
