@@ -32,7 +32,7 @@ def init(
         Path | None, typer.Option(metavar="DIR", help="The folder, where it is not told from a file.")
     ] = None,
     country: Annotated[
-        str | None, typer.Option(metavar="XX", help="With --from: the depots' country, for holidays and time zone.")
+        str | None, typer.Option(metavar="XX", help="With --from: the depots' country, its two letters or its name.")
     ] = None,
     end: Annotated[
         str | None, typer.Option(metavar="DATE", help="The sample's last day; yesterday by default.")

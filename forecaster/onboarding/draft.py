@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import textwrap
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -27,9 +28,11 @@ class Draft:
     country: tuple[str | None, str]
     aggregate: tuple[str, str]
     recorded: tuple[str, str]
+    date_zone: tuple[str, str] | None = None
     static: tuple[str, ...] = ()
     depots: tuple[tuple[str, Any, str], ...] | None = None  # the source of depots, where it is another file
     depots_id: str = ""
+    depots_columns: tuple[tuple[str, str, str], ...] = ()  # further ones of that file: key, value, reason
     notes: tuple[str, ...] = ()  # what was seen and has no key of its own
     known_future: tuple[str, ...] = ()  # columns that may be known ahead
     made_on: date = field(default_factory=date.today)
@@ -52,8 +55,9 @@ def text(draft: Draft) -> str:
         *(["  columns:"] if draft.columns else []),
         *(_line(4, *entry) for entry in draft.columns),
         _line(2, "aggregate", *draft.aggregate),
+        *([_line(2, "date_zone", *draft.date_zone)] if draft.date_zone else []),
         _line(2, "recorded", *draft.recorded),
-        *(f"  # {note}" for note in draft.notes),
+        *(line for note in draft.notes for line in _note(note)),
         *_depots(draft),
         "",
         *_calendar(draft),
@@ -62,6 +66,10 @@ def text(draft: Draft) -> str:
         "# staffing: {orders_per_driver: 90, cost_short: 38, cost_idle: 22}",
     ]
     return "\n".join(lines) + "\n"
+
+
+def _note(note: str) -> list[str]:
+    return textwrap.wrap(note, _WIDTH, initial_indent="  # ", subsequent_indent="  #   ", break_on_hyphens=False)
 
 
 def _depots(draft: Draft) -> list[str]:
@@ -76,6 +84,7 @@ def _depots(draft: Draft) -> list[str]:
         *(_line(4, key, value, reason if draft.depots else "") for key, value, reason in source),
         "  columns:",
         _line(4, "depot_id", draft.depots_id, ""),
+        *(_line(4, *entry) for entry in draft.depots_columns),
         *([_line(2, "static", list(draft.static), why)] if draft.static else []),
     ]
 

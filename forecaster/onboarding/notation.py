@@ -14,9 +14,11 @@ import pandas as pd
 
 from forecaster.demand import parsing
 from forecaster.demand.parsing import Notation
-from forecaster.demand.validation.notation_hints import MARKS, day_forms
+from forecaster.demand.validation.days.forms import day_forms, likeliest
+from forecaster.demand.validation.notation_hints import MARKS
 
 LOOKED_AT = 2_000  # distinct values
+_TOGETHER = 100  # of them that follow upon one another: days that are a run show it
 _NEARLY_ALL = 0.9  # of the values that a notation reads
 _FEW = 20  # distinct values that tell at once that none are days
 _YEARS = pd.Timestamp("1990-01-01"), pd.Timestamp("2100-01-01")
@@ -50,16 +52,18 @@ class DateForm:
 
     form: str | None
     share: float  # of the values that it reads
-    rival: str | None = None  # another form that reads as many, with day and month the other way round
+    rival: str | None = None  # another form that reads as many, with day, month and year in another order
 
 
 def distinct(column: Any) -> Any:
-    """Texts of a column without blanks around them, each once and none empty, at most LOOKED_AT from all over it."""
+    """Texts of a column without blanks around them, each once and none empty, at most LOOKED_AT from all over it, of
+    which many follow upon one another."""
     values = pd.Series(column.dropna().unique()).astype("str").str.strip()
     values = values[values != ""].drop_duplicates().reset_index(drop=True)
     if len(values) <= LOOKED_AT:
         return values
-    return values.iloc[np.linspace(0, len(values) - 1, LOOKED_AT).astype(int)].reset_index(drop=True)
+    starts = np.linspace(0, len(values) - _TOGETHER, LOOKED_AT // _TOGETHER).astype(int)
+    return values.iloc[(starts[:, None] + np.arange(_TOGETHER)).ravel()].reset_index(drop=True)
 
 
 def date_form(values: Any) -> DateForm | None:
@@ -75,8 +79,8 @@ def date_form(values: Any) -> DateForm | None:
     best = max(shares.values(), default=0.0)
     if best < _NEARLY_ALL:
         return None
-    fit = sorted((form for form in forms if shares[form] == best), key=lambda form: -_regularity(values, form))
-    rival = next((form for form in fit[1:] if _swapped(form) == fit[0]), None)
+    fit = likeliest({form: days(values, form) for form in forms if shares[form] == best})
+    rival = next((form for form in fit[1:] if _signs(form) == _signs(fit[0])), None)
     return DateForm(fit[0], best, rival)
 
 
@@ -135,14 +139,9 @@ def _share(values: Any, form: str | None) -> float:
     return float(((read >= _YEARS[0]) & (read < _YEARS[1])).mean())
 
 
-def _regularity(values: Any, form: str) -> float:
-    """The share of days that follow upon another: of a right form nearly all, of a swapped one few."""
-    numbers = np.unique(parsing.day_numbers(days(values, form).dropna().to_numpy()))
-    return float((np.diff(numbers) == 1).mean()) if len(numbers) > 1 else 0.0
-
-
-def _swapped(form: str) -> str:
-    return form.replace("%d", "%?").replace("%m", "%d").replace("%?", "%m")
+def _signs(form: str) -> list[str]:
+    """The signs of a form, in whatever order."""
+    return sorted(re.findall("%.", form))
 
 
 def _like_thousands(values: Any, mark: str) -> bool:

@@ -14,9 +14,11 @@ import pandas as pd
 from forecaster.demand import parsing
 from forecaster.errors import SpecError
 from forecaster.onboarding import column_names, columns, layout
+from forecaster.onboarding.days import day_counts, day_faults
 from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
+_OWN_NAMES = ("opened", "closed", "timezone", "retracted", "recorded_at")  # of the product, which no attribute has
 _SAME = 0.5  # of the depots are in a file that describes depots
 
 
@@ -36,7 +38,7 @@ def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | 
     rest: list[FileTable] = []
     for table in tables:
         try:
-            recognized.append((table, layout.recognize(table)))
+            recognized.append(_recognized(table))
         except SpecError as error:
             failures.append(error)
             rest.append(table)
@@ -72,6 +74,19 @@ def _refuse_file_a_depot(series: Sequence[Readings], table: FileTable) -> None:
             f"{table.path} and {len(series) - 1} more: hold counts of the same days, as files of a depot each do, and "
             "no column names the depot; wanted a column with its name in each file, as in depot,date,orders"
         )
+
+
+def _recognized(table: FileTable) -> tuple[FileTable, Readings]:
+    """The readings of a file, whose days may also be numbers that count them; of days that nothing reads the error says
+    what is wrong with them."""
+    try:
+        return table, layout.recognize(table)
+    except SpecError as error:
+        if columns.date_column(columns.of(table)) is not None:
+            raise
+        if written := day_counts.written_out(table):
+            return written, layout.recognize(written)
+        raise SpecError(f"{error}{day_faults.hint(table)}") from None
 
 
 def paths(table: FileTable) -> list[Path]:
@@ -117,6 +132,8 @@ def _depots(table: FileTable, readings: Readings) -> DepotFile | None:
 
 
 def _tells_apart(column: columns.Column, depots: int) -> bool:
+    if column.name in _OWN_NAMES:
+        return False
     is_place = re.fullmatch("city|country|subdivision", column_names.normalized(column.name)) is not None
     return is_place or (
         column.dates is None and not column.are_numbers and 2 <= len(column.distinct) <= max(depots // 2, 2)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import zoneinfo
 from collections import defaultdict
@@ -11,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 
 from forecaster.core import timezones
+from forecaster.demand.panel import holiday_codes
 from forecaster.errors import SpecError
 
 # Of countries with several zones the one in which most people live.
@@ -44,16 +44,20 @@ _MEANT = {"UK": "GB", "EN": "GB", "EL": "GR"}
 
 
 def country(text: str) -> str:
-    """A code of ISO 3166 in capitals. Raises SpecError for what is none with a holiday calendar."""
+    """A code of ISO 3166 in capitals, of a code or a country's name. Raises SpecError for what is none with a holiday
+    calendar."""
     import holidays
 
     code = _MEANT.get(text.strip().upper(), text.strip().upper())
     countries = holidays.list_supported_countries(include_aliases=True)
     if len(code) == 2 and code in countries:
         return code
-    close = next(iter(difflib.get_close_matches(code[:2], list(countries), n=1, cutoff=0.5)), None)
-    hint = f"; did you mean {close}?" if close and len(code) > 2 else ""
-    raise SpecError(f"the country: found {text!r}, wanted its two letters, as in DE or US{hint}")
+    if named := holiday_codes.country_named(text):
+        return named
+    raise SpecError(
+        f"the country: found {text!r}, wanted its two letters, as in DE or US, or its name"
+        f"{holiday_codes.country_hint(text)}"
+    )
 
 
 def time_zone(country_code: str) -> tuple[str, bool] | None:

@@ -7,10 +7,11 @@ import csv
 import gzip
 import io
 import lzma
+import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import date, datetime, time
 from pathlib import Path
 from typing import Any, Literal
@@ -32,6 +33,11 @@ _PACKED: dict[str, Callable[[Path], Any]] = {
     ".xz": lzma.open,
     ".zst": lambda path: pa.input_stream(str(path), compression="zstd"),
 }
+_OTHER_TEXTS = {
+    "JSON": r"\s*(\[\s*[\[{]|\{\s*\")",
+    "HTML": r"\s*<(!doctype html|html|head|table)\b",
+    "XML": r"\s*<\?xml\b",
+}  # what such a text begins with
 Kind = Literal["csv", "excel", "parquet"]
 
 
@@ -46,6 +52,7 @@ class RawCells:
     encoding: str = "utf-8"
     sheet: str | None = None  # its name, where it is not the first one
     sheets: tuple[str, ...] = ()
+    other_sheets: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)  # first rows of those not read
 
 
 def read(path: Path) -> RawCells:
@@ -101,7 +108,8 @@ def _excel(path: Path) -> RawCells:
         raise SpecError(f"{path}: no sheet has any cell; wanted one with a header and rows")
     name = max(filled, key=lambda name: sum(cell != "" for row in filled[name] for cell in row))
     is_first = name == next(iter(filled))
-    return RawCells(path, "excel", filled[name], sheet=None if is_first else name, sheets=tuple(filled))
+    names, rows = tuple(filled), filled.pop(name)
+    return RawCells(path, "excel", rows, sheet=None if is_first else name, sheets=names, other_sheets=filled)
 
 
 def _sheet_rows(sheet: Any) -> list[list[str]]:
@@ -139,6 +147,10 @@ def _plain(path: Path) -> Any:
 def _csv(path: Path, head: bytes) -> RawCells:
     encoding = _encoding(head)
     text = head.decode("utf-8-sig" if encoding == "utf-8" else encoding, "replace")
+    if kind := next((kind for kind, start in _OTHER_TEXTS.items() if re.match(start, text, re.IGNORECASE)), None):
+        raise SpecError(
+            f"{path}: looks like {kind}, which is not read; wanted a CSV, Parquet or Excel file: export it as one"
+        )
     lines = text.splitlines()[: ROWS + 1]
     if not any(line.strip() for line in lines):
         raise SpecError(f"{path}: the file is empty; wanted a header and rows with days and counts")

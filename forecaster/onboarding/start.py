@@ -14,14 +14,17 @@ from zoneinfo import ZoneInfo
 
 from forecaster.core.terminal import count
 from forecaster.errors import ForecasterError, SpecError
-from forecaster.onboarding import column_names, draft, facts, parts, place, tables
+from forecaster.onboarding import column_names, draft, facts, notes, order_numbers, parts, place, tables
+from forecaster.onboarding.days import lifespans, record_times
+from forecaster.onboarding.days.lifespans import Lifespans
+from forecaster.onboarding.days.record_times import RecordedAt
+from forecaster.onboarding.days.zone import on_days_of
 from forecaster.onboarding.draft import Draft
 from forecaster.onboarding.facts import Facts
 from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
 PIPELINE = "pipeline.yaml"
-_SHOWN = 5  # values that a note names
 _UPWARDS = 3  # folders that a relative path climbs at most
 Ask = Callable[[], str]
 
@@ -32,6 +35,18 @@ class Start:
 
     lines: tuple[str, ...]
     fault: str | None
+
+
+@dataclass(frozen=True)
+class Details:
+    """What is guessed beside the readings themselves, and what is told of it."""
+
+    stamps: RecordedAt
+    spans: Lifespans
+    date_zone: tuple[str, str] | None
+    aggregate: tuple[str, str]
+    order_id: str | None
+    notes: tuple[str, ...]
 
 
 def create(files: Sequence[Path], folder: Path | None, *, country: str | None, ask: Ask | None, now: datetime) -> Start:
@@ -51,10 +66,39 @@ def create(files: Sequence[Path], folder: Path | None, *, country: str | None, a
     if seen is None:
         raise SpecError(f"{demand.path}: found no row with a day up to today and a count; wanted daily counts")
     code = code or _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
-    content = draft.text(_draft(demand, readings, depots, seen, code, name, folder))
+    zone = ZoneInfo(_time_zone(code)[0])
+    readings, date_zone = on_days_of(readings, zone)
+    seen = facts.of(readings, now.date()) or seen
+    details = _details(demand, readings, depots, seen, zone, date_zone, now)
+    content = draft.text(_draft(demand, readings, depots, seen, details, code, name, folder))
     _write(file, content)
     fault, verdict = _checked(file, seen, now)
-    return Start(tuple(_summary(file, demand, readings, seen, code, verdict, is_usable=fault is None)), fault)
+    return Start(tuple(_summary(file, readings, seen, details, code, verdict, is_usable=fault is None)), fault)
+
+
+def _details(
+    demand: FileTable,
+    readings: Readings,
+    depots: parts.DepotFile | None,
+    seen: Facts,
+    zone: ZoneInfo,
+    date_zone: str | None,
+    now: datetime,
+) -> Details:
+    stamps = record_times.guess(demand, readings, zone, now)
+    spans = lifespans.of(depots.table, readings.date_form) if depots else Lifespans()
+    remarks, why = [*notes.of(demand, readings, seen, stamps), *spans.notes], ""
+    if date_zone:
+        why = f"all instants are midnights in {date_zone}, and some fall on another day in {zone.key}"
+        remarks.append(f"{why}: taken as days of {date_zone}")
+    return Details(
+        stamps,
+        spans,
+        (date_zone, why) if date_zone else None,
+        _aggregate(demand, readings),
+        order_numbers.of(demand, readings),
+        tuple(remarks),
+    )
 
 
 def _draft(
@@ -62,30 +106,35 @@ def _draft(
     readings: Readings,
     depots: parts.DepotFile | None,
     seen: Facts,
+    details: Details,
     code: str | None,
     name: str,
     folder: Path,
 ) -> Draft:
+    spans, stamps = details.spans, details.stamps
     static = facts.statics(demand, readings)
     zone = _time_zone(code)
-    recorded = (
+    recording = (
         ("next_day", f"an archive: it ends on {seen.last}, so each day counts as known from the next morning")
         if seen.is_archive
         else ("arrival", f"a feed that still comes: its last day is {seen.last}")
     )
+    recording = ("arrival", "not asked where columns.recorded_at says it") if stamps.column else recording
     return Draft(
         name=name,
         files=tuple(str(path) for path in parts.paths(demand)),
         source=tuple(_source(demand, readings, folder)),
-        columns=tuple(_columns(readings)),
+        columns=tuple(_columns(readings, details)),
         time_zone=zone,
         country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
-        aggregate=_aggregate(demand, readings),
-        recorded=recorded,
-        static=depots.static if depots else static,
-        depots=tuple(_plain_source(depots.table, folder)) if depots else None,
+        aggregate=details.aggregate,
+        recorded=recording,
+        static=tuple(name for name in depots.static if name not in spans.names) if depots else static,
+        depots=tuple(_depots_source(depots.table, spans, folder)) if depots else None,
         depots_id=depots.column if depots else readings.depot_column or "",
-        notes=tuple(_notes(demand, readings, seen)),
+        depots_columns=spans.columns,
+        notes=details.notes,
+        date_zone=details.date_zone,
         known_future=facts.known_future(demand, readings, static),
     )
 
@@ -107,9 +156,15 @@ def _plain_source(table: FileTable, folder: Path) -> list[tuple[str, Any, str]]:
         "delimiter": "what parts most lines into as many fields",
         "encoding": "the one that reads every letter",
         "sheet": f"the fullest of {len(table.cells.sheets)} sheets",
+        "date_format": "the numbers that count the days",
         "header_row": "the first line that is as wide as the table; above it are titles",
     }
     return entries + [(key, settings[key], reason) for key, reason in reasons.items() if key in settings]
+
+
+def _depots_source(table: FileTable, spans: Lifespans, folder: Path) -> list[tuple[str, Any, str]]:
+    form = [("date_format", spans.form, "the form that reads the days of opening and closing")] if spans.form else []
+    return [*_plain_source(table, folder), *form]
 
 
 def _source(table: FileTable, readings: Readings, folder: Path) -> list[tuple[str, Any, str]]:
@@ -131,7 +186,7 @@ def _source(table: FileTable, readings: Readings, folder: Path) -> list[tuple[st
     return entries
 
 
-def _columns(readings: Readings) -> list[tuple[str, str, str]]:
+def _columns(readings: Readings, details: Details) -> list[tuple[str, str, str]]:
     rows: list[tuple[str, str | None, str, column_names.Role]] = [
         ("depot_id", readings.depot_column, "names the depot", "depot"),
         ("date", readings.date_column, "holds days", "date"),
@@ -143,7 +198,12 @@ def _columns(readings: Readings) -> list[tuple[str, str, str]]:
             by_name = column_names.says(name, role)
             how = reason if key == "demand" else f"{reason}, by its {'name' if by_name else 'values'}"
             entries.append((key, name, how))
-    return entries
+    if details.order_id:
+        entries.append(
+            ("order_id", details.order_id, "has another value in each row: exports that overlap count it once")
+        )
+    stamps = details.stamps
+    return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
 
 
 def _aggregate(table: FileTable, readings: Readings) -> tuple[str, str]:
@@ -155,34 +215,6 @@ def _aggregate(table: FileTable, readings: Readings) -> tuple[str, str]:
         "count": readings.why_demand,
     }
     return readings.aggregate, reasons[readings.aggregate]
-
-
-def _notes(table: FileTable, readings: Readings, seen: Facts) -> list[str]:
-    notes = []
-    if others := facts.other_days(table, readings):
-        quoted = " and ".join(f"'{name}'" for name in others)
-        notes.append(f"days are those of '{readings.date_column}'; {quoted} hold{'s' * (len(others) == 1)} days, too")
-    if parts := facts.day_parts(table, readings):
-        shown = ", ".join(f"'{value}'" for value in parts.values[:_SHOWN])
-        more = f" and {len(parts.values) - _SHOWN} more" if len(parts.values) > _SHOWN else ""
-        notes.append(f"the rows of a depot and day are added up over '{parts.column}': {shown}{more}")
-        if parts.total is not None:
-            notes.append(
-                f"'{parts.total}' in '{parts.column}' is the sum of the others, so that each day counts twice: "
-                "leave its rows out of the file"
-            )
-    if readings.no_depots:
-        reasons = (f"'{name}' ({reason})" for name, reason in readings.no_depots.items())
-        notes.append(f"columns that are taken for no depot: {', '.join(reasons)}")
-    if readings.layout == "single":
-        notes.append("one series without a column that names a depot: its depot is called as its column is")
-    if seen.closed:
-        notes.append(
-            f"no depot has a reading on a {' or '.join(seen.closed)}: taken as closed; `demand.weekdays` says otherwise"
-        )
-    if seen.spacing > 1:
-        notes.append(f"readings come every {seen.spacing} days: daily counts are wanted")
-    return notes
 
 
 def _path(path: Path, folder: Path) -> str:
@@ -239,11 +271,11 @@ def _as_of(zone: ZoneInfo, seen: Facts) -> datetime:
 
 def _summary(
     file: Path,
-    table: FileTable,
     readings: Readings,
     seen: Facts,
+    details: Details,
     code: str | None,
-    verdict: list[str],
+    verdict: Sequence[str],
     *,
     is_usable: bool,
 ) -> list[str]:
@@ -261,7 +293,7 @@ def _summary(
         f"seen      {count(seen.depots, 'depot')}, {count(seen.days, 'day')}, {seen.first} to {seen.last}, "
         f"{count(seen.readings, 'reading')}",
         f"guessed   {laid_out[readings.layout]}; columns {', '.join(columns) or 'by their headers'}; "
-        f"{_aggregate(table, readings)[1]}",
+        f"{details.aggregate[1]}",
         *([f"counts    {readings.demand_column}: {readings.why_demand}"] if readings.demand_column else []),
         f"country   {code or 'not known, so no public holidays: set calendar.country and timezone, or give --country'}",
     ]
@@ -272,7 +304,7 @@ def _summary(
     lines += [f"archive   ends on {seen.last}: work as of the day after"] * seen.is_archive
     return [
         *lines,
-        *(f"note      {note}" for note in _notes(table, readings, seen)),
+        *(f"note      {note}" for note in details.notes),
         *verdict,
         "Next:",
         f"  forecaster check {quoted}{as_of}   tries the sources against the contract",

@@ -17,6 +17,7 @@ from forecaster.errors import SpecError
 from forecaster.onboarding import notation, raw_cells
 from forecaster.onboarding.raw_cells import RawCells
 
+_LISTED = 12  # columns that a message names
 _BELOW = 20  # rows under a header that tell what its columns hold
 _NUMBER = re.compile(r"[+-]?[0-9][0-9.,' \u00a0\u202f]*")
 _OWN = (sources.ROW, sources.FAULT, sources.FILE)
@@ -43,6 +44,11 @@ def read(path: Path) -> FileTable:
     columns = tuple(name for name, count in names.items() if count == 1 and name not in _OWN and name[0] != ":")
     settings = _settings(cells, header_row)
     frame = _frame(path, settings, columns)
+    if not len(frame):
+        listed = ", ".join(f"'{name}'" for name in columns[:_LISTED])
+        raise SpecError(
+            f"{path}: found columns {listed} and no row of values under them; wanted rows with days and counts"
+        )
     return FileTable(path, cells, header_row, columns, frame[[name for name in columns if name in frame]], settings)
 
 

@@ -12,7 +12,19 @@ def days_of(form: str, count: int = 60) -> pd.Series[str]:
 
 @pytest.mark.parametrize(
     "form",
-    ["%d.%m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%d-%m-%y", "%Y%m%d", "%Y/%m/%d", "%d-%b-%Y", "%B %d, %Y", "%d.%m.%Y %H:%M"],
+    [
+        "%d.%m.%Y",
+        "%m/%d/%Y",
+        "%d/%m/%Y",
+        "%d-%m-%y",
+        "%Y%m%d",
+        "%Y/%m/%d",
+        "%d-%b-%Y",
+        "%B %d, %Y",
+        "%d.%m.%Y %H:%M",
+        "%y/%m/%d",
+        "%y.%m.%d %H:%M",
+    ],
 )
 def test_the_form_of_days_is_the_one_that_reads_them(form: str) -> None:
     assert notation.date_form(days_of(form)) == notation.DateForm(form, 1.0)
@@ -25,6 +37,19 @@ def test_days_in_iso_8601_need_no_form() -> None:
 def test_of_two_forms_the_one_counts_in_which_days_follow_upon_one_another() -> None:
     twelve = pd.Series([f"{day:02d}/03/2024" for day in range(1, 13)], dtype="str")
     assert notation.date_form(twelve) == notation.DateForm("%d/%m/%Y", 1.0, "%m/%d/%Y")
+
+
+@pytest.mark.parametrize("form", ["%y-%m-%d", "%d-%m-%y"])
+def test_years_of_two_digits_stand_where_the_days_are_closest_together(form: str) -> None:
+    mondays = pd.Series(pd.date_range("2026-01-05", periods=20, freq="7D").strftime(form), dtype="str")
+    decades = pd.Series(pd.date_range("2010-01-01", periods=5_500).strftime(form), dtype="str")
+    assert notation.date_form(mondays) == notation.DateForm(form, 1.0)
+    assert notation.date_form(notation.distinct(decades)) == notation.DateForm(form, 1.0)
+
+
+def test_of_forms_that_read_equally_well_the_usual_one_counts_and_the_other_is_named() -> None:
+    days = pd.Series(["24/12/23"], dtype="str")
+    assert notation.date_form(days) == notation.DateForm("%d/%m/%y", 1.0, "%y/%m/%d")
 
 
 def test_names_and_counts_are_no_days() -> None:

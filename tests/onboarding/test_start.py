@@ -126,8 +126,8 @@ def test_a_pipeline_file_is_never_overwritten(tmp_path: Path) -> None:
 
 
 def test_a_country_that_is_none_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="wanted its two letters"):
-        made(tmp_path / "fleet", made_up_files.archive(tmp_path, LAST), country="Germany")
+    with pytest.raises(SpecError, match=r"found 'Germony', wanted its two letters, .*; did you mean 'DE'\?"):
+        made(tmp_path / "fleet", made_up_files.archive(tmp_path, LAST), country="Germony")
 
 
 def test_a_site_called_as_depots_are_is_no_column_that_names_the_depot(tmp_path: Path) -> None:
@@ -206,6 +206,24 @@ def test_files_of_a_depot_each_are_not_added_up(tmp_path: Path) -> None:
         made(tmp_path / "fleet", *files)
 
 
+@pytest.mark.parametrize("header", ["order_no,Branch,Time", "ref,Branch,Time"])
+def test_the_number_of_an_order_counts_it_once_where_exports_overlap(tmp_path: Path, header: str) -> None:
+    days = two_months()
+    rows = [f"R-{10_000 + 100 * place + n},Marina,{day} 1{n}:05" for place, day in enumerate(days) for n in range(4)]
+    files = [a_file(tmp_path, "orders-1.csv", header, rows[:140]), a_file(tmp_path, "orders-2.csv", header, rows[120:])]
+    outcome, spec, _ = made(tmp_path / "fleet", *files)
+    assert (spec.demand.aggregate, spec.demand.columns.order_id) == ("count", header.partition(",")[0])
+    assert outcome.fault is None
+    assert "suspect   repeated_orders 20" in outcome.lines
+
+
+def test_the_numbers_of_rows_and_those_of_orders_with_several_lines_are_no_numbers_of_lines(tmp_path: Path) -> None:
+    places = [(day, n) for day in two_months() for n in range(4)]
+    rows = [f"{row},{9000 + row // 2},Marina,{day},{1 + n}" for row, (day, n) in enumerate(places)]
+    _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "lines.csv", ",order_no,Branch,Day,pieces", rows))
+    assert (spec.demand.aggregate, spec.demand.columns.order_id) == ("sum", None)
+
+
 def test_what_is_added_up_is_named_and_a_total_among_it_too(tmp_path: Path) -> None:
     rows = [
         f"North,{day},{channel},{number}"
@@ -246,3 +264,13 @@ def test_columns_that_are_taken_for_no_depot_are_named(tmp_path: Path) -> None:
         "note      columns that are taken for no depot: 'Sum' (the sum of the others), 'remark' (no counts)"
         in outcome.lines
     )
+
+
+def test_another_form_that_reads_the_days_is_named(tmp_path: Path) -> None:
+    rows = [f"{site},{day:02d}/02/2026,{90 + day}" for day in range(1, 13) for site in ("A", "B")]
+    (tmp_path / "counts.csv").write_text("site,day,orders\n" + "\n".join(rows) + "\n", "utf-8")
+    outcome, spec, text = made(tmp_path / "fleet", tmp_path / "counts.csv", country="DE")
+    assert isinstance(spec.demand.source, CsvSource)
+    assert spec.demand.source.date_format == "%d/%m/%Y"
+    assert "the form that reads the days; '%m/%d/%Y' would read them too" in text
+    assert "note      days are read as '%d/%m/%Y', and '%m/%d/%Y' would read them all as well" in outcome.lines

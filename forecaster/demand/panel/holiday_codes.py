@@ -43,6 +43,13 @@ _NAMES = {
 }
 
 
+def country_named(word: str) -> str | None:
+    """The two letters of the country of exactly this name, in English or its own language, or of this code of three
+    letters; None where there is none."""
+    threes = {names[2]: names[1] for names in COUNTRIES.values()}
+    return _names().get(plain(word)) or threes.get(word.strip().upper())
+
+
 def country_hint(word: str) -> str:
     """Which code of a country was meant by a word without a holiday calendar, for the end of a sentence; a code next to
     another one is another country, so that none is made of a part of it."""

@@ -44,7 +44,7 @@ class DayStamps:
         """`dates` are those of a block, of depots of one zone."""
         if not self._open or not len(dates):
             return
-        seconds = self._instants(dates)
+        seconds = _instants(dates)
         if seconds is None or not len(seconds) or not _two_times_of_day(seconds):
             self._open = False
             return
@@ -59,10 +59,10 @@ class DayStamps:
         UTC, they may be instants after all, and the finding only warns.
         """
         for zone, seconds in self._seconds.items() if self._open else ():
-            stamps = pd.DatetimeIndex(pd.to_datetime(seconds[-LOOKED_AT:], unit="s", utc=True))
+            stamps = _stamps(seconds)
             local = stamps.tz_convert(zone)
-            other = None if len(stamps) < FEW_DAYS or _is_midnight(local) else _zone_of_midnights(stamps)
-            if other is None or not (local.tz_localize(None).normalize() != _days(stamps, other)).any():
+            other = _other_zone(stamps, local)
+            if other is None:
                 continue
             day = _days(stamps, other)[-1]
             template = N_("found midnights in {zone} alone, as of {day}, which is {time} in {local}")
@@ -70,33 +70,60 @@ class DayStamps:
             detail = sentence(template, zone=other, day=day.date(), time=time, local=zone)
             hint = sentence(N_("set demand.date_zone: {zone}"), zone=other)
             finding = batch_finding("day_stamps", self.rows, detail, hint, spec)
-            if other != "UTC" and (_at_one_time(stamps) or _at_one_time(local)) and finding.severity == "stop":
+            if _may_be_instants(stamps, local, other) and finding.severity == "stop":
                 finding = Finding(finding.rule, "warn", finding.count, finding.message)
             return [finding]
         return []
 
-    def _instants(self, dates: Column) -> Any:
-        """The distinct instants, None where they are no midnights as they are written, or have no zone."""
-        if pd.api.types.is_datetime64_any_dtype(dates):
-            if dates.dt.tz is None:
-                return None
-            if str(dates.dt.tz) != "UTC" and not _is_midnight(pd.DatetimeIndex(dates.dropna().head(LOOKED_AT))):
-                return None
-            in_utc = dates.dropna().dt.tz_convert("UTC").dt.tz_localize(None).to_numpy("datetime64[s]")
-            return np.unique(in_utc.astype("int64"))
-        text = pd.Series(pd.unique(dates.dropna().astype("str").str.strip()), dtype="str")
-        head = text.head(LOOKED_AT)
-        is_written_so = max(head.str.contains(_UTC).mean(), head.str.contains(_MIDNIGHT).mean()) >= NEARLY_ALL
-        if not (is_written_so and head.str.fullmatch(_OFFSET).mean() >= NEARLY_ALL):
+
+def zone_of_days(dates: Column, zone: ZoneInfo) -> str | None:
+    """The zone in which the instants of a column are days, where they fall on other days in this one; None where they
+    do not, and where they may be instants after all."""
+    seconds = _instants(dates)
+    if seconds is None or not len(seconds) or not _two_times_of_day(seconds):
+        return None
+    stamps = _stamps(seconds)
+    other = _other_zone(stamps, stamps.tz_convert(zone))
+    return other if other and not _may_be_instants(stamps, stamps.tz_convert(zone), other) else None
+
+
+def _instants(dates: Column) -> Any:
+    """The distinct instants, None where they are no midnights as they are written, or have no zone."""
+    if pd.api.types.is_datetime64_any_dtype(dates):
+        if dates.dt.tz is None:
             return None
-        stamps = pd.to_datetime(text.where(text.str.fullmatch(_OFFSET)), format="ISO8601", errors="coerce", utc=True)
-        return np.unique(stamps.dropna().dt.tz_localize(None).to_numpy("datetime64[s]").astype("int64"))
+        if str(dates.dt.tz) != "UTC" and not _is_midnight(pd.DatetimeIndex(dates.dropna().head(LOOKED_AT))):
+            return None
+        in_utc = dates.dropna().dt.tz_convert("UTC").dt.tz_localize(None).to_numpy("datetime64[s]")
+        return np.unique(in_utc.astype("int64"))
+    text = pd.Series(pd.unique(dates.dropna().astype("str").str.strip()), dtype="str")
+    head = text.head(LOOKED_AT)
+    is_written_so = max(head.str.contains(_UTC).mean(), head.str.contains(_MIDNIGHT).mean()) >= NEARLY_ALL
+    if not (is_written_so and head.str.fullmatch(_OFFSET).mean() >= NEARLY_ALL):
+        return None
+    stamps = pd.to_datetime(text.where(text.str.fullmatch(_OFFSET)), format="ISO8601", errors="coerce", utc=True)
+    return np.unique(stamps.dropna().dt.tz_localize(None).to_numpy("datetime64[s]").astype("int64"))
 
 
 def _two_times_of_day(seconds: Any) -> bool:
     """Are nearly all of the instants at two times of day at most, as midnights of a zone with summer time are?"""
     counts = np.sort(np.unique(seconds % _DAY, return_counts=True)[1])
     return bool(counts[-2:].sum() >= NEARLY_ALL * counts.sum())
+
+
+def _stamps(seconds: Any) -> pd.DatetimeIndex:
+    return pd.DatetimeIndex(pd.to_datetime(seconds[-LOOKED_AT:], unit="s", utc=True))
+
+
+def _other_zone(stamps: pd.DatetimeIndex, local: pd.DatetimeIndex) -> str | None:
+    """The zone of which they are midnights, where these are other days than the local ones."""
+    other = None if len(stamps) < FEW_DAYS or _is_midnight(local) else _zone_of_midnights(stamps)
+    is_other = other is not None and bool((local.tz_localize(None).normalize() != _days(stamps, other)).any())
+    return other if is_other else None
+
+
+def _may_be_instants(stamps: pd.DatetimeIndex, local: pd.DatetimeIndex, other: str) -> bool:
+    return other != "UTC" and (_at_one_time(stamps) or _at_one_time(local))
 
 
 def _zone_of_midnights(stamps: pd.DatetimeIndex) -> str | None:

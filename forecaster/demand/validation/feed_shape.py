@@ -14,6 +14,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, counted, joined, sentence
 from forecaster.demand.readings import dates, depot_ids
 from forecaster.demand.validation import notation_hints
+from forecaster.demand.validation.days import order as day_order
 from forecaster.demand.validation.quarantine import first_message
 
 CANNOT_BE_READ = ("row_form", "date_form", "count_form", "covariate_form", "recorded_at_form")
@@ -51,10 +52,11 @@ def unreadable(
 
 
 def day_month_order(accepted: pd.DataFrame, refused: pd.DataFrame, spec: Spec) -> list[Finding]:
-    """A finding when days are far apart, and follow one another with day and month the other way round."""
+    """A finding when days are far apart, and follow one another with day and month, or year, the other way round."""
     is_ahead = (refused["rule"] == "day_not_over") & refused["date"].notna()
     days_ahead = refused.loc[is_ahead, "date"].drop_duplicates().to_numpy("datetime64[D]").astype("int64")
-    order = notation_hints.other_order(pd.unique(accepted["day"]), days_ahead)
+    days = pd.unique(accepted["day"])
+    order = day_order.other_order(days, days_ahead) or day_order.other_year(days, days_ahead, spec)
     if order is None:
         return []
     return [batch_finding("day_month_order", order.before[2], order.message(), order.hint(spec), spec)]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,32 +16,15 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, as_sentence, joined, sentence
 from forecaster.demand.parsing import Notation, days, each_value, numbers
 from forecaster.demand.sources import encodings
+from forecaster.demand.validation.days.forms import day_forms, likeliest
 
 LOOKED_AT = 20_000  # rows
 FEW_COUNTS = 5  # with a point, which may look like thousands by chance
 NEARLY_ALL = 0.95  # of the values that a notation must read, to be worth naming
-_FEW_DAYS = 4  # which may be far apart by chance
-_FARTHER = 2  # times as long as the other order's is the stretch of days that are all read in the wrong one
-_CLOSER, _DENSE = 20, 0.65  # days by which a stretch shrinks when a part of its days is exchanged; days of it that come
-_DAYS = (
-    "%d/%m/%Y",
-    "%m/%d/%Y",
-    "%Y-%m-%d",
-    "%Y-%d-%m",
-    "%Y/%m/%d",
-    "%Y%m%d",
-    "%d/%m/%y",
-    "%m/%d/%y",
-    "%d/%b/%Y",
-    "%d/%b/%y",
-    "%d %b %Y",
-    "%d %B %Y",
-    "%b %d, %Y",
-    "%B %d, %Y",
-)
-_SEPARATORS = ("/", ".", "-")
-_TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 _UNREAD_DAYS = {  # a form that no notation reads, and what is wrong with it
+    r"[^\x00-\x7f]{1,4}[./-][^\x00-\x7f]{1,2}[./-][^\x00-\x7f]{1,4}": N_(
+        "they are written in digits of another script, which are not read: write them as in 2024-03-05"
+    ),
     r"\d{4}-?W\d{1,2}": N_("they look like weeks: a count a day is wanted"),
     r"\d{4}[-/]\d{1,2}|\d{1,2}/\d{4}": N_("they look like months: a count a day is wanted"),
     r"\d{1,2}[./-]\d{1,2}\.?": N_("they have no year: write days with one, as in 2024-03-05"),
@@ -132,79 +114,6 @@ class Decimals:
             self.counts, self.example = self.counts + len(text), self.example or str(text.iloc[0])
 
 
-@dataclass(frozen=True)
-class OtherOrder:
-    """Days that make a dense run once day and month change places: (first, last, how many) before and after."""
-
-    before: tuple[np.datetime64, np.datetime64, int]
-    after: tuple[np.datetime64, np.datetime64, int]
-    is_whole: bool  # or are there days after the 12th, which have one order alone?
-
-    def message(self) -> str:
-        template = N_("found {n} days from {first} to {last}, of which those up to the 12th stand apart")
-        if self.is_whole:
-            template = N_("found {n} days from {first} to {last}, all among the first 12 of a month")
-        return sentence(template, **_stretch(self.before))
-
-    def hint(self, spec: Spec) -> str:
-        """What to set, or to mend where the source declares no order that could be another one."""
-        values = _stretch(self.after)
-        if form := _with_other_order(spec) if self.is_whole else None:
-            setting = f"demand.source.date_format: '{form}'"
-            template = N_("{setting} would read them as {n} days from {first} to {last}")
-            return sentence(template, setting=setting, **values)
-        template = N_(
-            "with day and month the other way round, those up to the 12th of a month alone, they are {n} days from "
-            "{first} to {last}, as where a program has swapped the two: write them as in 2024-03-05"
-        )
-        if self.is_whole:
-            template = N_(
-                "with day and month the other way round they are {n} days from {first} to {last}, as where a program "
-                "has swapped the two: write them as in 2024-03-05"
-            )
-        return sentence(template, **values)
-
-
-def _stretch(run: tuple[np.datetime64, np.datetime64, int]) -> dict[str, Any]:
-    first, last, count = run
-    return {"n": count, "first": first.item(), "last": last.item()}
-
-
-def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
-    """Whether days stand far apart as they are read, and close together with day and month the other way round.
-
-    `days_read` are days since 1970, and `days_ahead` those of rows that were refused because they are not over yet.
-    """
-    read = np.unique(np.concatenate([days_read, days_ahead]).astype("int64")).astype("datetime64[D]")
-    year, month = read.astype("datetime64[Y]"), read.astype("datetime64[M]")
-    day_of_month = (read - month.astype("datetime64[D]")).astype("int64")  # from 0 on
-    is_either = day_of_month < 12
-    if np.count_nonzero(is_either) < _FEW_DAYS:
-        return None
-    exchanged = (year.astype("datetime64[M]") + day_of_month).astype("datetime64[D]") + (month - year).astype("int64")
-    other = np.unique(np.where(is_either, exchanged, read))
-    span, other_span = int((read[-1] - read[0]).astype("int64")) + 1, int((other[-1] - other[0]).astype("int64")) + 1
-    if is_either.all():
-        is_of_months = not len(days_ahead) and not day_of_month.any()  # as counts of months are written
-        is_other = 2 * len(other) >= other_span and span >= _FARTHER * other_span and not is_of_months
-    else:
-        is_other = len(other) >= _DENSE * other_span and span - other_span >= _CLOSER
-    if not is_other:
-        return None
-    return OtherOrder((read[0], read[-1], len(read)), (other[0], other[-1], len(other)), bool(is_either.all()))
-
-
-def _with_other_order(spec: Spec) -> str | None:
-    """The declared form of days with day and month exchanged, None where it has none."""
-    source = spec.demand.source
-    if not isinstance(source, WrittenSource) or (source.kind == "excel" and source.date_format is None):
-        return None
-    form = Notation.of(source).date_format or "%Y-%m-%d"
-    if form in COUNTED_DAYS or "%d" not in form or "%m" not in form:
-        return None
-    return form.replace("%d", "%\0").replace("%m", "%d").replace("%\0", "%m")
-
-
 def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> str:
     """What to set so that rows refused for one rule can be read, empty where nothing would do; `refused` is as
     `quarantine` describes, and `accepted_days` are those that can be read as it is. Only what people wrote, in a CSV
@@ -270,13 +179,13 @@ def _is_text(column: pd.Series[Any]) -> bool:
 def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> str:
     shares: dict[str, float] = {}
     for form in (*COUNTED_DAYS, *day_forms()):
-        read = days(values, spec.zone, Notation(date_format=form))
+        read = _read(values, form, spec)
         first = "2000-01-01" if form in COUNTED_DAYS else "1970-01-01"  # of small numbers any may be seconds since 1970
         shares[form] = float((read >= pd.Timestamp(first)).mean())
     best = max(shares.values())
     if best < NEARLY_ALL:
-        return _in_words(values, _UNREAD_DAYS)
-    fit = [form for form, share in shares.items() if share == best][:2]
+        return unread_days(values)
+    fit = likeliest({form: _read(values, form, spec) for form, share in shares.items() if share == best})[:2]
     forms = joined((f"'{form}'" for form in fit), N_(" or ")) or ""
     if not isinstance(spec.demand.source, WrittenSource):
         return sentence(N_("they look like {forms}: make them dates, or text such as 2024-03-05"), forms=forms)
@@ -289,16 +198,21 @@ def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> st
     return _would_read(joined(["date_format:", forms], " ") or "", best)
 
 
+def _read(values: pd.Series[str], form: str, spec: Spec) -> pd.Series[Any]:
+    read: pd.Series[Any] = days(values, spec.zone, Notation(date_format=form))
+    return read
+
+
 def _reads_some(form: str, accepted: pd.Series[Any], spec: Spec) -> bool:
     """Would a form read any of the days as they are written now?"""
     text = accepted.dt.strftime(Notation.of(spec.demand.source).written_form).astype("str")
     return bool(days(text, spec.zone, Notation(date_format=form)).notna().any())
 
 
-def _in_words(values: pd.Series[str], forms: Mapping[str, str]) -> str:
-    """What is wrong with values of which nearly all have one of these forms."""
+def unread_days(values: pd.Series[str]) -> str:
+    """What is wrong with days of which nearly all have a form that no notation reads; empty where they have none."""
     text = values.str.strip()
-    fit = (words for form, words in forms.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL)
+    fit = (words for form, words in _UNREAD_DAYS.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL)
     return next(map(as_sentence, fit), "")
 
 
@@ -365,13 +279,6 @@ def _keys(thousands: str | None, decimal: str) -> str:
     parts = [f"thousands: {json.dumps(thousands)}"] if thousands else []  # a blank of another kind can be seen so
     parts += [f'decimal: "{decimal}"'] if decimal != "." else []
     return joined(parts, N_(" and ")) or ""
-
-
-def day_forms() -> Iterator[str]:
-    for time in _TIMES:
-        for form in _DAYS:
-            for separator in _SEPARATORS if "/" in form else ("/",):
-                yield form.replace("/", separator) + time
 
 
 def _would_read(setting: str, share: float) -> str:

@@ -14,7 +14,7 @@ import pytest
 
 from forecaster.config import load
 from forecaster.demand.ingest import IngestResult, ingest
-from forecaster.demand.validation.notation_hints import other_order
+from forecaster.demand.validation.days.order import other_order
 
 NOW = datetime(2026, 11, 25, 12, tzinfo=UTC)
 FIRST_DAYS = pd.date_range("2026-11-01", "2026-11-12")
@@ -132,3 +132,21 @@ def test_days_as_they_are_meant_are_let_be(days: Iterable[pd.Timestamp]) -> None
 def test_restated_days_of_different_months_are_let_be() -> None:
     numbers = np.array(["2026-02-03", "2026-03-09", "2026-05-04", "2026-08-11"], "datetime64[D]").astype("int64")
     assert other_order(numbers, NO_DAYS) is None
+
+
+YEAR_FIRST = pd.date_range("2026-09-27", "2026-11-24")
+
+
+def test_days_with_the_year_first_that_were_read_with_the_day_first_stop_the_batch(tmp_path: Path) -> None:
+    days = written(YEAR_FIRST, "%y.%m.%d")
+    stopped = result_of(tmp_path, days, ', date_format: "%d.%m.%y"').stopped or ""
+    assert stopped.startswith(
+        "day_month_order: found 59 days from 2001-10-26 to 2031-10-26, as a rule a year apart; "
+        "demand.source.date_format: '%y.%m.%d' would read them as 59 days from 2026-09-27 to 2026-11-24; wanted "
+    )
+    assert result_of(tmp_path, days, ', date_format: "%y.%m.%d" ').accepted == 118
+
+
+@pytest.mark.parametrize("days", [YEAR_FIRST, pd.DatetimeIndex([f"{year}-12-24" for year in range(2022, 2026)])])
+def test_days_of_years_of_two_digits_as_they_are_meant_are_let_be(tmp_path: Path, days: pd.DatetimeIndex) -> None:
+    assert result_of(tmp_path, written(days, "%d/%m/%y"), ', date_format: "%d/%m/%y"').findings == ()

@@ -3,6 +3,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from forecaster.config import load
 from forecaster.core.knowledge import Finding
 from forecaster.demand.ingest import ingest
+from forecaster.demand.validation.day_stamps import zone_of_days
 from forecaster.errors import SpecError
 from forecaster.lake import Lake
 
@@ -131,3 +133,18 @@ def test_one_time_in_utc_may_be_when_counts_are_taken(tmp_path: Path) -> None:
 def test_an_unknown_zone_is_refused_with_what_was_meant(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match="unknown time zone 'Europe/Berlim'"):
         day_stamps(tmp_path, text("%Y-%m-%d"), "UTC", ", date_zone: Europe/Berlim")
+
+
+@pytest.mark.parametrize(
+    ("stamps", "zone", "other"),
+    [
+        (text("%Y-%m-%dT%H:%M:%SZ"), "America/New_York", "UTC"),
+        (text("%Y-%m-%dT%H:%M:%SZ"), "Europe/Berlin", None),
+        (text("%Y-%m-%dT05:30:00Z"), "America/New_York", None),
+        (text("%Y-%m-%d"), "America/New_York", None),
+        (pd.Series(DAYS.tz_localize("UTC")), "America/New_York", "UTC"),
+        (pd.Series(DAYS[:2].tz_localize("UTC")), "America/New_York", None),
+    ],
+)
+def test_the_zone_in_which_instants_are_days_is_named(stamps: Any, zone: str, other: str | None) -> None:
+    assert zone_of_days(stamps, ZoneInfo(zone)) == other

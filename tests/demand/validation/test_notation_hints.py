@@ -50,6 +50,7 @@ def noon(day: date) -> int:
         ([f"{noon(day)}000" for day in DAYS], "unix_ms"),
         ([f"{day:%Y%m%d}" for day in DAYS], "%Y%m%d"),
         ([f"{day:%d.%m.%y}" for day in DAYS], "%d.%m.%y"),
+        ([f"{day:%y/%m/%d}" for day in DAYS], "%y/%m/%d"),
         ([f"{day:%B %d, %Y}" for day in DAYS], "%B %d, %Y"),
         ([f"{day:%m/%d/%Y} 12:00 AM" for day in DAYS], "%m/%d/%Y %I:%M %p"),
     ],

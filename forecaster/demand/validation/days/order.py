@@ -1,0 +1,128 @@
+"""Days read with day and month, or day and year, in each other's place: far apart, and dense the other way round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import numpy as np
+
+from forecaster.config import Spec, WrittenSource
+from forecaster.config.sources import COUNTED_DAYS
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
+from forecaster.demand.parsing import Notation
+
+_FEW_DAYS = 4  # which may be far apart by chance
+_WEEK = 7  # days: fewer may be restated ones of several years, as each 24th of December
+_FARTHER = 2  # times as long as the other order's is the stretch of days that are all read in the wrong one
+_CLOSER, _DENSE = 20, 0.65  # days by which a stretch shrinks when a part of its days is exchanged; days of it that come
+
+
+@dataclass(frozen=True)
+class OtherOrder:
+    """Days that make a dense run once day and month, or day and year, change places: (first, last, how many) before and
+    after."""
+
+    before: tuple[np.datetime64, np.datetime64, int]
+    after: tuple[np.datetime64, np.datetime64, int]
+    is_whole: bool  # or are there days after the 12th, which have one order alone?
+    form: str | None = None  # with the year in the place of the day, where that reads them
+
+    def message(self) -> str:
+        if self.form:
+            template = N_("found {n} days from {first} to {last}, as a rule a year apart")
+            return sentence(template, **_stretch(self.before))
+        template = N_("found {n} days from {first} to {last}, of which those up to the 12th stand apart")
+        if self.is_whole:
+            template = N_("found {n} days from {first} to {last}, all among the first 12 of a month")
+        return sentence(template, **_stretch(self.before))
+
+    def hint(self, spec: Spec) -> str:
+        """What to set, or to mend where the source declares no order that could be another one."""
+        values = _stretch(self.after)
+        if form := self.form or (_with_other_order(spec) if self.is_whole else None):
+            setting = f"demand.source.date_format: '{form}'"
+            template = N_("{setting} would read them as {n} days from {first} to {last}")
+            return sentence(template, setting=setting, **values)
+        template = N_(
+            "with day and month the other way round, those up to the 12th of a month alone, they are {n} days from "
+            "{first} to {last}, as where a program has swapped the two: write them as in 2024-03-05"
+        )
+        if self.is_whole:
+            template = N_(
+                "with day and month the other way round they are {n} days from {first} to {last}, as where a program "
+                "has swapped the two: write them as in 2024-03-05"
+            )
+        return sentence(template, **values)
+
+
+def _stretch(run: tuple[np.datetime64, np.datetime64, int]) -> dict[str, Any]:
+    first, last, count = run
+    return {"n": count, "first": first.item(), "last": last.item()}
+
+
+def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
+    """Whether days stand far apart as they are read, and close together with day and month the other way round.
+
+    `days_read` are days since 1970, and `days_ahead` those of rows that were refused because they are not over yet.
+    """
+    read = np.unique(np.concatenate([days_read, days_ahead]).astype("int64")).astype("datetime64[D]")
+    year, month = read.astype("datetime64[Y]"), read.astype("datetime64[M]")
+    day_of_month = (read - month.astype("datetime64[D]")).astype("int64")  # from 0 on
+    is_either = day_of_month < 12
+    if np.count_nonzero(is_either) < _FEW_DAYS:
+        return None
+    exchanged = (year.astype("datetime64[M]") + day_of_month).astype("datetime64[D]") + (month - year).astype("int64")
+    other = np.unique(np.where(is_either, exchanged, read))
+    span, other_span = int((read[-1] - read[0]).astype("int64")) + 1, int((other[-1] - other[0]).astype("int64")) + 1
+    if is_either.all():
+        is_of_months = not len(days_ahead) and not day_of_month.any()  # as counts of months are written
+        is_other = 2 * len(other) >= other_span and span >= _FARTHER * other_span and not is_of_months
+    else:
+        is_other = len(other) >= _DENSE * other_span and span - other_span >= _CLOSER
+    if not is_other:
+        return None
+    return OtherOrder((read[0], read[-1], len(read)), (other[0], other[-1], len(other)), bool(is_either.all()))
+
+
+def other_year(days_read: Any, days_ahead: Any, spec: Spec) -> OtherOrder | None:
+    """Whether days in a form with a year of two digits stand years apart, and close together with day and year the
+    other way round, as 24/03/05 is the 5th of March or the 24th; arguments are those of `other_order`."""
+    form = _exchanged(spec, "%d", "%y")
+    read = np.unique(np.concatenate([days_read, days_ahead]).astype("int64")).astype("datetime64[D]")
+    if form is None or len(read) < _WEEK:
+        return None
+    exchanged = [_with_year_for_day(day) for day in read.tolist()]
+    if None in exchanged:
+        return None
+    other = np.unique(np.array(exchanged, "datetime64[D]"))
+    span, other_span = (int((run[-1] - run[0]).astype("int64")) + 1 for run in (read, other))
+    if 2 * len(other) < other_span or span < _FARTHER * other_span:
+        return None
+    return OtherOrder((read[0], read[-1], len(read)), (other[0], other[-1], len(other)), True, form)
+
+
+def _with_year_for_day(day: date) -> date | None:
+    """What a text is with day and year of two digits in each other's place, None where that is no day."""
+    try:
+        return date(2000 + day.day, day.month, day.year % 100)
+    except ValueError:
+        return None
+
+
+def _with_other_order(spec: Spec) -> str | None:
+    """The declared form of days with day and month exchanged, None where it has none."""
+    return _exchanged(spec, "%d", "%m")
+
+
+def _exchanged(spec: Spec, first: str, second: str) -> str | None:
+    """The declared form of days with two signs in each other's place, None where it has not both."""
+    source = spec.demand.source
+    if not isinstance(source, WrittenSource) or (source.kind == "excel" and source.date_format is None):
+        return None
+    form = Notation.of(source).date_format or "%Y-%m-%d"
+    if form in COUNTED_DAYS or first not in form or second not in form:
+        return None
+    return form.replace(first, "%\0").replace(second, first).replace("%\0", second)

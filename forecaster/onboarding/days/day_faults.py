@@ -1,0 +1,59 @@
+"""Why no column of a file holds days: the one that most likely should, its first value, and what is wrong with it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+
+from forecaster.demand.validation import notation_hints
+from forecaster.onboarding import column_names, notation
+from forecaster.onboarding.days import day_counts
+from forecaster.onboarding.tables import FileTable
+
+_PART = 0.05  # of the values that are written in another way
+_WHOLE = "write all days as in 2024-03-05"
+
+
+def hint(table: FileTable) -> str:
+    """The end of a sentence that says that there are no days; empty where no column is near."""
+    names = pd.Series([*table.columns], dtype="str")
+    if 2 * names.map(_is_unread).sum() > len(names):
+        name = names[names.map(_is_unread)].iloc[0]
+        return f"; columns such as '{name}' may be days: {notation_hints.unread_days(pd.Series([name], dtype='str'))}"
+    texts = {name: notation.distinct(table.frame[name]) for name in table.frame}
+    texts = {name: values for name, values in texts.items() if len(values)}
+    wrong = {name: words for name, values in texts.items() if (words := _reason(values))}
+    near = column_names.best([*wrong], "date") or [*wrong] or column_names.best([*texts], "date")
+    if not near:
+        return ""
+    reason = f": {wrong[near[0]]}" if near[0] in wrong else ""
+    return f"; column '{near[0]}' may be meant, with {_first(table, near[0], texts[near[0]])}{reason}"
+
+
+def _is_unread(name: str) -> bool:
+    return bool(notation_hints.unread_days(pd.Series([name], dtype="str")))
+
+
+def _reason(values: Any) -> str:
+    """What is wrong with days, empty where values are none."""
+    is_iso = values.str.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+    if min(is_iso.mean(), (~is_iso).mean()) >= _PART and notation.date_form(values[~is_iso].reset_index(drop=True)):
+        return (
+            f"some values are dates, such as {values[is_iso].iloc[0]}, and others text, such as "
+            f"'{values[~is_iso].iloc[0]}', as where a program took days for months in those that it read: {_WHOLE}"
+        )
+    if form := day_counts.form_of(values):
+        return f"they look like numbers that count days ('{form}'): make them dates"
+    return notation_hints.unread_days(values)
+
+
+def _first(table: FileTable, name: str, values: Any) -> str:
+    """The first value of a column and its line, which a Parquet file has not."""
+    header = [cell.strip() for cell in table.cells.rows[table.header_row - 1]]
+    place = header.index(name)
+    rows = table.cells.rows[table.header_row :]
+    for line, row in enumerate(rows, start=table.header_row + 1):
+        if place < len(row) and row[place]:
+            return f"'{row[place]}' in line {line}"
+    return f"'{values.iloc[0]}'"

@@ -1,0 +1,81 @@
+"""When rows were recorded: a column such as `updated_at` that may stand for `demand.columns.recorded_at`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from forecaster.demand import parsing
+from forecaster.onboarding import column_names
+from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.tables import FileTable
+
+_SOON = 14  # days after the end of its day within which a row is recorded as a rule
+_NEARLY_ALL = 0.9  # of the rows that must be recorded soon, or backtests know too little
+_FEW = 0.02  # of the rows may be recorded before their day is over, which are refused
+
+
+@dataclass(frozen=True)
+class RecordedAt:
+    """The column and why it is one; or why the one that looks like it is left out."""
+
+    column: str | None = None
+    reason: str = ""
+    note: str | None = None
+
+
+def guess(table: FileTable, readings: Readings, zone: ZoneInfo, now: datetime) -> RecordedAt:
+    """What the file says of when its rows were recorded: nothing where it has no column of such a name."""
+    used = (readings.depot_column, readings.date_column, readings.demand_column)
+    names = column_names.best([name for name in table.frame if name not in used], "recorded")
+    names = [name for name in names if table.frame[name].notna().any()]
+    if not names:
+        return RecordedAt()
+    if readings.layout != "long":
+        way_out = (
+            "where it says when a row was recorded, name it in `demand.columns.recorded_at` rather than in `ignore`"
+        )
+        return RecordedAt(note=f"column '{names[0]}' is not read: {way_out}")
+    reasons = {name: _why_not(table.frame[name], readings, zone, now) for name in names}
+    fit = next((name for name in names if reasons[name] is None), None)
+    if fit is not None:
+        return RecordedAt(fit, "says when each row was recorded: of several of a depot and day the latest counts")
+    note = f"column '{names[0]}' is left out as `demand.columns.recorded_at`: {reasons[names[0]]}"
+    several = "; of several rows of a depot and day the one that stands last in the file counts"
+    return RecordedAt(note=note + several * (readings.aggregate == "none"))
+
+
+def _why_not(column: Any, readings: Readings, zone: ZoneInfo, now: datetime) -> str | None:
+    """Why the product can do nothing with a column, None where it can."""
+    if readings.aggregate != "none":
+        return "several rows of a day make its count together, each with another one"
+    is_reading = (readings.rows["day"].notna() & readings.rows["demand"].notna()).to_numpy()
+    values, days = column[is_reading], readings.rows["day"][is_reading]
+    if pd.api.types.is_numeric_dtype(values):
+        return "it holds numbers; wanted instants such as 2024-03-05T04:10:00-05:00"
+    instants = parsing.instants(values, zone)
+    if instants.isna().any():
+        return f"{_first(values, instants.isna())} is no instant such as 2024-03-05T04:10:00-05:00"
+    if (instants > pd.Timestamp(now)).any():
+        return f"{_first(values, instants > pd.Timestamp(now))} is in the future"
+    local = parsing.wall_clock(instants, zone).to_numpy("datetime64[s]")
+    delay = (local - days.to_numpy("datetime64[s]")) / np.timedelta64(1, "D") - 1  # from the end of the day on
+    if (delay < 0).mean() > _FEW:
+        return f"{(delay < 0).mean():.0%} of the rows are recorded before their day is over, and would be refused"
+    if not (delay <= _SOON).mean() >= _NEARLY_ALL:
+        late = (delay > _SOON).mean()
+        return (
+            f"{late:.0%} of the rows are recorded more than {_SOON} days after their day, as by one export, and "
+            "backtests would know none of them before"
+        )
+    return None
+
+
+def _first(values: Any, where: Any) -> str:
+    value = values[where.to_numpy()].iloc[0]
+    return "an empty cell" if pd.isna(value) or not str(value).strip() else f"'{value}'"

@@ -1,0 +1,79 @@
+"""A file without a column of days is told which one may be meant, and what is wrong with it."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+
+import pytest
+
+from forecaster.errors import SpecError
+from forecaster.onboarding import parts, tables
+
+DAYS = [date(2026, 1, 1) + timedelta(days=day) for day in range(40)]
+GERMAN = ("Jän", "Feb")
+
+
+def failure(folder: Path, text: str, name: str = "counts.csv") -> str:
+    file = folder / name
+    file.write_text(text, "utf-8")
+    with pytest.raises(SpecError) as refused:
+        parts.sort([tables.read(file)])
+    return str(refused.value).removeprefix(f"{file}: ")
+
+
+def long(header: str, days: list[str]) -> str:
+    return "\n".join([header, *(f"{day};Bern;{90 + place}" for place, day in enumerate(days))]) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("days", "hint"),
+    [
+        (
+            [f"{day.day}. {GERMAN[day.month - 1]}. 2026" for day in DAYS],
+            "'1. Jän. 2026' in line 2: months are written in another language than English, which is not read: write "
+            "them as numbers, as in 2024-03-05",
+        ),
+        (
+            [f"{day:%d/%m/%Y}".translate({48 + digit: 0x660 + digit for digit in range(10)}) for day in DAYS],
+            "'٠١/٠١/٢٠٢٦' in line 2: they are written in digits of another script, which are not read: write them as "
+            "in 2024-03-05",
+        ),
+        (
+            [f"{day:%Y-%d-%m}" if day.day <= 12 else f"{day:%d/%m/%Y}" for day in DAYS],
+            "'2026-01-01' in line 2: some values are dates, such as 2026-01-01, and others text, such as '13/01/2026', "
+            "as where a program took days for months in those that it read: write all days as in 2024-03-05",
+        ),
+        (
+            [f"{day:%d.%m.}" for day in DAYS],
+            "'01.01.' in line 2: they have no year: write days with one, as in 2024-03-05",
+        ),
+        (["soon"] * 40, "'soon' in line 2"),
+    ],
+)
+def test_the_column_that_may_be_meant_is_named_with_its_first_value(tmp_path: Path, days: list[str], hint: str) -> None:
+    assert failure(tmp_path, long("Tag;Ort;Sendungen", days)) == (
+        "found no column of days; looked at the columns 'Tag', 'Ort', 'Sendungen'; wanted one with days such as "
+        f"2024-03-05 or 05.03.2024; column 'Tag' may be meant, with {hint}"
+    )
+
+
+def test_a_column_for_each_day_without_a_year_is_named(tmp_path: Path) -> None:
+    header = ";".join(["Depot", *(f"{day:%d.%m.}" for day in DAYS[:8])])
+    message = failure(tmp_path, f"{header}\nBern;1;2;3;4;5;6;7;8\nChur;1;2;3;4;5;6;7;9\n")
+    assert message.endswith(
+        "; columns such as '01.01.' may be days: they have no year: write days with one, as in 2024-03-05"
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('[{"depot": "A", "date": "2026-01-01", "orders": 3}]', "looks like JSON, which is not read"),
+        ('{"depot": "A", "date": "2026-01-01", "orders": 3}\n', "looks like JSON, which is not read"),
+        ("<!DOCTYPE html>\n<html><body>a, b</body></html>\n", "looks like HTML, which is not read"),
+        ("depot,date,orders\n", "found columns 'depot', 'date', 'orders' and no row of values under them"),
+    ],
+)
+def test_what_is_no_table_is_said(tmp_path: Path, text: str, message: str) -> None:
+    assert failure(tmp_path, text).startswith(message)

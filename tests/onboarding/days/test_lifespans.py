@@ -1,0 +1,74 @@
+"""Columns of a depots file with the first day of business and the first day out of it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import load
+from forecaster.onboarding import start, tables
+from forecaster.onboarding.days import lifespans
+from tests.onboarding import made_up_files
+
+NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
+OPENED = "the first day of business, by its name"
+CLOSED = "the first day out of business, by its name; empty for depots in business"
+
+
+def spans_of(folder: Path, header: str, rows: list[str], demand_form: str | None = None) -> lifespans.Lifespans:
+    file = folder / "depots.csv"
+    file.write_text("\n".join([f"depot,name,{header}", *rows]) + "\n", "utf-8")
+    return lifespans.of(tables.read(file), demand_form)
+
+
+@pytest.mark.parametrize(
+    ("opened", "closed"),
+    [
+        ("opened", "closed"),
+        ("opening_date", "closing_date"),
+        ("OpenSince", "Closed on"),
+        ("Eröffnet am", "geschlossen_am"),
+        ("date_ouverture", "date_fermeture"),
+        ("Fecha apertura", "Fecha cierre"),
+    ],
+)
+def test_the_days_of_opening_and_closing_are_known_by_their_names(tmp_path: Path, opened: str, closed: str) -> None:
+    rows = ["A,Graz,1974-05-01,", "B,Linz,2020-01-01,2025-09-27", "C,Wels,2021-01-01,9999-12-31"]
+    assert spans_of(tmp_path, f"{opened},{closed}", rows) == lifespans.Lifespans(
+        (("opened", opened, OPENED), ("closed", closed, CLOSED))
+    )
+
+
+def test_days_are_in_the_form_that_the_counts_have_where_it_reads_them(tmp_path: Path) -> None:
+    rows = ["A,Graz,01/02/2020", "B,Linz,03/04/2021"]
+    assert spans_of(tmp_path, "opened", rows, "%m/%d/%Y").form == "%m/%d/%Y"
+    assert spans_of(tmp_path, "opened", ["A,Graz,24.12.2020", "B,Linz,03.04.2021"], "%m/%d/%Y").form == "%d.%m.%Y"
+
+
+def test_a_column_of_closing_days_without_any_so_far_is_read_all_the_same(tmp_path: Path) -> None:
+    spans = spans_of(tmp_path, "closed", ["A,Graz,", "B,Linz,"])
+    assert spans == lifespans.Lifespans((("closed", "closed", f"{CLOSED}; all are, so far"),))
+
+
+def test_what_holds_no_days_is_left_out_with_a_note(tmp_path: Path) -> None:
+    spans = spans_of(tmp_path, "opened,closed", ["A,Graz,2020-01-01,no", "B,Linz,2021-01-01,yes"])
+    assert spans.names == ("opened",)
+    assert spans.notes == (
+        "column 'closed' of depots.csv is left out as `depots.columns.closed`: 'no' and its other values are no days "
+        "in one form such as 2024-03-05",
+    )
+
+
+def test_the_pipeline_file_names_them_and_their_form(tmp_path: Path) -> None:
+    file = tmp_path / "depots.csv"
+    rows = [f"{name};{name};01.03.2019;" for name in made_up_files.DEPOTS]
+    file.write_text("\n".join(["Filiale;city;eroeffnet;geschlossen", *rows]) + "\n", "utf-8")
+    counts = made_up_files.long_csv(tmp_path, date(2026, 3, 1))
+    outcome = start.create([counts, file], tmp_path / "fleet", country="DE", ask=None, now=NOW)
+    depots = load(tmp_path / "fleet" / start.PIPELINE).depots
+    assert depots is not None
+    assert (depots.columns.opened, depots.columns.closed, depots.static) == ("eroeffnet", "geschlossen", ("city",))
+    assert depots.source.model_dump()["date_format"] == "%d.%m.%Y"
+    assert outcome.fault is None

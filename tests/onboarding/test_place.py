@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+import pytest
+
+from forecaster.errors import SpecError
+from forecaster.onboarding import place
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("de", "DE"),
+        (" UK ", "GB"),
+        ("Germany", "DE"),
+        ("Austria", "AT"),
+        ("China", "CN"),
+        ("ireland", "IE"),
+        ("Spain", "ES"),
+        ("Österreich", "AT"),
+        ("Deutschland", "DE"),
+        ("United States", "US"),
+        ("USA", "US"),
+        ("CHE", "CH"),
+    ],
+)
+def test_a_country_is_known_by_its_code_and_by_its_name(text: str, code: str) -> None:
+    assert place.country(text) == code
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [("Germny", "; did you mean 'DE'?"), ("Irelnd", "; did you mean 'IE'?"), ("XX", ""), ("Atlantis", "")],
+)
+def test_only_a_name_close_by_is_suggested(text: str, hint: str) -> None:
+    with pytest.raises(SpecError) as refused:
+        place.country(text)
+    assert str(refused.value) == (
+        f"the country: found '{text}', wanted its two letters, as in DE or US, or its name{hint}"
+    )
