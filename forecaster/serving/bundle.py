@@ -87,8 +87,9 @@ def write(
     """Write a bundle into `parent`, in a folder named after its digest; the same content gives the same bytes.
 
     With a `cipher` model and weights are encrypted, with a new nonce each time. One that is there already is sealed
-    anew where another key had signed it, and is encrypted or opened where it would be so now.
-    Raises BundleError for a graph that would be refused, or when what is there already is damaged.
+    anew where another key had signed it, is encrypted or opened where it would be so now, and is written anew file by
+    file where it is damaged: whoever reads it meanwhile has the whole of one file or of the other.
+    Raises BundleError for a graph that would be refused.
     """
     onnx_checks.inspect(model)
     files = {MODEL: model, WEIGHTS: npz(weights)}
@@ -112,9 +113,12 @@ def write(
                 out.flush()
                 os.fsync(out.fileno())
         if target.exists():
-            for name in (SEAL, *_files_to_rewrite(target, cipher)):
-                (beside / name).replace(target / name)
-            read(target, (signer.public,), cipher)
+            try:
+                for name in (SEAL, *_files_to_rewrite(target, cipher)):
+                    (beside / name).replace(target / name)
+                read(target, (signer.public,), cipher)
+            except (BundleError, OSError):
+                _write_anew(target, beside)
         else:
             beside.chmod(0o755)
             beside.rename(target)
@@ -177,6 +181,17 @@ def _decrypt_files(
         except BundleError as error:
             raise BundleError(f"bundle {path}: {file_name}: {error}") from error
     return decrypted
+
+
+def _write_anew(folder: Path, beside: Path) -> None:
+    """Replace what is left of a bundle by the files beside it, one by one, and remove what is none of a bundle's."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name not in FILES:
+            path.unlink()
+    for file in sorted(beside.iterdir()):
+        file.replace(folder / file.name)
 
 
 def _files_to_rewrite(folder: Path, cipher: Cipher | None) -> Iterator[str]:
