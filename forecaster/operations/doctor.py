@@ -281,9 +281,8 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
         if now - head.published_at > STALE:
             yield Sign("warn", "published", f"{text}; that is old: does the schedule run?")
         elif head.tier in WITHOUT_OWN_MODEL:
-            yield Sign(
-                "warn", "published", f"{text}; no model of its own forecasts: see why the last run admitted none"
-            )
+            step = "see what is said of the champion" if ledger.champion(spec.name) else "see why none was admitted yet"
+            yield Sign("warn", "published", f"{text}; no model of its own forecasts: {step}")
         else:
             yield Sign("ok", "published", text)
     yield _champion(spec, ledger)

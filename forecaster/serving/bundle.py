@@ -41,6 +41,7 @@ FILES = frozenset({MODEL, WEIGHTS, MANIFEST, SEAL})
 ENCRYPTABLE = (MODEL, WEIGHTS)  # what may be encrypted
 FORMAT = 4
 MAX_BYTES = 1 << 30  # bytes of a file
+REMEDY = "`forecaster rollback` lets the model before it forecast, `forecaster restore` brings a backup back"
 
 
 @dataclass(frozen=True)
@@ -143,11 +144,11 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
         first = min(wrong)
         raise BundleError(
             f"bundle {path}: {first} {'does not belong there' if first in content else 'is missing'}; "
-            f"wanted {', '.join(sorted(FILES))} and nothing else"
+            f"wanted {', '.join(sorted(FILES))} and nothing else: {REMEDY}"
         )
     digest = hashlib.sha256(content[MANIFEST]).hexdigest()
     if name != digest[:16]:
-        raise BundleError(f"bundle {path}: {MANIFEST} has digest {digest[:16]}, wanted {name}")
+        raise BundleError(f"bundle {path}: {MANIFEST} has digest {digest[:16]}, wanted {name}: {REMEDY}")
     try:
         keys.verify(content[MANIFEST], content[SEAL], trusted)
     except BundleError as error:
@@ -158,7 +159,9 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
     for file_name in (MODEL, WEIGHTS):
         actual, expected = hashlib.sha256(content[file_name]).hexdigest(), str(manifest["files"].get(file_name))
         if actual != expected:
-            raise BundleError(f"bundle {path}: {file_name} has sha256 {actual[:16]}…, wanted {expected[:16]}…")
+            raise BundleError(
+                f"bundle {path}: {file_name} has sha256 {actual[:16]}…, wanted {expected[:16]}…: {REMEDY}"
+            )
     try:
         onnx_checks.inspect(content[MODEL])
     except BundleError as error:
@@ -212,7 +215,7 @@ def _read_folder(folder: Path) -> dict[str, bytes]:
             raise BundleError(f"bundle {folder}: {odd} does not belong there; wanted {', '.join(sorted(FILES))}")
         return {name: _read_plain_file(folder / name) for name in names}
     except OSError as error:
-        raise BundleError(f"bundle {error.filename or folder} cannot be read: {error.strerror}") from error
+        raise BundleError(f"bundle {error.filename or folder} cannot be read: {error.strerror}: {REMEDY}") from error
 
 
 def _read_plain_file(file: Path) -> bytes:
