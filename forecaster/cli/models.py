@@ -80,7 +80,10 @@ def assist(
     def tell(epoch: Any) -> None:
         typer.echo(f"epoch {epoch.number} of {epoch.of}: loss {epoch.loss:.5f}", err=True)
 
-    assist(load_spec(file), number, on_epoch=tell)
+    spec = load_spec(file)
+    if (hosts := spec.training.hosts) is not None and number < hosts.count:
+        typer.echo(f"host {number} {hosts.wait_of(number)}", err=True)
+    assist(spec, number, on_epoch=tell)
 
 
 def compare_hlo(
