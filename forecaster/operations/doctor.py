@@ -242,13 +242,15 @@ def _rows(spec: Spec, table: str) -> int:
 
 
 def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
+    from forecaster.ledger.sqlite import lost_file
     from forecaster.ledger.store import Ledger
 
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             yield from _nights(spec, ledger, now)
     except NoLedger as error:
-        yield Sign("warn", "ledger", str(error))
+        lost = lost_file.lost_ledger(spec)
+        yield Sign("broken" if lost else "warn", "ledger", lost or str(error))
     except LedgerError as error:
         yield Sign("broken", "ledger", str(error))
 
