@@ -12,7 +12,8 @@ from flows.night import Night
 from flows.protocol import Steps
 from forecaster.config import Spec, load
 from forecaster.core.terminal import count
-from forecaster.errors import SpecError
+from forecaster.errors import NoLedger, SpecError
+from forecaster.ledger import connect
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights, sample_overrides
 from forecaster.publishing import past_nights
@@ -22,8 +23,12 @@ from forecaster.publishing.publish import PublishedForecast
 def missing_nights(file: str, now: datetime | None = None) -> list[datetime]:
     """The scheduled nights without forecasts, the newest first."""
     spec = load(file)
-    with Ledger.open(spec.ledger_url) as ledger:
-        return due_nights.missed_nights(spec, ledger, now or datetime.now(spec.zone))
+    now = now or datetime.now(spec.zone)
+    try:
+        with Ledger.open_reader(spec.ledger_url, patience=connect.PATIENCE) as ledger:
+            return due_nights.missed_nights(spec, ledger, now)
+    except NoLedger:  # which the night makes
+        return [next(due_nights.scheduled_nights(spec, now))]
 
 
 def catch_up_missed(file: str, steps: Steps) -> list[Night]:

@@ -50,6 +50,7 @@ from forecaster.lake import limits
 from forecaster.ledger import run_start
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 from forecaster.ledger.records import Kind, Outcome
+from forecaster.ledger.sqlite import lost_file
 from forecaster.ledger.store import GATE, Ledger
 from forecaster.operations import heartbeat, plan, retention
 from forecaster.registry import outbox
@@ -113,6 +114,7 @@ class Night:
         spec = load(file)
         begun = datetime.now(UTC)
         instant = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of or begun
+        lost = lost_file.lost_ledger(spec)
         night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url), kind)
         limits.renew()
         night.profile = spec.paths.profiles / night.run_id if profile else None
@@ -120,6 +122,8 @@ class Night:
         start = run_start.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
         local = instant.astimezone(spec.zone)
         night.progress.say(f"{spec.name}: {kind} {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")
+        if lost:
+            night.remark(lost)
         if start.hung:
             night.progress.say(f"           {start.hung.sentence(spec.zone)}, hung, and was ended")
         for dead in start.closed_runs:

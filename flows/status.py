@@ -13,6 +13,7 @@ from forecaster.config import Spec
 from forecaster.errors import NoLedger
 from forecaster.ledger import lease
 from forecaster.ledger.records import Run
+from forecaster.ledger.sqlite import lost_file
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 from forecaster.operations.doctor import KILLED
@@ -44,7 +45,7 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
             killed = last is not None and ledger.seems_killed(last, now)
             champion = champion_fit.of_champion(spec, ledger)
     except NoLedger as error:
-        yield f"last run   none: {error}"
+        yield f"last run   none: {lost_file.lost_ledger(spec) or error}"
         return
     yield f"last run   {_run(last, spec) + (KILLED if killed else '') if last else 'none'}"
     if head is None:

@@ -165,6 +165,8 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
         def on_begin() -> None:
             night.waits.set()
             start_others()
+            if (hosts := night.spec.training.hosts) is not None:
+                night.progress.say(f"           {hosts.wait_of(0)}")
 
         candidate = fit_in_child_process(
             panel,

@@ -16,6 +16,7 @@
     │   └── LakeSilent              it did not answer in its time                      exit code 1
     ├── LedgerError                 the ledger is damaged, locked or of another version
     │   ├── LostLease               another run has the lease by now               exit code 1
+    │   ├── UnusableLedger          it is damaged or of another version            exit code 1
     │   ├── NoLedger                there is none yet                              exit code 2
     │   └── NoSuchRow               it has not what a command names                exit code 2
     ├── DeskError                   what a publication was made from is not here   exit code 1
@@ -136,6 +137,10 @@ class LedgerError(ForecasterError):
 
 class LostLease(LedgerError):
     """A run that was taken for dead, and whose lease another one has, wants to write."""
+
+
+class UnusableLedger(LedgerError):
+    """The ledger is damaged or of another version, whoever asks and however often: a backup takes its place."""
 
 
 class NoLedger(LedgerError):

@@ -8,6 +8,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -75,7 +76,7 @@ def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: boo
     if unreachable := [source for source in source_checks if source.fault]:
         return DryRun(spec, source_checks, fault=f"{len(unreachable)} of {len(source_checks)} sources cannot be read")
     ingested = None
-    with tempfile.TemporaryDirectory(prefix="forecaster-check-") as folder:
+    with tempfile.TemporaryDirectory(prefix="forecaster-check-") as folder, _faults_of(spec.lake_url, folder):
         copy = spec.model_copy(update={"lake": folder})
         _copy(spec.lake_url, folder)
         try:
@@ -107,6 +108,15 @@ def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: boo
             *filter(None, [timezones.caveat(spec.timezone)]),
         ),
     )
+
+
+@contextmanager
+def _faults_of(lake_url: str, copy: str) -> Iterator[None]:
+    """What is wrong with a copy of the lake is told of the lake itself."""
+    try:
+        yield
+    except LakeError as error:
+        raise type(error)(str(error).replace(copy, lake_url)) from error
 
 
 def _stopped(ingested: IngestResult) -> str | None:

@@ -37,10 +37,10 @@ def restore(
 ) -> None:
     """Bring ledger, lake, bundles and reports back from a folder.
 
-    Refuses where something is there already, unless it shall be replaced. The ledger may be another database than the
-    one that was backed up.
+    Refuses where something is there already, unless it shall be replaced: also a ledger that is damaged or of a later
+    version, whose file is put aside. The ledger may be another database than the one that was backed up.
     """
     from forecaster.config import load
     from forecaster.operations import restore as restores
 
-    print_line(restores.restore(load(file), folder, replace=replace).sentence())
+    print_line(restores.restore(load(file), folder, replace=replace, remark=print_line).sentence())

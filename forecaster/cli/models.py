@@ -13,7 +13,7 @@ import typer
 
 from forecaster.cli.options import AsOf, File, instant, load_spec, print_line, print_lines
 from forecaster.core.language.sentences import from_argument
-from forecaster.core.terminal import escaped
+from forecaster.core.terminal import escaped_lines
 from forecaster.errors import DEGRADED, OUR_FAULT, PUBLISHED, MissingExtra, SpecError
 
 SELDOM = 500_000  # objects, after which a prediction looks for garbage: it imports half as many, and all of them stay
@@ -80,7 +80,10 @@ def assist(
     def tell(epoch: Any) -> None:
         typer.echo(f"epoch {epoch.number} of {epoch.of}: loss {epoch.loss:.5f}", err=True)
 
-    assist(load_spec(file), number, on_epoch=tell)
+    spec = load_spec(file)
+    if (hosts := spec.training.hosts) is not None and number < hosts.count:
+        typer.echo(f"host {number} {hosts.wait_of(number)}", err=True)
+    assist(spec, number, on_epoch=tell)
 
 
 def compare_hlo(
@@ -163,10 +166,13 @@ def predict(
 
         sys.stdout.buffer.write(serialize(published, out.value))
         sys.stdout.flush()
-    typer.echo(published.to_json() if json else escaped(published.sentence()), err=out is not None)
-    if published.tier in WITHOUT_OWN_MODEL:
+    is_degraded = published.tier in WITHOUT_OWN_MODEL
+    # The note of a degraded one is told on standard error, and not twice.
+    text = published.to_json() if json else escaped_lines(published.sentence(with_note=not is_degraded))
+    typer.echo(text, err=out is not None)
+    if is_degraded:
         print_line(f"forecaster: degraded: {published.note}", err=True)
-    raise typer.Exit(DEGRADED if published.tier in WITHOUT_OWN_MODEL or published.trouble else PUBLISHED)
+    raise typer.Exit(DEGRADED if is_degraded or published.trouble else PUBLISHED)
 
 
 def replay(

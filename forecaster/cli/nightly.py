@@ -20,7 +20,7 @@ from forecaster.cli.options import (
     print_lines,
 )
 from forecaster.config import credentials
-from forecaster.errors import DEGRADED, PUBLISHED, LedgerError, SpecError
+from forecaster.errors import DEGRADED, PUBLISHED, LedgerError, NoLedger, SpecError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -57,7 +57,7 @@ def run(
             f"--past: found {past} nights, wanted at most the {spec.backtest.days} of backtest.days: of days before "
             "them the model has seen what came"
         )
-    if as_of is None and not due:
+    if as_of is None and not (due and _nothing_is_due(spec)):
         _refuse_archive(spec, file, "run")
     code = int(
         entry_point("nightly")(file, spec, instant(as_of, spec), profile=profile, plain=plain, due=due, past=past)
@@ -67,6 +67,18 @@ def run(
         for line in _places(spec):
             typer.echo(line)
     raise typer.Exit(code)
+
+
+def _nothing_is_due(spec: Spec) -> bool:
+    """Whether every night has its forecasts. Raises LedgerError where that cannot be read."""
+    from forecaster.ledger.store import Ledger
+    from forecaster.operations import due_nights
+
+    try:
+        with Ledger.open_reader(spec.ledger_url) as ledger:
+            return not due_nights.missed_nights(spec, ledger, datetime.now(UTC))
+    except NoLedger:
+        return False
 
 
 def _places(spec: Spec) -> Iterator[str]:

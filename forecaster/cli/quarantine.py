@@ -27,7 +27,7 @@ quarantine = typer.Typer(
 Ids = Annotated[
     list[str] | None, typer.Argument(metavar="[ID]...", help="Ids as the list shows them; the first digits do.")
 ]
-Rule = Annotated[str | None, typer.Option(help="Only rows that broke this rule.")]
+Rule = Annotated[str | None, typer.Option(help="Only rows that broke this rule, or whose batch it stopped.")]
 Depot = Annotated[str | None, typer.Option(help="Only rows of this depot.")]
 Batch = Annotated[str | None, typer.Option(help="Only rows of this batch.")]
 

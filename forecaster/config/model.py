@@ -46,6 +46,9 @@ class Model(Section):
         return levels
 
 
+HOSTS_PATIENCE = 300  # seconds that each host of a training waits for the others
+
+
 class Hosts(Section):
     """Machines that train as one; on each of the others runs `forecaster assist`, numbered from 1."""
 
@@ -64,6 +67,12 @@ class Hosts(Section):
         if not host or not port.isdecimal() or not 0 < int(port) < 65536:
             raise ValueError(f"found {address!r}, wanted host:port, as in trainer-0.internal:8476")
         return address
+
+    def wait_of(self, number: int) -> str:
+        """Which others the host of this number waits for, where and how long, in a sentence."""
+        others = ", ".join(str(host) for host in range(self.count) if host != number)
+        noun = "host" if self.count == 2 else "hosts"
+        return f"waits for {noun} {others} at {self.coordinator}, at most {HOSTS_PATIENCE // 60} minutes"
 
 
 class Training(Section):

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import sqlalchemy as sa
-from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-from forecaster.errors import LedgerError, NoLedger
+from forecaster.errors import LedgerError, NoLedger, UnusableLedger
 from forecaster.ledger.columns.json_text import json_text
 from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.tables import REVISION, REVISION_TABLE, metadata, revisions
@@ -58,7 +58,7 @@ def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
     transaction. Raises LedgerError when the place cannot be written or the ledger is of an unknown revision.
     """
     with translated_errors(url):
-        path = _sqlite_file(url)
+        path = sqlite_file(url)
         if path is not None:
             try:
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -83,7 +83,7 @@ def reader(url: str, *, patience: float = 0.0) -> sa.Engine:
     Raises NoLedger where there is none yet, LedgerError for one of an unknown revision, or that cannot be written.
     """
     with translated_errors(url):
-        path = _sqlite_file(url)
+        path = sqlite_file(url)
         if path is not None and not path.exists():
             raise NoLedger(_none_at(path))
         engine = _engine(url, path, read_only=True, patience=patience)
@@ -92,7 +92,7 @@ def reader(url: str, *, patience: float = 0.0) -> sa.Engine:
                 if not sa.inspect(connection).get_table_names():
                     raise NoLedger(_none_at(_without_password(url)))
                 if not _is_older(revision):
-                    raise LedgerError(_other_revision_message(url, revision))
+                    raise UnusableLedger(_other_revision_message(url, revision))
         if revision != REVISION:
             engine.dispose()
             writer(url).dispose()
@@ -128,13 +128,13 @@ def _upgrade(connection: sa.Connection, url: str, revision: str | None) -> None:
         if is_sqlite:
             row_checksums.install(connection)
     except CommandError as error:
-        raise LedgerError(_other_revision_message(url, revision)) from error
+        raise UnusableLedger(_other_revision_message(url, revision)) from error
 
 
 def stamp(url: str) -> object | None:
     """What differs as soon as an SQLite ledger's files do; None for a database that cannot be told this cheaply."""
     with translated_errors(url):
-        path = _sqlite_file(url)
+        path = sqlite_file(url)
     if path is None:
         return None
     states: list[tuple[int, int, int] | None] = []
@@ -170,20 +170,37 @@ def translated_errors(url: str) -> Iterator[None]:
             f"the ledger at {_without_password(url)} needs the package {error.name}; install it"
         ) from error
     except (UnicodeDecodeError, json.JSONDecodeError) as error:  # what a driver or JSON makes of damaged text
-        raise LedgerError(f"the ledger at {_without_password(url)} is damaged: {error}") from error
+        raise UnusableLedger(f"the ledger at {_without_password(url)} is damaged: {error}") from error
     except SQLAlchemyError as error:
-        cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
-        if cause == row_checksums.REFUSAL:
-            raise LedgerError(row_checksums.refused_row()) from error
-        if "locked" in cause:
-            cause = f"another program has been writing to it for more than {WAIT_SECONDS} seconds; try again"
-        elif full := _full_disk(url):
-            cause = full
-        elif "unable to open" in cause or "readonly" in cause:
-            cause = "it is read-only here; SQLite's readers too need the right to write in its folder"
-        elif "no such table" in cause:
-            cause = "it is not a ledger of this version; wanted one that `forecaster run` made"
-        raise LedgerError(f"the ledger at {_without_password(url)}: {cause}") from error
+        raise _translated(error, url) from error
+
+
+def _translated(error: SQLAlchemyError, url: str) -> LedgerError:
+    """What a database's error is to those who read it."""
+    cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
+    place = _without_password(url)
+    if cause == row_checksums.REFUSAL:
+        return UnusableLedger(row_checksums.refused_row())
+    if _is_damage(error):
+        return UnusableLedger(f"the ledger at {place} is damaged: {cause}; `forecaster restore` brings a backup back")
+    if "no such table" in cause:
+        return UnusableLedger(
+            f"the ledger at {place}: it is not a ledger of this version; wanted one that `forecaster run` made"
+        )
+    if "locked" in cause:
+        cause = f"another program has been writing to it for more than {WAIT_SECONDS} seconds; try again"
+    elif full := _full_disk(url):
+        cause = full
+    elif "unable to open" in cause or "readonly" in cause:
+        cause = "it is read-only here; SQLite's readers too need the right to write in its folder"
+    return LedgerError(f"the ledger at {place}: {cause}")
+
+
+def _is_damage(error: SQLAlchemyError) -> bool:
+    """Whether SQLite says that the file is none of its, or no whole one."""
+    code = getattr(error.orig if isinstance(error, DBAPIError) else None, "sqlite_errorcode", 0)
+    damage = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
+    return code & 0xFF in damage or code == sqlite3.SQLITE_IOERR_SHORT_READ
 
 
 @contextmanager
@@ -197,7 +214,7 @@ def _disposed_on_error(engine: sa.Engine) -> Iterator[None]:
 
 def _full_disk(url: str) -> str | None:
     """A sentence where the ledger's disk has no room left, which SQLite calls an I/O error among other things."""
-    path = _sqlite_file(url)
+    path = sqlite_file(url)
     folder = next((place for place in (path, *path.parents) if place.exists()), None) if path else None
     if folder is None or (free := shutil.disk_usage(folder).free) >= LEAST_ROOM:
         return None
@@ -205,7 +222,7 @@ def _full_disk(url: str) -> str | None:
     return f"no room left on the disk of {place} ({free:,} bytes free); make some, and run the command again"
 
 
-def _sqlite_file(url: str) -> Path | None:
+def sqlite_file(url: str) -> Path | None:
     """The file of an SQLite URL; None for other databases."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() != "sqlite":

@@ -242,13 +242,15 @@ def _rows(spec: Spec, table: str) -> int:
 
 
 def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
+    from forecaster.ledger.sqlite import lost_file
     from forecaster.ledger.store import Ledger
 
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             yield from _nights(spec, ledger, now)
     except NoLedger as error:
-        yield Sign("warn", "ledger", str(error))
+        lost = lost_file.lost_ledger(spec)
+        yield Sign("broken" if lost else "warn", "ledger", lost or str(error))
     except LedgerError as error:
         yield Sign("broken", "ledger", str(error))
 
@@ -281,9 +283,8 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
         if now - head.published_at > STALE:
             yield Sign("warn", "published", f"{text}; that is old: does the schedule run?")
         elif head.tier in WITHOUT_OWN_MODEL:
-            yield Sign(
-                "warn", "published", f"{text}; no model of its own forecasts: see why the last run admitted none"
-            )
+            step = "see what is said of the champion" if ledger.champion(spec.name) else "see why none was admitted yet"
+            yield Sign("warn", "published", f"{text}; no model of its own forecasts: {step}")
         else:
             yield Sign("ok", "published", text)
     yield _champion(spec, ledger)

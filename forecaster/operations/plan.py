@@ -19,7 +19,7 @@ from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.metric_names import STAGES
 from forecaster.core.panel import Panel
 from forecaster.demand.history.past_panels import Past
-from forecaster.errors import ForecasterError, LedgerError, SpecError
+from forecaster.errors import ForecasterError, LakeError, NoLedger, SpecError
 from forecaster.lake import NOT_THERE, Lake
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
@@ -53,7 +53,10 @@ def save_spec(spec: Spec) -> None:
 
 
 def plan(spec: Spec, file: Path, now: datetime) -> Iterator[str]:
-    """The plan, line by line. Raises nothing on account of the data: what cannot be read is a line, too."""
+    """The plan, line by line; a source that cannot be read is a line, too.
+
+    Raises LedgerError and LakeError where these cannot be read, ForecasterError where the plan cannot be saved.
+    """
     before = _previous_night(spec, now)
     yield f"{spec.name}, as of {now.astimezone(spec.zone):%Y-%m-%d %H:%M} {spec.timezone}"
     yield from _nights(spec, before, now)
@@ -61,9 +64,19 @@ def plan(spec: Spec, file: Path, now: datetime) -> Iterator[str]:
     yield from (f"champion: {sentence}" for sentence in before.champion)
     yield from _data(spec, before, now)
     yield from _expected_duration(before)
+    _save_plan(spec, now)
     yield f"`forecaster apply {file}` deploys exactly this"
-    spec.paths.plan.parent.mkdir(parents=True, exist_ok=True)
-    spec.paths.plan.write_text(json.dumps({"spec_digest": spec.digest, "at": now.isoformat()}), "utf-8")
+
+
+def _save_plan(spec: Spec, now: datetime) -> None:
+    try:
+        spec.paths.plan.parent.mkdir(parents=True, exist_ok=True)
+        spec.paths.plan.write_text(json.dumps({"spec_digest": spec.digest, "at": now.isoformat()}), "utf-8")
+    except OSError as error:
+        raise ForecasterError(
+            f"{spec.paths.plan} cannot be written: {error.strerror}; wanted a state folder that can be, as "
+            "`forecaster apply` deploys only what the plan there shows"
+        ) from error
 
 
 def require_plan(spec: Spec, file: Path) -> None:
@@ -96,7 +109,7 @@ def _previous_night(spec: Spec, now: datetime) -> PreviousNight:
             timings, missing = ledger.expected_timings(spec.name), tuple(due_nights.missed_nights(spec, ledger, now))
             depots = ledger.depots(head.publication_id) if head else ()
             champion = tuple(champion_fit.of_champion(spec, ledger))
-    except LedgerError:
+    except NoLedger:
         return PreviousNight(missing=(next(due_nights.scheduled_nights(spec, now)),))
     pipeline_file = None
     if head is not None and (run := runs.get(head.run_id)):
@@ -134,6 +147,8 @@ def _changes(spec: Spec, before: PreviousNight) -> Iterator[str]:
 def _data(spec: Spec, before: PreviousNight, now: datetime) -> Iterator[str]:
     try:
         outcome = dry_run.check(spec, now=now, past=True)
+    except LakeError:
+        raise
     except ForecasterError as error:
         yield f"sources: {error}"
         return
@@ -204,7 +219,7 @@ def _worthwhile(spec: Spec, now: datetime) -> str:
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             latest = worthwhile.latest(spec, ledger, now)
-    except LedgerError:
+    except NoLedger:
         latest = None
     if latest is None:
         return "the first one; later ones where they are worth it"

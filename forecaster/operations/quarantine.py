@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from forecaster.config import Spec
-from forecaster.config.data_rules import RULES
+from forecaster.config.data_rules import RULES, STOPPED
 from forecaster.core.terminal import count
 from forecaster.demand import readings
 from forecaster.demand.history import lake_owner, reading_versions
@@ -33,6 +33,7 @@ State = Literal["open", "settled", "released", "discarded"]
 STATES: tuple[State, ...] = get_args(State)
 _ANOTHER_COUNTS = ("superseded", "duplicate_row")
 SHORTEST = 4  # digits of an id that are enough to name it
+_STOPPED_BY = "found nothing wrong with this row, but its batch was stopped: "  # in messages, before the rule
 _STATE_AFTER = {"release": "released", "discard": "discarded"}
 
 
@@ -73,7 +74,7 @@ class RowSelection:
     """Filter of quarantined rows: those that meet all of the criteria that are not None or empty."""
 
     ids: tuple[str, ...] = ()  # whole, or the first digits
-    rule: str | None = None
+    rule: str | None = None  # that the row broke, or that stopped its batch
     depot_id: str | None = None
     batch: str | None = None
 
@@ -91,7 +92,9 @@ def quarantined_rows(
     rows = frame(lake, "quarantine")
     if selection.ids:
         rows = rows[rows["id"].isin([_full_id(prefix, rows["id"]) for prefix in selection.ids])]
-    for name in ("rule", "depot_id", "batch"):
+    if selection.rule is not None:
+        rows = rows[(rows["rule"] == selection.rule) | _is_stopped_by(selection.rule, rows)]
+    for name in ("depot_id", "batch"):
         if (criterion := getattr(selection, name)) is not None:
             rows = rows[rows[name] == criterion]
     if rows.empty:
@@ -157,7 +160,7 @@ def base_id(identity: str) -> str:
 def _undecided_rows(spec: Spec, selection: RowSelection) -> list[QuarantinedRow]:
     if selection == RowSelection():
         raise SpecError("nothing says which rows are meant; wanted ids, or --rule, --depot or --batch")
-    if selection.rule is not None and selection.rule not in (*RULES, "batch_stopped"):
+    if selection.rule is not None and selection.rule not in (*RULES, STOPPED):
         raise SpecError(f"--rule: found {selection.rule!r}, wanted one of {', '.join(RULES)}")
     rows = quarantined_rows(spec, selection, states=("open", "settled"))
     if not rows:
@@ -226,6 +229,11 @@ def _full_id(prefix: str, ids: pd.Series[str]) -> str:
     else:
         problem = "no quarantined row has such an id"
     raise SpecError(f"found id {prefix!r}, but {problem}; `forecaster quarantine list` shows them")
+
+
+def _is_stopped_by(rule: str, rows: pd.DataFrame) -> pd.Series[bool]:
+    """Whether rows are there because a batch was stopped, and by this rule, which their messages name."""
+    return (rows["rule"] == STOPPED) & rows["message"].str.contains(f"{_STOPPED_BY}{rule}: ", regex=False)
 
 
 def _row(record: dict[Any, Any]) -> QuarantinedRow:

@@ -1,15 +1,16 @@
 """Restore from a backup: into an empty place, or, with `replace`, in place of what is there.
 
 Every file is compared with its digest before anything is touched. The ledger comes last, in one transaction: until
-then nothing on the page has changed. A file in `state` says that a restore is under way, so that what one that was
-killed has left in part is refused by whoever reads it, and the same restore may be done again.
+then nothing on the page has changed. One that is damaged, or of a later version, is put aside just before. A file in
+`state` says that a restore is under way, so that what one that was killed has left in part is refused by whoever reads
+it, and the same restore may be done again.
 """
 
 from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,8 +20,10 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.core.terminal import count
 from forecaster.demand.history import lake_owner
-from forecaster.errors import BackupError, BackupFolderError, Busy, LakeError
+from forecaster.errors import BackupError, BackupFolderError, Busy, LakeError, LedgerError, UnusableLedger
 from forecaster.ledger import connect, lease, tables
+from forecaster.ledger.lease import Lease
+from forecaster.ledger.sqlite import replacement, row_checksums
 from forecaster.operations import backup
 from forecaster.operations.backup import KEYS, LAKE, LEDGER, STATE, Manifest
 from forecaster.serving import keys
@@ -32,42 +35,100 @@ BESIDE = ".restore-"  # how the folder begins in which a copy of the ledger is b
 BROUGHT = f"restored-{{}}{PUBLIC}"  # a public key of a backup, by its digest: beside those of this machine
 
 
-def restore(spec: Spec, folder: Path, *, replace: bool = False) -> Manifest:
-    """Restore ledger, lake and bundles; with `replace` in place of what is there.
+def restore(
+    spec: Spec, folder: Path, *, replace: bool = False, remark: Callable[[str], None] = lambda _: None
+) -> Manifest:
+    """Restore ledger, lake and bundles; with `replace` in place of what is there. What has to be said of a ledger that
+    was not sound goes to `remark`.
 
     Raises BackupFolderError where there is no backup, one of another pipeline, or something is in its place;
     BackupError where it is not whole; ForeignLake where the lake there is of another fleet; Busy where a run is at
-    work; LedgerError where the ledger cannot be written or the backup's is younger than this program.
+    work; LedgerError where the ledger cannot be written or the backup's is younger than this program, UnusableLedger
+    where it is damaged or of a later version and is not to be replaced.
     """
     manifest = backup.read_manifest(folder)
     if manifest.pipeline != spec.name:
         raise BackupFolderError(f"{folder}: found a backup of {manifest.pipeline}, wanted one of {spec.name}")
     with suppress(LakeError):  # a damaged one is to be replaced
         lake_owner.refuse_other_fleets(spec)
+    may_replace = replace or spec.paths.restoring.exists()  # what is there is half of another restore
+    try:
+        if fault := _ledger_fault(spec):
+            _refuse_to_put_aside(spec, fault, remark, may_replace=may_replace)
+        else:
+            _refuse_obstacles(spec, may_replace=may_replace)
+        _begin(spec, folder)
+        _restore_files(spec, folder, manifest)
+        if fault:
+            _put_aside(spec, remark)
+        _restore_ledger(spec, folder)
+        spec.paths.restoring.unlink()
+    except OSError as error:
+        raise BackupError(f"{folder}: cannot be restored: {error}; try again with --replace") from error
+    return manifest
+
+
+def _ledger_fault(spec: Spec) -> str | None:
+    """Why the ledger that is there cannot be written, and will not be later; None where it can, or there is none."""
+    try:
+        target = connect.writer(spec.ledger_url)
+        try:
+            with connect.translated_errors(spec.ledger_url), target.begin() as writer:
+                return next(iter(row_checksums.damage(writer)), None)
+        finally:
+            target.dispose()
+    except UnusableLedger as error:
+        return str(error)
+
+
+def _refuse_obstacles(spec: Spec, *, may_replace: bool) -> None:
+    """Raises Busy where a run is at work, BackupFolderError where something is there that may not be replaced."""
     target = connect.writer(spec.ledger_url)
     try:
         with connect.translated_errors(spec.ledger_url), target.begin() as writer:
-            _refuse_while_busy(writer, spec)
-            is_again = spec.paths.restoring.exists()  # what is there is half of another restore
-            if not (replace or is_again) and (obstacles := [*_obstacles(writer, spec)]):
+            _refuse_while_busy(lease.read_lease(writer, spec.name), spec)
+            if not may_replace and (obstacles := [*_obstacles(writer, spec)]):
                 raise BackupFolderError(
                     f"found {', '.join(obstacles)}, wanted an empty place; `--replace` puts the backup in its place"
                 )
-        _begin(spec, folder)
-        _restore_files(spec, folder, manifest)
+    finally:
+        target.dispose()
+
+
+def _refuse_to_put_aside(spec: Spec, fault: str, remark: Callable[[str], None], *, may_replace: bool) -> None:
+    """Raises UnusableLedger where the ledger may not be put aside, Busy where it says that a run is at work."""
+    if not may_replace:
+        raise UnusableLedger(f"{fault}; with `--replace` the backup takes its place")
+    file = connect.sqlite_file(spec.ledger_url)
+    if file is None:
+        raise LedgerError(f"{fault}; to restore into this database, empty it first: `drop schema public cascade`")
+    try:
+        _refuse_while_busy(replacement.read_lease(file, spec.name), spec)
+    except UnusableLedger:
+        remark(f"whether a run is at work could not be looked up: {fault}")
+
+
+def _put_aside(spec: Spec, remark: Callable[[str], None]) -> None:
+    """Put the file of a ledger aside that is not sound. Raises LedgerError where another program has it open."""
+    file = connect.sqlite_file(spec.ledger_url)
+    if file is not None and file.exists():
+        aside = replacement.put_aside(file, datetime.now(UTC))
+        remark(f"the ledger that was there is now {aside}; remove it when nobody wants to look at it any more")
+
+
+def _restore_ledger(spec: Spec, folder: Path) -> None:
+    """Replace the rows of the ledger by those of the backup. Raises Busy where a run is at work by now."""
+    target = connect.writer(spec.ledger_url)
+    try:
         with tempfile.TemporaryDirectory(dir=spec.paths.folder, prefix=BESIDE) as beside:
             copy = shutil.copy(folder / LEDGER, Path(beside) / LEDGER)
             source = connect.writer(f"sqlite:///{copy}")  # which brings one of an older version to ours
             with connect.translated_errors(spec.ledger_url), source.begin() as reader, target.begin() as writer:
-                _refuse_while_busy(writer, spec)
+                _refuse_while_busy(lease.read_lease(writer, spec.name), spec)
                 _replace_rows(reader, writer)
             source.dispose()
-        spec.paths.restoring.unlink()
-    except OSError as error:
-        raise BackupError(f"{folder}: cannot be restored: {error}; try again with --replace") from error
     finally:
         target.dispose()
-    return manifest
 
 
 def _begin(spec: Spec, folder: Path) -> None:
@@ -78,9 +139,8 @@ def _begin(spec: Spec, folder: Path) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def _refuse_while_busy(writer: sa.Connection, spec: Spec) -> None:
+def _refuse_while_busy(current: Lease | None, spec: Spec) -> None:
     """Raises Busy where a run is at work."""
-    current = lease.read_lease(writer, spec.name)
     if current is not None and not lease.is_gone(current.holder) and current.expires_at > datetime.now(UTC):
         raise Busy(current.sentence(spec.zone))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from forecaster.core.processes import resource_usage
 from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError, LedgerError
 from forecaster.ledger import run_start
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL
+from forecaster.ledger.sqlite import lost_file
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import ModelChoice, choose
 from forecaster.publishing.publish import PublishedForecast, publish
@@ -35,7 +37,7 @@ def predict(
     Raises Busy while another run is at work, NoUsableData when nothing is known by `as_of`, LakeError when the lake
     cannot be read, LedgerError when the ledger cannot be written.
     """
-    instant = as_of or datetime.now(UTC)
+    instant, lost = as_of or datetime.now(UTC), lost_file.lost_ledger(spec)
     with Ledger.open(spec.ledger_url) as ledger:
         choice = ModelChoice(bundle, f"{spec.name} {bundle.name.partition('.')[0]}", "champion") if bundle else None
         if run_id is not None:
@@ -57,6 +59,7 @@ def predict(
         except BaseException as error:
             ledger.finish_run(new_run_id, "failed", 1, of_error(error))
             raise
+        published = replace(published, remark=joined(text for text in (lost, published.remark) if text))
         degraded = published.tier in WITHOUT_OWN_MODEL or published.trouble is not None
         ledger.note(new_run_id, bundle_digest=published.bundle_digest, measures=resource_usage.usage("predict"))
         ledger.finish_run(

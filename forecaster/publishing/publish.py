@@ -100,11 +100,12 @@ class PublishedForecast:
         """The report, with what its sentences were made of beside them."""
         return json.dumps(packed(self.report()))
 
-    def sentence(self) -> str:
-        """For people: what went out, then note and trouble, a line each."""
+    def sentence(self, *, with_note: bool = True) -> str:
+        """For people: what went out, then note, trouble and remark, a line each."""
         summary = f"{count(self.depots, 'depot')} from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
         where = f"as publication {self.publication_id}" if self.publication_id is not None else "in the archive"
-        return "\n".join(line for line in (f"{summary}, {where}", self.note, self.trouble, self.remark) if line)
+        note = self.note if with_note else None
+        return "\n".join(line for line in (f"{summary}, {where}", note, self.trouble, self.remark) if line)
 
 
 def publish(

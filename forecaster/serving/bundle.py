@@ -41,6 +41,7 @@ FILES = frozenset({MODEL, WEIGHTS, MANIFEST, SEAL})
 ENCRYPTABLE = (MODEL, WEIGHTS)  # what may be encrypted
 FORMAT = 4
 MAX_BYTES = 1 << 30  # bytes of a file
+REMEDY = "`forecaster rollback` lets the model before it forecast, `forecaster restore` brings a backup back"
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,9 @@ def write(
     """Write a bundle into `parent`, in a folder named after its digest; the same content gives the same bytes.
 
     With a `cipher` model and weights are encrypted, with a new nonce each time. One that is there already is sealed
-    anew where another key had signed it, and is encrypted or opened where it would be so now.
-    Raises BundleError for a graph that would be refused, or when what is there already is damaged.
+    anew where another key had signed it, is encrypted or opened where it would be so now, and is written anew file by
+    file where it is damaged: whoever reads it meanwhile has the whole of one file or of the other.
+    Raises BundleError for a graph that would be refused.
     """
     onnx_checks.inspect(model)
     files = {MODEL: model, WEIGHTS: npz(weights)}
@@ -112,9 +114,12 @@ def write(
                 out.flush()
                 os.fsync(out.fileno())
         if target.exists():
-            for name in (SEAL, *_files_to_rewrite(target, cipher)):
-                (beside / name).replace(target / name)
-            read(target, (signer.public,), cipher)
+            try:
+                for name in (SEAL, *_files_to_rewrite(target, cipher)):
+                    (beside / name).replace(target / name)
+                read(target, (signer.public,), cipher)
+            except (BundleError, OSError):
+                _write_anew(target, beside)
         else:
             beside.chmod(0o755)
             beside.rename(target)
@@ -139,11 +144,11 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
         first = min(wrong)
         raise BundleError(
             f"bundle {path}: {first} {'does not belong there' if first in content else 'is missing'}; "
-            f"wanted {', '.join(sorted(FILES))} and nothing else"
+            f"wanted {', '.join(sorted(FILES))} and nothing else: {REMEDY}"
         )
     digest = hashlib.sha256(content[MANIFEST]).hexdigest()
     if name != digest[:16]:
-        raise BundleError(f"bundle {path}: {MANIFEST} has digest {digest[:16]}, wanted {name}")
+        raise BundleError(f"bundle {path}: {MANIFEST} has digest {digest[:16]}, wanted {name}: {REMEDY}")
     try:
         keys.verify(content[MANIFEST], content[SEAL], trusted)
     except BundleError as error:
@@ -154,7 +159,9 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
     for file_name in (MODEL, WEIGHTS):
         actual, expected = hashlib.sha256(content[file_name]).hexdigest(), str(manifest["files"].get(file_name))
         if actual != expected:
-            raise BundleError(f"bundle {path}: {file_name} has sha256 {actual[:16]}…, wanted {expected[:16]}…")
+            raise BundleError(
+                f"bundle {path}: {file_name} has sha256 {actual[:16]}…, wanted {expected[:16]}…: {REMEDY}"
+            )
     try:
         onnx_checks.inspect(content[MODEL])
     except BundleError as error:
@@ -179,6 +186,17 @@ def _decrypt_files(
     return decrypted
 
 
+def _write_anew(folder: Path, beside: Path) -> None:
+    """Replace what is left of a bundle by the files beside it, one by one, and remove what is none of a bundle's."""
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        elif path.name not in FILES:
+            path.unlink()
+    for file in sorted(beside.iterdir()):
+        file.replace(folder / file.name)
+
+
 def _files_to_rewrite(folder: Path, cipher: Cipher | None) -> Iterator[str]:
     """The files that lie open and shall not, or are locked and shall not be so."""
     prefix = encryption.MAGIC + cipher.name if cipher is not None else None
@@ -197,7 +215,7 @@ def _read_folder(folder: Path) -> dict[str, bytes]:
             raise BundleError(f"bundle {folder}: {odd} does not belong there; wanted {', '.join(sorted(FILES))}")
         return {name: _read_plain_file(folder / name) for name in names}
     except OSError as error:
-        raise BundleError(f"bundle {error.filename or folder} cannot be read: {error.strerror}") from error
+        raise BundleError(f"bundle {error.filename or folder} cannot be read: {error.strerror}: {REMEDY}") from error
 
 
 def _read_plain_file(file: Path) -> bytes:

@@ -50,6 +50,14 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Spec:
     return load(pipeline(tmp_path / "fleet", days=20))
 
 
+@pytest.mark.parametrize("more", [(), ("--due",)], ids=["run", "run --due"])
+def test_a_run_by_hand_on_an_archive_ends_with_what_to_type(call: Call, spec: Spec, more: tuple[str, ...]) -> None:
+    code, out, err = call("run", spec.folder / "pipeline.yaml", "--plain", *more)
+    assert (code, out) == (4, "")
+    assert "the newest reading is of 2026-01-20" in err
+    assert not spec.paths.folder.exists()
+
+
 def at(spec: Spec, words: tuple[str, ...]) -> list[str]:
     file = spec.folder / "pipeline.yaml"
     command, *rest = (word.format(file=file, folder=spec.folder) for word in words)

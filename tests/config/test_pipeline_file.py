@@ -10,6 +10,7 @@ from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
 from forecaster.config import DATASETS, Spec, json_schema, load
+from forecaster.config.model import Hosts
 from forecaster.errors import SpecError
 
 ROOT = Path(__file__).parents[2]
@@ -312,3 +313,8 @@ def test_cells_of_a_wide_table_are_counts_and_not_counted(read: Read) -> None:
     demand = "{aggregate: count, source: {kind: csv, path: a.csv, wide: depots}}"
     [message] = mistakes(read, f"name: t\ndemand: {demand}\n")
     assert "aggregate: count counts rows, and source.wide reads counts from cells; wanted one of both" in message
+
+
+def test_a_host_of_a_training_says_for_whom_it_waits_and_how_long() -> None:
+    hosts = Hosts(coordinator="trainer-0:8476", count=3)
+    assert hosts.wait_of(1) == "waits for hosts 0, 2 at trainer-0:8476, at most 5 minutes"

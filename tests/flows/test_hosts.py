@@ -35,7 +35,7 @@ IMPATIENT = (
 
 
 def test_another_host_that_dies_costs_the_night_its_model_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -57,6 +57,7 @@ def test_another_host_that_dies_costs_the_night_its_model_and_nothing_else(
         "no model could be made tonight: another of training.hosts died or did not come: the training process ended"
     )
     assert str(night.message).startswith(message)
+    assert capfd.readouterr().err.count(f"waits for host 1 at {address}, at most 5 minutes") == 1
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         head, [run] = ledger.current("tiny"), ledger.runs()
     assert head is not None

@@ -35,5 +35,5 @@ def test_a_broken_ledger_is_an_error_and_the_rest_is_told(call: Call, spec: Spec
     code, out, err = call("status", spec.folder / "pipeline.yaml")
     assert code == 1
     assert out.startswith("parts      nothing is up; ")
-    assert err.startswith(f"forecaster: the ledger at sqlite:///{ledger}: ")
+    assert err.startswith(f"forecaster: the ledger at sqlite:///{ledger} is damaged: ")
     assert "file is not a database" in err

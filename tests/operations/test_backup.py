@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import shutil
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
 
@@ -13,7 +16,7 @@ import pytest
 from flows.night import Night
 from forecaster.config import Spec, load
 from forecaster.demand.ingest import ingest
-from forecaster.errors import BackupError, Busy, LakeError
+from forecaster.errors import BackupError, Busy, LakeError, UnusableLedger
 from forecaster.lake import Lake
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
@@ -194,6 +197,58 @@ def test_while_a_run_is_at_work_nothing_is_restored(tmp_path: Path, spec: Spec) 
     Night.begin(str(spec.folder / "pipeline.yaml"))
     with pytest.raises(Busy, match="is at work since"):
         restore(spec, tmp_path / "copy", replace=True)
+
+
+def _overwritten(file: Path) -> None:
+    file.write_text("garbage\n", "utf-8")
+
+
+def _cut(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:50_000])
+
+
+def _inverted(file: Path) -> None:
+    data = file.read_bytes()
+    file.write_bytes(data[:20_480] + bytes(byte ^ 0x5A for byte in data[20_480:122_880]) + data[122_880:])
+
+
+@pytest.mark.parametrize("damage", [_overwritten, _cut, _inverted])
+def test_a_damaged_ledger_is_put_aside_for_the_one_of_the_backup(
+    tmp_path: Path, spec: Spec, damage: Callable[[Path], None]
+) -> None:
+    before, copy, remarks = published(spec), tmp_path / "copy", list[str]()
+    backup(spec, copy)
+    damage(spec.paths.ledger)
+    damaged = spec.paths.ledger.read_bytes()
+    with pytest.raises(UnusableLedger, match=r"is damaged: .*; with `--replace` the backup takes its place"):
+        restore(spec, copy)
+    restore(spec, copy, replace=True, remark=remarks.append)
+    assert published(spec) == before
+    assert remarks[0].startswith("whether a run is at work could not be looked up: the ledger at sqlite:///")
+    [aside] = [path for path in spec.paths.folder.glob("ledger.db.replaced-*") if path.name.count("-") == 1]
+    assert aside.read_bytes() == damaged
+    assert remarks[1] == f"the ledger that was there is now {aside}; remove it when nobody wants to look at it any more"
+    night(spec, 1)
+
+
+def _of_a_later_version(spec: Spec) -> None:
+    with closing(sqlite3.connect(spec.paths.ledger)) as connection, connection:
+        connection.execute("update forecaster_revision set version_num = '0099'")
+
+
+def test_a_ledger_of_a_later_version_is_put_aside_unless_a_run_is_at_work_in_it(tmp_path: Path, spec: Spec) -> None:
+    before, copy, remarks = published(spec), tmp_path / "copy", list[str]()
+    backup(spec, copy)
+    begun = Night.begin(str(spec.folder / "pipeline.yaml"))
+    _of_a_later_version(spec)
+    with pytest.raises(Busy, match=f"run {begun.run_id} is at work since"):
+        restore(spec, copy, replace=True)
+    with closing(sqlite3.connect(spec.paths.ledger)) as connection, connection:
+        connection.execute("delete from lease")
+    restore(spec, copy, replace=True, remark=remarks.append)
+    assert published(spec) == before
+    [remark] = remarks
+    assert remark.startswith(f"the ledger that was there is now {spec.paths.ledger}.replaced-")
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import sqlite3
 import subprocess
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.operations import doctor
 from forecaster.registry import outbox
 from forecaster.registry.run_record import Record
+from forecaster.serving import bundle, keys
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 CUTOFF = date(2024, 3, 5)
@@ -133,12 +135,22 @@ def test_what_is_published_is_told_with_its_tier_and_its_age(spec: Spec, ledger:
     )
 
 
+def test_where_no_model_forecasts_it_is_told_where_to_look(spec: Spec, ledger: Ledger) -> None:
+    ledger.publish(replace(publication(), tier="fallback"))
+    text = "2024-03-06 12:00, tier fallback, t v1, cutoff 2024-03-05; no model of its own forecasts: "
+    assert sign_text(spec, "published") == ("warn", f"{text}see why none was admitted yet")
+    ledger.promote("t", run_id="n1", bundle_digest="abc", by="gate", reason="admitted", at=NOW)
+    assert sign_text(spec, "published") == ("warn", f"{text}see what is said of the champion")
+
+
 def test_a_champion_whose_bundle_is_gone_is_a_warning(spec: Spec, ledger: Ledger) -> None:
     assert sign_text(spec, "champion")[0] == "warn"
     ledger.promote("t", run_id="n1", bundle_digest="abc", by="gate", reason="admitted", at=NOW)
     state, text = sign_text(spec, "champion")
     assert state == "warn"
     assert text.startswith("abc, since 2024-03-06 12:00: admitted; seasonal naive forecasts instead")
+    keys.signer(spec.paths.folder)
+    assert sign_text(spec, "champion")[1].endswith(f"cannot be read: No such file or directory: {bundle.REMEDY}")
 
 
 def test_a_ledger_that_is_none_is_broken(spec: Spec) -> None:

@@ -13,7 +13,7 @@ from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels
-from forecaster.errors import SpecError
+from forecaster.errors import ForecasterError, LakeError, SpecError, UnusableLedger
 from forecaster.model.fitting.distributed import panel_to_bytes
 from forecaster.operations import plan as plans
 from forecaster.publishing.predict import predict
@@ -99,6 +99,33 @@ def test_a_night_that_can_forecast_nothing_is_not_planned_as_one(tmp_path: Path)
     (tmp_path / "demand.csv").unlink()
     nothing = "nothing can be forecast tonight: 1 of 1 sources cannot be read"
     assert [line for line in plan_lines(file) if "tonight" in line] == [nothing]
+
+
+def test_a_ledger_that_cannot_be_read_is_none_before_the_first_night(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    publish(file)
+    load(file).paths.ledger.write_text("garbage", "utf-8")
+    with pytest.raises(UnusableLedger, match=r"ledger\.db is damaged: file is not a database"):
+        plan_lines(file)
+    assert not load(file).paths.plan.exists()
+
+
+def test_a_damaged_lake_is_named_where_it_lies(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    publish(file)
+    spec = load(file)
+    for part in spec.paths.lake.glob("demand/**/*.parquet"):
+        part.write_bytes(b"garbage")
+    with pytest.raises(LakeError, match=rf"lake table 'demand' at {spec.lake_url}/?.*damaged"):
+        plan_lines(file)
+    assert not spec.paths.plan.exists()
+
+
+def test_a_plan_that_cannot_be_saved_is_an_error(tmp_path: Path) -> None:
+    file = pipeline(tmp_path)
+    load(file).paths.plan.mkdir(parents=True)
+    with pytest.raises(ForecasterError, match=r"plan\.json cannot be written: Is a directory; wanted a state folder"):
+        plan_lines(file)
 
 
 def test_only_what_was_planned_can_be_applied(tmp_path: Path) -> None:

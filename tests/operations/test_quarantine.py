@@ -301,3 +301,16 @@ def test_the_history_of_a_day_shows_every_version_and_what_was_refused(spec: Spe
         versions(spec, "A", date(2025, 1, 1))
     with pytest.raises(NoUsableData, match=r"no depot 'B' is known.*1 depot"):
         versions(spec, "B", LAST)
+
+
+def test_rows_of_a_batch_that_was_stopped_are_found_by_the_rule_that_stopped_it(spec: Spec, tmp_path: Path) -> None:
+    feed(tmp_path, last="150")
+    ingest(spec, now=NOW)
+    rows = [f"{depot},{FIRST + timedelta(day)},{usual(day)}" for depot in "KL" for day in range(DAYS)]
+    (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows]) + "\n", "utf-8")
+    assert (ingest(spec, now=NOW + DAY).stopped or "").startswith("other_depots: ")
+    stopped = quarantined_rows(spec, RowSelection(rule="batch_stopped"))
+    assert len(stopped) == len(rows)
+    assert quarantined_rows(spec, RowSelection(rule="fewer_rows")) == []
+    assert discard(spec, RowSelection(rule="other_depots"), now=NOW + DAY, **WHO) == stopped
+    assert quarantined_rows(spec) == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -54,6 +55,18 @@ def fleet(published_fleet: Fleet, tmp_path: Path) -> Fleet:
 def predicted(call: Call, fleet: Fleet, *more: object) -> tuple[int, dict[str, object], str]:
     code, out, err = call("predict", fleet.file, "--as-of", AS_OF.isoformat(), "--json", *more)
     return code, json.loads(out), err
+
+
+def test_what_is_said_of_a_forecast_without_a_model_is_said_once_a_line_a_sentence(call: Call, fleet: Fleet) -> None:
+    (fleet.bundle / WEIGHTS).write_bytes(b"damaged")
+    code, out, err = call("predict", fleet.file, "--as-of", AS_OF.isoformat())
+    assert code == 3
+    assert re.fullmatch(r"\d+ depots from seasonal naive, tier fallback, cutoff \S+, as publication 1\n", out)
+    [line] = err.splitlines()
+    assert line.startswith(
+        f"forecaster: degraded: Seasonal-naive fallback: bundle {fleet.bundle}: {WEIGHTS} has sha256"
+    )
+    assert err.count("Seasonal-naive fallback") == 1
 
 
 def note(call: Call, fleet: Fleet, *more: object) -> str:

@@ -108,9 +108,22 @@ def test_a_changed_byte_anywhere_is_refused_by_the_name_of_its_file(folder: Path
         (folder / name).write_bytes(content)
         with pytest.raises(BundleError, match=rf"{folder.name}: {name}"):
             read(folder)
-    if name in (MODEL, WEIGHTS, MANIFEST):  # nor is a damaged bundle taken for one that was already written
-        with pytest.raises(BundleError, match=name):
-            bundle.write(folder.parent, ONNX, weights(), about(), signer())
+    assert bundle.write(folder.parent, ONNX, weights(), about(), signer()) == folder  # nor taken for one that is there
+    assert (folder / name).read_bytes() == whole
+
+
+def test_what_is_left_of_a_bundle_is_written_anew_and_whoever_reads_the_old_file_goes_on(folder: Path) -> None:
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / MODEL).unlink()
+    (folder / MANIFEST).unlink()
+    (folder / MANIFEST).mkdir()
+    (folder / "odd").write_bytes(b"")
+    (folder / WEIGHTS).write_bytes(b"damaged")
+    with (folder / WEIGHTS).open("rb") as reader:
+        assert bundle.write(folder.parent, ONNX, weights(), about(), signer()) == folder
+        assert reader.read() == b"damaged"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
 
 def test_nothing_is_parsed_before_the_seal_was_found_to_fit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

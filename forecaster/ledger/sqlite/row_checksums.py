@@ -21,7 +21,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.dialects.sqlite.base import SQLiteCompiler
 
-from forecaster.errors import LedgerError
+from forecaster.errors import UnusableLedger
 from forecaster.ledger import tables
 
 COLUMN = "checksum"  # which only SQLite's tables have, and no query of ours asks for
@@ -83,9 +83,9 @@ def _values(name: str, columns: Mapping[str, bool]) -> str:
 
 def require_intact(connection: sa.Connection, names: Iterable[str] = tuple(tables.metadata.tables)) -> None:
     """Look at every row of these tables, as before a migration, after which a damaged one would be intact. Raises
-    LedgerError."""
+    UnusableLedger."""
     for sentence in damaged_rows(connection, names):
-        raise LedgerError(sentence)
+        raise UnusableLedger(sentence)
 
 
 def install(connection: sa.Connection) -> None:
@@ -155,23 +155,23 @@ def damage(connection: sa.Connection) -> list[str]:
 
 def require_sound(connection: sa.Connection) -> None:
     """Look for rows that damage hides or doubles, in the tables from which forecasts are made and shown: half a
-    gigabyte takes about a second. Raises LedgerError."""
+    gigabyte takes about a second. Raises UnusableLedger."""
     if connection.dialect.name != "sqlite":
         return
     for name in (*SMALL, *LARGE):
         fault = str(connection.exec_driver_sql(f'pragma integrity_check("{name}")').scalar())
         if fault != "ok":
-            raise LedgerError(f"the ledger is damaged: table {name}: {' '.join(fault.split())}; {_STEP}")
+            raise UnusableLedger(f"the ledger is damaged: table {name}: {' '.join(fault.split())}; {_STEP}")
     require_intact(connection, SMALL)
 
 
 @contextmanager
 def named_damage(what: str) -> Iterator[None]:
-    """Raises LedgerError where rows from before checksums are no values: a malformed date, a list that is none."""
+    """Raises UnusableLedger where rows from before checksums are no values: a malformed date, a list that is none."""
     try:
         yield
     except (ValueError, TypeError, LookupError) as error:
-        raise LedgerError(f"the ledger is damaged: {what}: {error}; {_STEP}") from error
+        raise UnusableLedger(f"the ledger is damaged: {what}: {error}; {_STEP}") from error
 
 
 def refused_row() -> str:

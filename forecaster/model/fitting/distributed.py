@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from forecaster import __version__
 from forecaster.config import Spec
+from forecaster.config.model import HOSTS_PATIENCE
 from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import SpecError, TrainingError
 
@@ -39,7 +40,7 @@ class HostGroup:
             raise SpecError(f"this is host {self.index} of {self.count}, wanted 0 to {self.count - 1}")
 
 
-def join(hosts: HostGroup | None, *, patience: int = 300) -> None:
+def join(hosts: HostGroup | None, *, patience: int = HOSTS_PATIENCE) -> None:
     """Make the devices of all hosts one mesh; call it before anything else of JAX. Alone, there is nothing to join.
 
     Raises TrainingError when JAX has already started or the coordinator's port is taken. When another host does not

@@ -1,0 +1,30 @@
+"""A ledger's SQLite file that is gone or empty, although lake and bundles show that nights have run."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from forecaster.config import Spec
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
+from forecaster.errors import LakeError
+from forecaster.lake import NOT_THERE, Lake
+from forecaster.ledger import connect
+
+LOST = N_(
+    "Lake and models of earlier nights are there, but no ledger at {place}: `forecaster restore` brings it back from a "
+    "backup; without it a new one begins."
+)
+
+
+def lost_ledger(spec: Spec) -> str | None:
+    """Says that the ledger is missed, in a sentence; None where there is one, or none was ever needed."""
+    file = connect.sqlite_file(spec.ledger_url)
+    if file is None or (file.exists() and file.stat().st_size):
+        return None
+    if not any(spec.paths.bundles.glob("*/manifest.json")):
+        return None
+    with suppress(LakeError):
+        if Lake(spec.lake_url).version("demand") != NOT_THERE:
+            return sentence(LOST, place=str(file))
+    return None

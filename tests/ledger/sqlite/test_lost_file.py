@@ -1,0 +1,54 @@
+"""A ledger that is gone is missed where lake and models are there, and nowhere else."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.ledger.sqlite.lost_file import lost_ledger
+from tests.calls import Call
+from tests.flows.tiny import NIGHT, after_a_night, pipeline
+
+
+@pytest.fixture
+def spec(tmp_path: Path) -> Spec:
+    return load(after_a_night(tmp_path))
+
+
+def message(spec: Spec) -> str:
+    return (
+        f"Lake and models of earlier nights are there, but no ledger at {spec.paths.ledger}: `forecaster restore` "
+        "brings it back from a backup; without it a new one begins."
+    )
+
+
+def lose(spec: Spec) -> None:
+    for file in spec.paths.folder.glob("ledger.db*"):
+        file.unlink()
+
+
+def test_a_ledger_that_is_gone_or_empty_is_missed_beside_lake_and_models(spec: Spec) -> None:
+    assert lost_ledger(spec) is None
+    lose(spec)
+    assert lost_ledger(spec) == message(spec)
+    spec.paths.ledger.touch()
+    assert lost_ledger(spec) == message(spec)
+    shutil.rmtree(spec.paths.lake)
+    assert lost_ledger(spec) is None
+
+
+def test_before_the_first_night_none_is_missed(tmp_path: Path) -> None:
+    assert lost_ledger(load(pipeline(tmp_path))) is None
+
+
+def test_status_names_it_and_predict_goes_on_and_says_so(spec: Spec, call: Call) -> None:
+    lose(spec)
+    file = spec.folder / "pipeline.yaml"
+    assert f"last run   none: {message(spec)}\n" in call("status", file)[1]
+    code, out, _ = call("predict", file, "--as-of", NIGHT.isoformat())
+    assert (code, out.splitlines()[1:]) == (3, [message(spec)])
+    assert message(spec) in call("status", file)[1]
+    assert lost_ledger(spec) is None

@@ -1,0 +1,50 @@
+"""A ledger's file is put aside with its log, unless another program has it open."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from forecaster.errors import LedgerError, UnusableLedger
+from forecaster.ledger.sqlite import replacement
+
+NOW = datetime(2026, 5, 11, 3, 15, tzinfo=UTC)
+HOLDER = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+connection.execute("pragma journal_mode=wal")
+connection.execute("create table t (a)")
+print("open", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_file_is_put_aside_with_its_log_once_no_other_program_has_it_open(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = tmp_path / "ledger.db"
+    monkeypatch.setattr(replacement, "WAIT_SECONDS", 0.2)
+    command = [sys.executable, "-c", HOLDER, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(LedgerError, match="another program has it open"):
+            replacement.put_aside(file, NOW)
+        holder.kill()  # so that its log stays
+    log = (tmp_path / "ledger.db-wal").read_bytes()
+    aside = replacement.put_aside(file, NOW)
+    assert aside == tmp_path / "ledger.db.replaced-20260511T031500"
+    assert (tmp_path / f"{aside.name}-wal").read_bytes() == log
+    assert not list(tmp_path.glob("ledger.db-*"))
+    assert not file.exists()
+
+
+def test_a_lease_that_cannot_be_read_is_an_error_of_the_ledger(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    file.write_text("garbage", "utf-8")
+    with pytest.raises(UnusableLedger, match=r"the lease in .* cannot be read"):
+        replacement.read_lease(file, "tiny")
