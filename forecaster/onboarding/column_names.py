@@ -19,7 +19,8 @@ Role = Literal[
     "total",
     "calendar",
     "other",
-    "alongside",
+    "measure",
+    "order_number",
     "kind",
     "title",
     "actor",
@@ -58,8 +59,13 @@ WORDS: dict[Role, str] = {
         wetter lat latitude lon lng longitude id nr no plz zip postcode forecast prognose plan budget target ziel
         vorjahr share anteil percent prozent promo promotion aktion holiday feiertag obs index row discount rabatt
         humidity wind snow schnee staff returns retouren stock bestand inventory""",
-    "alongside": """revenue forecast prognose plan budget target ziel vorjahr share anteil percent prozent staff returns
-        retouren stock bestand inventory discount rabatt promo promotion aktion""",
+    "measure": """price preis prix precio prezzo preco revenue cost costs kosten temp temperature temperatur rain regen
+        weather wetter lat latitude lon lng longitude plz zip postcode humidity wind snow schnee forecast prognose plan
+        budget target ziel vorjahr share anteil percent prozent staff returns retouren stock bestand inventory discount
+        rabatt promo promotion aktion obs""",
+    "order_number": """order orders bestellung bestell auftrag auftrags receipt ticket beleg bon invoice rechnung
+        rechnungs pedido pedidos commande ordine encomenda zamowienie sendung sendungs shipment parcel tracking waybill
+        transaction booking buchung ref reference referenz referencia""",
     "kind": "kind type art typ typus tipo sort category kategorie",
     "actor": """driver drivers courier rider employee vehicle van truck cashier agent customer client account fahrer
         kurier mitarbeiter fahrzeug wagen kassierer kunde chauffeur livreur employe vehicule repartidor conductor
@@ -107,6 +113,14 @@ def says(name: str, role: Role) -> bool:
 def holds_word(name: str, role: Role) -> bool:
     """Does it hold a word of a role as it is listed, neither its singular nor its plural?"""
     return any(part in _ranks(role) for part in normalized(name).split("_"))
+
+
+def is_order_number(name: str) -> bool:
+    """Does it number orders, as `order_no`, `Bestellnr`, `Receipt` and `ref` do, and no customers or days?"""
+    text, words = normalized(name), _ranks("order_number")
+    if text in words:
+        return True
+    return is_id(name) and (text.split("_")[0] in words or any(text.startswith(word) for word in words))
 
 
 def is_id(name: str) -> bool:

@@ -182,7 +182,7 @@ def demand_column(columns: dict[str, Column], names: list[str], *, lines: bool =
     named = [name for name in best if not columns[name].is_flag] or best
     if named:
         others = [name for name in names if name != named[0] and not columns[name].is_flag]
-        beside = f"; {_listed(others)} hold{'s' if len(others) == 1 else ''} numbers, too" if others else ""
+        beside = f"; {listed(others)} hold{'s' if len(others) == 1 else ''} numbers, too" if others else ""
         return columns[named[0]], f"by its name{beside}"
     likely = [
         name for name in names if not any(column_names.says(name, role) for role in ("calendar", "other", "total"))
@@ -192,13 +192,13 @@ def demand_column(columns: dict[str, Column], names: list[str], *, lines: bool =
         return None, ""
     counting = [name for name in pool if is_of_counts(columns[name])] or pool
     others = [name for name in counting if name != counting[0]]
-    beside = f"; it may be {_listed(others)} as well" if others else ""
+    beside = f"; it may be {listed(others)} as well" if others else ""
     return columns[counting[0]], f"the column with numbers that differ from day to day{beside}"
 
 
 def _numbers_rows(column: Column, columns: dict[str, Column]) -> bool:
-    """Does it number rows, or who is behind them? Whole numbers, each once though counts as large would have some
-    twice; or of four digits and more, as many as each other, and few twice, unless the name says that it counts."""
+    """Does it number rows? Whole numbers, each once though counts as large would have some twice; or, where the name
+    says who orders, of four digits and more, all equally long and few twice, as customers' numbers are."""
     numbers = column.numbers(marks(column, columns)).dropna().to_numpy()
     if len(numbers) < _SOME_ROWS or (numbers % 1 != 0).any() or numbers.min() < 0:
         return False
@@ -206,9 +206,8 @@ def _numbers_rows(column: Column, columns: dict[str, Column]) -> bool:
     twice_by_chance = len(numbers) ** 2 / (2 * (high - low + 1))
     if distinct == len(numbers) and twice_by_chance > _SURE:
         return True
-    is_named = column_names.holds_word(column.name, "demand")  # customers, and no customer
     of_one_length = low >= 1_000 and len(str(low)) == len(str(high))
-    return not is_named and of_one_length and len(numbers) >= 10 * _SOME_ROWS and distinct > 0.8 * len(numbers)
+    return of_one_length and distinct > 0.5 * len(numbers) and column_names.holds_word(column.name, "actor")
 
 
 def is_of_counts(column: Column) -> bool:
@@ -218,6 +217,6 @@ def is_of_counts(column: Column) -> bool:
     return bool(len(numbers) and (numbers >= 0).all() and (numbers % 1 == 0).mean() > 0.5 and not runs)
 
 
-def _listed(names: list[str]) -> str:
+def listed(names: list[str]) -> str:
     quoted = [f"'{name}'" for name in names[:3]]
     return ", ".join(quoted) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

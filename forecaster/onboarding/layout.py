@@ -38,6 +38,7 @@ class Readings:
     ignored: tuple[str, ...]  # of a wide table
     rows: Any  # depot, day, demand (NaN where empty), moment (text of the date cell)
     no_depots: Mapping[str, str] = field(default_factory=dict)  # of a wide table's columns: why each is none
+    doubtful: tuple[str, ...] = ()  # columns that are taken for depots, though their names say something else
 
     @property
     def aggregate(self) -> Literal["none", "sum", "count"]:
@@ -88,7 +89,10 @@ def _long(table: FileTable, by_name: dict[str, Column], date: Column, days: Any,
     marks = columns.marks(demand, by_name) if demand else (None, ".")
     counts = demand.numbers(marks) if demand else np.ones(len(days))
     rows = _rows(depot.values, days, counts, date.values)
-    name, why = (demand.name, why) if demand else (None, "each row is one order: there is no column of counts")
+    if demand is None:
+        numbers = f", and {columns.listed(daily or names)} no counts" if names else ""
+        why = f"each row is one order: there is no column of counts{numbers}"
+    name = demand.name if demand else None
     return Readings("long", depot.name, date.name, name, why, marks, dates.form, dates.rival, (), rows)
 
 
@@ -115,7 +119,10 @@ def _without_depot(table: FileTable, by_name: dict[str, Column], date: Column, d
     ignored = tuple(name for name in table.columns if name not in chosen and name != date.name)
     layout: Layout = "single" if single else "depots"
     reasons = {} if single else {name: reasons.get(name, "no counts") for name in ignored if name in by_name}
-    return Readings(layout, None, date.name, None, why, marks, dates.form, dates.rival, ignored, rows, reasons)
+    doubtful = () if single else tuple(name for name in chosen if wide_columns.is_doubtful(name))
+    return Readings(
+        layout, None, date.name, None, why, marks, dates.form, dates.rival, ignored, rows, reasons, doubtful
+    )
 
 
 def _one_a_depot(counting: list[str], depots: list[str]) -> bool:

@@ -33,6 +33,9 @@ def of(table: FileTable, readings: Readings, seen: Facts, stamps: RecordedAt) ->
     if readings.no_depots:
         reasons = (f"'{name}' ({reason})" for name, reason in readings.no_depots.items())
         notes.append(f"columns that are taken for no depot: {', '.join(reasons)}")
+    if readings.doubtful:
+        names = ", ".join(f"'{name}'" for name in readings.doubtful)
+        notes.append(f"taken for depots, by their counts, whatever their names say: {names}")
     if readings.layout == "single":
         notes.append("one series without a column that names a depot: its depot is called as its column is")
     if seen.closed:

@@ -6,7 +6,7 @@ import glob
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import combinations, takewhile
 from pathlib import Path
 
 import pandas as pd
@@ -19,7 +19,7 @@ from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
 _OWN_NAMES = ("opened", "closed", "timezone", "retracted", "recorded_at")  # of the product, which no attribute has
-_SAME = 0.5  # of the depots are in a file that describes depots
+_SAME = 0.5  # of the depots are in a file that describes depots, or of the days in one of another depot
 
 
 @dataclass(frozen=True)
@@ -65,11 +65,12 @@ def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | 
 
 
 def _refuse_file_a_depot(series: Sequence[Readings], table: FileTable) -> None:
-    """Raises SpecError where files without a column of depots hold the same days, as those of a depot each do."""
+    """Raises SpecError where files without a column of depots hold many of the same days, as those of a depot
+    each do; exports of one depot that overlap share some."""
     if any(readings.layout != "single" for readings in series):
         return
-    days = pd.concat([readings.rows["day"].drop_duplicates() for readings in series])
-    if days.duplicated().any():
+    days = [{*readings.rows["day"].dropna()} for readings in series]
+    if any(len(one & other) >= _SAME * min(len(one), len(other)) for one, other in combinations(days, 2)):
         raise SpecError(
             f"{table.path} and {len(series) - 1} more: hold counts of the same days, as files of a depot each do, and "
             "no column names the depot; wanted a column with its name in each file, as in depot,date,orders"

@@ -188,6 +188,29 @@ def test_a_depot_is_not_added_up_with_others_of_its_region(tmp_path: Path, area:
     assert (spec.demand.columns.depot_id, spec.demand.aggregate) == (depot, "none")
 
 
+@pytest.mark.parametrize("column", ["throughput", "calls", "lines_picked"])
+def test_counts_of_channels_of_one_length_are_counts(tmp_path: Path, column: str) -> None:
+    rows = [
+        f"H{hub},{day},{channel},{1100 + (day.toordinal() * 331 + hub * 977 + 53 * len(channel)) % 7900}"
+        for day in two_months()
+        for hub in range(3)
+        for channel in ("web", "phone")
+    ]
+    _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "h.csv", f"hub,date,channel,{column}", rows))
+    assert (spec.demand.aggregate, spec.demand.columns.demand, spec.demand.columns.order_id) == ("sum", column, None)
+
+
+@pytest.mark.parametrize("column", ["lat", "distance_m", "customer_name", "customer_id", "address", "packed"])
+def test_what_differs_from_order_to_order_is_not_its_number(tmp_path: Path, column: str) -> None:
+    places = [(day, n) for day in two_months() for n in range(4)]
+    values = {"lat": "52.{0:05}", "packed": "1{1}:{2:02}:05"}.get(column, "{0}")
+    rows = [
+        f"{values.format(70_000 + 7 * row, n, row % 60)},Marina,{day} 1{n}:05" for row, (day, n) in enumerate(places)
+    ]
+    _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "orders.csv", f"{column},Branch,Time", rows))
+    assert spec.demand.columns.order_id is None
+
+
 def test_who_delivers_is_no_depot_within_a_city(tmp_path: Path) -> None:
     riders = {"Ana": "North", "Ben": "North", "Cem": "South"}
     rows = [
@@ -222,6 +245,15 @@ def test_the_numbers_of_rows_and_those_of_orders_with_several_lines_are_no_numbe
     rows = [f"{row},{9000 + row // 2},Marina,{day},{1 + n}" for row, (day, n) in enumerate(places)]
     _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "lines.csv", ",order_no,Branch,Day,pieces", rows))
     assert (spec.demand.aggregate, spec.demand.columns.order_id) == ("sum", None)
+
+
+def test_exports_of_one_depot_may_overlap(tmp_path: Path) -> None:
+    rows = [f"{day},{40 + day.weekday()}" for day in two_months()]
+    files = [a_file(tmp_path, f"export-{n}.csv", "date,orders", part) for n, part in enumerate((rows[:31], rows[30:]))]
+    outcome, spec, _ = made(tmp_path / "fleet", *files)
+    assert outcome.fault is None
+    assert spec.demand.aggregate == "none"
+    assert "seen      1 depot, 60 days, 2026-01-01 to 2026-03-01, 61 readings" in outcome.lines
 
 
 def test_what_is_added_up_is_named_and_a_total_among_it_too(tmp_path: Path) -> None:
@@ -264,6 +296,7 @@ def test_columns_that_are_taken_for_no_depot_are_named(tmp_path: Path) -> None:
         "note      columns that are taken for no depot: 'Sum' (the sum of the others), 'remark' (no counts)"
         in outcome.lines
     )
+    assert "note      taken for depots, by their counts, whatever their names say: 'NO'" in outcome.lines
 
 
 def test_another_form_that_reads_the_days_is_named(tmp_path: Path) -> None:
