@@ -11,7 +11,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +20,7 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.core.terminal import count
 from forecaster.demand.history import lake_owner
-from forecaster.errors import BackupError, BackupFolderError, Busy, LakeError, LedgerError, UnusableLedger
+from forecaster.errors import BackupError, BackupFolderError, Busy, LakeError, LedgerError, NoLedger, UnusableLedger
 from forecaster.ledger import connect, lease, tables
 from forecaster.ledger.lease import Lease
 from forecaster.ledger.sqlite import replacement, row_checksums
@@ -43,8 +43,8 @@ def restore(
 
     Raises BackupFolderError where there is no backup, one of another pipeline, or something is in its place;
     BackupError where it is not whole; ForeignLake where the lake there is of another fleet; Busy where a run is at
-    work; LedgerError where the ledger cannot be written or the backup's is younger than this program, UnusableLedger
-    where it is damaged or of a later version and is not to be replaced.
+    work; LedgerError where the ledger cannot be written or put aside, or the backup's is younger than this program,
+    UnusableLedger where it is damaged or of a later version and is not to be replaced.
     """
     manifest = backup.read_manifest(folder)
     if manifest.pipeline != spec.name:
@@ -53,10 +53,12 @@ def restore(
         lake_owner.refuse_other_fleets(spec)
     may_replace = replace or spec.paths.restoring.exists()  # what is there is half of another restore
     try:
-        if fault := _ledger_fault(spec):
+        with suppress(UnusableLedger):  # it is looked up again below
+            _refuse_beside_run(spec)
+        if fault := _ledger_fault(spec, may_replace=may_replace):
             _refuse_to_put_aside(spec, fault, remark, may_replace=may_replace)
         else:
-            _refuse_obstacles(spec, may_replace=may_replace)
+            _refuse_beside_run(spec)  # one may have begun while the ledger was read
         _begin(spec, folder)
         _restore_files(spec, folder, manifest)
         if fault:
@@ -68,50 +70,67 @@ def restore(
     return manifest
 
 
-def _ledger_fault(spec: Spec) -> str | None:
-    """Why the ledger that is there cannot be written, and will not be later; None where it can, or there is none."""
+def _refuse_beside_run(spec: Spec) -> None:
+    """Raises Busy where the ledger says that a run is at work, UnusableLedger where that cannot be looked up."""
+    with connect.translated_errors(spec.ledger_url):
+        file = connect.sqlite_file(spec.ledger_url)
+    if file is None:
+        with suppress(NoLedger), _reading(spec) as reader:
+            _refuse_while_busy(lease.read_lease(reader, spec.name, to_read=True), spec)
+    elif file.exists():
+        _refuse_while_busy(replacement.read_lease(file, spec.name), spec)
+
+
+def _ledger_fault(spec: Spec, *, may_replace: bool) -> str | None:
+    """Why the ledger that is there cannot be written, and will not be later; None where it can, or there is none.
+
+    Raises BackupFolderError where something is there that may not be replaced.
+    """
     try:
-        target = connect.writer(spec.ledger_url)
-        try:
-            with connect.translated_errors(spec.ledger_url), target.begin() as writer:
-                return next(iter(row_checksums.damage(writer)), None)
-        finally:
-            target.dispose()
+        connect.writer(spec.ledger_url).dispose()  # which brings one of an older version to ours
+        with _reading(spec) as reader:
+            if not may_replace and (obstacles := [*_obstacles(reader, spec)]):
+                raise BackupFolderError(
+                    f"found {', '.join(obstacles)}, wanted an empty place; `--replace` puts the backup in its place"
+                )
+            return next(iter(row_checksums.damage(reader)), None)
     except UnusableLedger as error:
         return str(error)
 
 
-def _refuse_obstacles(spec: Spec, *, may_replace: bool) -> None:
-    """Raises Busy where a run is at work, BackupFolderError where something is there that may not be replaced."""
-    target = connect.writer(spec.ledger_url)
+@contextmanager
+def _reading(spec: Spec) -> Iterator[sa.Connection]:
+    """A transaction that reads the ledger, and keeps no run from writing, however long it takes."""
+    engine = connect.reader(spec.ledger_url, patience=connect.PATIENCE)
     try:
-        with connect.translated_errors(spec.ledger_url), target.begin() as writer:
-            _refuse_while_busy(lease.read_lease(writer, spec.name), spec)
-            if not may_replace and (obstacles := [*_obstacles(writer, spec)]):
-                raise BackupFolderError(
-                    f"found {', '.join(obstacles)}, wanted an empty place; `--replace` puts the backup in its place"
-                )
+        with connect.translated_errors(spec.ledger_url), engine.begin() as reader:
+            yield reader
     finally:
-        target.dispose()
+        engine.dispose()
 
 
 def _refuse_to_put_aside(spec: Spec, fault: str, remark: Callable[[str], None], *, may_replace: bool) -> None:
-    """Raises UnusableLedger where the ledger may not be put aside, Busy where it says that a run is at work."""
+    """Raises UnusableLedger where the ledger may not be put aside, LedgerError where that cannot be done, Busy where it
+    says that a run is at work."""
     if not may_replace:
         raise UnusableLedger(f"{fault}; with `--replace` the backup takes its place")
     file = connect.sqlite_file(spec.ledger_url)
     if file is None:
         raise LedgerError(f"{fault}; to restore into this database, empty it first: `drop schema public cascade`")
+    replacement.require_unused(file)
     try:
-        _refuse_while_busy(replacement.read_lease(file, spec.name), spec)
+        _refuse_beside_run(spec)
     except UnusableLedger:
         remark(f"whether a run is at work could not be looked up: {fault}")
 
 
 def _put_aside(spec: Spec, remark: Callable[[str], None]) -> None:
-    """Put the file of a ledger aside that is not sound. Raises LedgerError where another program has it open."""
+    """Put the file of a ledger aside that is not sound. Raises LedgerError where another program has it open, Busy
+    where a run is at work by now."""
     file = connect.sqlite_file(spec.ledger_url)
     if file is not None and file.exists():
+        with suppress(UnusableLedger):  # it was said that this cannot be looked up
+            _refuse_beside_run(spec)
         aside = replacement.put_aside(file, datetime.now(UTC))
         remark(f"the ledger that was there is now {aside}; remove it when nobody wants to look at it any more")
 
@@ -145,9 +164,9 @@ def _refuse_while_busy(current: Lease | None, spec: Spec) -> None:
         raise Busy(current.sentence(spec.zone))
 
 
-def _obstacles(writer: sa.Connection, spec: Spec) -> Iterator[str]:
+def _obstacles(reader: sa.Connection, spec: Spec) -> Iterator[str]:
     """What a restore would overwrite."""
-    if runs := writer.execute(sa.select(sa.func.count()).select_from(tables.runs)).scalar_one():
+    if runs := reader.execute(sa.select(sa.func.count()).select_from(tables.runs)).scalar_one():
         yield f"{count(runs, 'run')} in the ledger"
     store, root = backup.store_of(spec.lake_url)
     if store.exists(root) and store.find(root):

@@ -90,7 +90,7 @@ def write(
     With a `cipher` model and weights are encrypted, with a new nonce each time. One that is there already is sealed
     anew where another key had signed it, is encrypted or opened where it would be so now, and is written anew file by
     file where it is damaged: whoever reads it meanwhile has the whole of one file or of the other.
-    Raises BundleError for a graph that would be refused.
+    Raises BundleError for a graph that would be refused, and where a damaged one cannot be written anew.
     """
     onnx_checks.inspect(model)
     files = {MODEL: model, WEIGHTS: npz(weights)}
@@ -188,13 +188,19 @@ def _decrypt_files(
 
 def _write_anew(folder: Path, beside: Path) -> None:
     """Replace what is left of a bundle by the files beside it, one by one, and remove what is none of a bundle's."""
-    for path in folder.iterdir():
-        if path.is_dir() and not path.is_symlink():
-            shutil.rmtree(path)
-        elif path.name not in FILES:
-            path.unlink()
-    for file in sorted(beside.iterdir()):
-        file.replace(folder / file.name)
+    try:
+        for path in folder.iterdir():
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            elif path.name not in FILES:
+                path.unlink()
+        for file in sorted(beside.iterdir()):
+            file.replace(folder / file.name)
+    except OSError as error:
+        raise BundleError(
+            f"bundle {folder} is damaged and cannot be written anew: {error.strerror}; "
+            f"wanted a folder that can be read and written, or none"
+        ) from error
 
 
 def _files_to_rewrite(folder: Path, cipher: Cipher | None) -> Iterator[str]:

@@ -5,21 +5,25 @@ from __future__ import annotations
 import re
 import shutil
 import sqlite3
-from collections.abc import Callable
-from contextlib import closing
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from flows.night import Night
 from forecaster.config import Spec, load
 from forecaster.demand.ingest import ingest
-from forecaster.errors import BackupError, Busy, LakeError, UnusableLedger
+from forecaster.errors import BackupError, BackupFolderError, Busy, LakeError, LedgerError, UnusableLedger
 from forecaster.lake import Lake
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
+from forecaster.ledger.sqlite import replacement, row_checksums
 from forecaster.ledger.store import Ledger
 from forecaster.operations import backup as backups
 from forecaster.operations import restore as restores
@@ -112,15 +116,20 @@ def test_with_the_private_key_the_new_machine_signs_as_the_old_one_did(tmp_path:
     assert key_file.stat().st_mode & 0o077 == 0
 
 
-def test_what_is_there_is_only_replaced_when_told_to(tmp_path: Path, spec: Spec) -> None:
+def test_what_is_there_is_only_replaced_when_told_to(
+    tmp_path: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
     before = published(spec)
     backup(spec, tmp_path / "copy")
     with pytest.raises(BackupError, match="found something there, wanted a new or an empty folder"):
         backup(spec, tmp_path / "copy")
     night(spec, 1)
     later = published(spec)
-    with pytest.raises(BackupError, match=r"found 2 runs in the ledger, a lake at .*, bundles in .*`--replace`"):
-        restore(spec, tmp_path / "copy")
+    refusal = r"found 2 runs in the ledger, a lake at .*, bundles in .*`--replace`"
+    with monkeypatch.context() as patch:
+        patch.setattr(row_checksums, "damage", killed)  # a long look, for what is refused anyway
+        with pytest.raises(BackupFolderError, match=refusal):
+            restore(spec, tmp_path / "copy")
     assert published(spec) == later
     restore(spec, tmp_path / "copy", replace=True)
     assert published(spec) == before
@@ -192,11 +201,91 @@ def killed(*_: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_while_a_run_is_at_work_nothing_is_restored(tmp_path: Path, spec: Spec) -> None:
+@pytest.mark.parametrize("replace", [True, False])
+def test_while_a_run_is_at_work_nothing_is_restored_and_the_ledger_is_not_searched_for_damage(
+    tmp_path: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch, replace: bool
+) -> None:
     backup(spec, tmp_path / "copy")
-    Night.begin(str(spec.folder / "pipeline.yaml"))
-    with pytest.raises(Busy, match="is at work since"):
+    begun = Night.begin(str(spec.folder / "pipeline.yaml"))
+    monkeypatch.setattr(row_checksums, "damage", killed)
+    with pytest.raises(Busy, match=f"run {begun.run_id} is at work since"):
+        restore(spec, tmp_path / "copy", replace=replace)
+
+
+def _damage_depots(spec: Spec) -> None:
+    with closing(sqlite3.connect(spec.paths.ledger)) as connection, connection:
+        assert connection.execute("update published_depots set position = position + 7").rowcount > 0
+
+
+@pytest.mark.parametrize("is_damaged", [True, False])
+def test_a_run_writes_while_the_ledger_is_searched_for_damage_and_is_found_before_anything_is_replaced(
+    tmp_path: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch, is_damaged: bool
+) -> None:
+    with refused_replacement(spec, tmp_path / "copy"), monkeypatch.context() as patch:
+        if is_damaged:
+            _damage_depots(spec)
+        begun: list[Night] = []
+
+        def damage_beside_a_run(connection: sa.Connection) -> list[str]:
+            begun.append(Night.begin(str(spec.folder / "pipeline.yaml")))
+            return sought(connection)
+
+        sought = row_checksums.damage
+        patch.setattr(row_checksums, "damage", damage_beside_a_run)
+        with pytest.raises(Busy) as refusal:
+            restore(spec, tmp_path / "copy", replace=True)
+    assert str(refusal.value).startswith(f"run {begun[0].run_id} is at work since")
+
+
+def test_a_damaged_ledger_that_another_program_has_open_is_refused_before_anything_is_replaced(
+    tmp_path: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(replacement, "WAIT_SECONDS", 0.1)
+    with refused_replacement(spec, tmp_path / "copy"):
+        _damage_depots(spec)
+        command = [sys.executable, "-c", HOLDER, str(spec.paths.ledger)]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+            assert holder.stdout is not None
+            assert holder.stdout.readline() == "open\n"
+            with pytest.raises(LedgerError, match=f"the ledger at {spec.paths.ledger}: another program has it open"):
+                restore(spec, tmp_path / "copy", replace=True)
+            holder.kill()
+
+
+def test_a_damaged_ledger_is_not_put_aside_under_a_run_that_began_while_the_lake_was_restored(
+    tmp_path: Path, spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backup(spec, tmp_path / "copy")
+    _damage_depots(spec)
+    begun: list[Night] = []
+    monkeypatch.setattr(
+        restores, "_restore_files", lambda *_: begun.append(Night.begin(str(spec.folder / "pipeline.yaml")))
+    )
+    with pytest.raises(Busy) as refusal:
         restore(spec, tmp_path / "copy", replace=True)
+    assert str(refusal.value).startswith(f"run {begun[0].run_id} is at work since")
+    assert spec.paths.ledger.exists()
+    assert not [*spec.paths.folder.glob("ledger.db.replaced-*")]
+
+
+HOLDER = (
+    "import sqlite3, sys; connection = sqlite3.connect(sys.argv[1]); connection.execute('select * from runs'); "
+    "print('open', flush=True); sys.stdin.read()"
+)
+
+
+@contextmanager
+def refused_replacement(spec: Spec, copy: Path) -> Iterator[None]:
+    """A backup is made, and what is there afterwards is the same after a restore that is refused."""
+    backup(spec, copy)
+    later = spec.paths.bundles / "later"
+    later.mkdir()
+    versions = Lake(spec.lake_url).versions()
+    yield
+    assert later.exists()
+    assert Lake(spec.lake_url).versions() == versions
+    assert not spec.paths.restoring.exists()
+    assert not [*spec.paths.folder.glob("ledger.db.replaced-*")]
 
 
 def _overwritten(file: Path) -> None:

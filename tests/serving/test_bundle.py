@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,33 @@ def test_what_is_left_of_a_bundle_is_written_anew_and_whoever_reads_the_old_file
         assert reader.read() == b"damaged"
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
     assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
+def test_a_folder_that_can_be_neither_read_nor_written_is_an_error_of_the_bundle(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_again() -> str:
+        with pytest.raises(BundleError) as refusal:
+            bundle.write(folder.parent, ONNX, weights(), about(), signer())
+        assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+        return str(refusal.value)
+
+    sentence = (
+        f"bundle {folder} is damaged and cannot be written anew: {{}}; "
+        f"wanted a folder that can be read and written, or none"
+    )
+    (folder / MODEL).write_bytes(b"damaged")
+    (folder / "odd").write_bytes(b"")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", refused)
+        assert write_again() == sentence.format("Permission denied")
+    shutil.rmtree(folder)
+    folder.write_bytes(b"a file in its place")
+    assert write_again() == sentence.format("Not a directory")
+
+
+def refused(*_: object) -> None:
+    raise PermissionError(13, "Permission denied")
 
 
 def test_nothing_is_parsed_before_the_seal_was_found_to_fit(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

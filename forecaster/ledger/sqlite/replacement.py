@@ -33,11 +33,21 @@ def read_lease(file: Path, pipeline: str) -> Lease | None:
     engine = sa.create_engine("sqlite://", poolclass=NullPool, creator=connect)
     try:
         with engine.begin() as connection:
-            return lease.read_lease(connection, pipeline, to_read=True)
+            current = lease.read_lease(connection, pipeline, to_read=True)
+        if current is not None:
+            lease.is_gone(current.holder)  # raises ValueError where the name of a process is none
+        return current
     except (SQLAlchemyError, LedgerError, ValueError, TypeError) as error:
         raise UnusableLedger(f"the lease in {file} cannot be read") from error
     finally:
         engine.dispose()
+
+
+def require_unused(file: Path) -> None:
+    """Raises LedgerError where another program has a ledger's file open for longer than five seconds, which
+    `put_aside` would refuse; OSError where the file cannot be written."""
+    with _locked(file):
+        pass
 
 
 def put_aside(file: Path, now: datetime) -> Path:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from forecaster.errors import LedgerError, UnusableLedger
+from forecaster.ledger import connect
 from forecaster.ledger.sqlite import replacement
 
 NOW = datetime(2026, 5, 11, 3, 15, tzinfo=UTC)
@@ -48,3 +51,35 @@ def test_a_lease_that_cannot_be_read_is_an_error_of_the_ledger(tmp_path: Path) -
     file.write_text("garbage", "utf-8")
     with pytest.raises(UnusableLedger, match=r"the lease in .* cannot be read"):
         replacement.read_lease(file, "tiny")
+
+
+def test_a_lease_whose_holder_is_no_process_cannot_be_read(tmp_path: Path) -> None:
+    file = tmp_path / "ledger.db"
+    connect.writer(f"sqlite:///{file}").dispose()
+    with closing(sqlite3.connect(file)) as connection, connection:
+        times = "'2026-05-11 03:15:00.000000', '2026-05-11 03:25:00.000000'"
+        connection.execute(
+            "insert into lease (pipeline, run_id, holder, taken_at, expires_at) "
+            f"values ('tiny', 'night-1', 'host boot 1', {times})"
+        )
+    with pytest.raises(UnusableLedger, match=r"the lease in .* cannot be read"):
+        replacement.read_lease(file, "tiny")
+    with closing(sqlite3.connect(file)) as connection, connection:
+        connection.execute("update lease set holder = 'host boot 1 2'")
+    found = replacement.read_lease(file, "tiny")
+    assert found is not None
+    assert (found.run_id, found.holder) == ("night-1", "host boot 1 2")
+
+
+def test_a_file_that_another_program_has_open_is_not_unused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "ledger.db"
+    monkeypatch.setattr(replacement, "WAIT_SECONDS", 0.1)
+    command = [sys.executable, "-c", HOLDER, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        with pytest.raises(LedgerError, match="another program has it open"):
+            replacement.require_unused(file)
+        holder.kill()
+    replacement.require_unused(file)
+    assert file.exists()
