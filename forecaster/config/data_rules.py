@@ -80,7 +80,7 @@ OF_BATCHES: Mapping[str, Rule] = {
         N_("at most {unreadable_share} (demand.rules.unreadable_share), and some of each depot"),
         _REPORT,
     ),
-    "day_month_order": Rule("stop", N_("day and month in the order in which they are written"), _REPORT),
+    "day_month_order": Rule("stop", N_("day, month and year in the order in which they are written"), _REPORT),
     "several_rows": Rule(
         "stop",
         N_("one row a depot and day; demand.aggregate: sum adds up the parts of a day"),

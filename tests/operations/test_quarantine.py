@@ -314,3 +314,26 @@ def test_rows_of_a_batch_that_was_stopped_are_found_by_the_rule_that_stopped_it(
     assert quarantined_rows(spec, RowSelection(rule="fewer_rows")) == []
     assert discard(spec, RowSelection(rule="other_depots"), now=NOW + DAY, **WHO) == stopped
     assert quarantined_rows(spec) == []
+
+
+def test_an_order_that_was_refused_by_itself_is_released_as_one_or_not_at_all(tmp_path: Path) -> None:
+    (tmp_path / "pipeline.yaml").write_text(
+        "name: t\ndemand: {source: {kind: csv, path: demand.csv}, aggregate: count}\n"
+        "depots: {source: {kind: csv, path: depots.csv}}\ncalendar: {holidays: false}\n",
+        "utf-8",
+    )
+    (tmp_path / "depots.csv").write_text("depot_id\nA\n", "utf-8")
+    rows = [f"A,{FIRST + timedelta(day)}" for day in range(9)]
+    wrong = ["A,2024-99-01", ",2024-01-02", "Z,2024-01-03"]
+    (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date", *rows, *wrong]) + "\n", "utf-8")
+    spec = load(tmp_path / "pipeline.yaml")
+    ingest(spec, now=NOW)
+    for rule in ("date_form", "depot_missing", "unknown_depot"):
+        with pytest.raises(SpecError, match="1 of 1 rows cannot be released as they stand, so none was"):
+            release(spec, RowSelection(rule=rule), now=NOW, **WHO)
+    (tmp_path / "depots.csv").write_text("depot_id\nA\nZ\n", "utf-8")
+    (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date", *rows]) + "\n", "utf-8")
+    ingest(spec, now=NOW + DAY)
+    release(spec, RowSelection(rule="unknown_depot"), now=NOW + DAY, **WHO)
+    [of_day] = versions(spec, "Z", date(2024, 1, 3)).versions
+    assert of_day.demand == 1

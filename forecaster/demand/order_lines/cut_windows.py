@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 RULE = "cut_day"
 FALLING = 0.5  # of the depots that are known of the first day
+SHORTFALL = 0.1  # of all that is known of the first day: less is an ordinary correction
 RISING = 0.1  # of them may, where the finding only warns
 AGREEING = 0.9  # of the depots and days after it
 AFTER = 14  # days after the first that are looked at
@@ -88,13 +89,16 @@ def _cells(rows: pd.DataFrame) -> pd.MultiIndex:
 
 
 def _most_fall(of_first_day: pd.DataFrame, fall: Bools, rises: int, known_days: KnownDays, first: int) -> bool:
-    """Do most depots that are known of the first day fall on it, or have no order left, and few rise?"""
+    """Do most depots that are known of the first day fall on it, or have no order left, by much, and few rise?"""
     if not fall.any():
         return False
     known = pd.concat([reading_versions.latest(rows) for _, _, rows in known_days.between(first, first)])
-    depots = known.loc[known["demand"] > 0, "depot_id"].astype("str")
-    fallen = int(fall.sum()) + int((~depots.isin(of_first_day["depot_id"].astype("str"))).sum())
-    return fallen > FALLING * len(depots) and rises <= RISING * len(depots)
+    known = known[known["demand"] > 0]
+    depots, words = known["depot_id"].astype("str"), of_first_day["depot_id"].astype("str")
+    fallen = int(fall.sum()) + int((~depots.isin(words)).sum())
+    before, after = float(known["demand"].sum()), float(of_first_day.loc[words.isin(depots), "demand"].sum())
+    by_much = before - after >= SHORTFALL * before
+    return fallen > FALLING * len(depots) and by_much and rises <= RISING * len(depots)
 
 
 def _later_agree(batch: Batch, known_days: KnownDays, first: int) -> bool:

@@ -23,12 +23,14 @@ from forecaster.demand.order_lines.row_keys import NO_ORDER
 from forecaster.demand.readings import CONTENT, ORDER
 from forecaster.demand.validation.feed_shape import batch_finding
 
+NEXT_FILES = 8  # with the same day of a depot, beside which a file is held
 DAYS = 3  # of depots that must be alike in full
 CONTENTS = 10  # different rows of them, so that chance is none
 TOTALS = 3  # different counts of them: days of no order are alike anyway
 IN_FULL = 0.5  # of the days that two files have in common; of the others one has all that the other has
 VERBATIM = 0.9  # of the rows of a block stand before it as well, equally far; some are alike by chance
-BLOCKS = 50  # of a file that are looked at, the largest ones
+PLAIN_DAYS, PLAIN_TOTAL = 10, 5  # of depots whose rows are all alike, as of dates alone; what comes on each on average
+ALIKE = 0.95  # of them must be equally many
 PLACES = 50  # depots and days that a finding names
 Column = Any  # a pandas Series
 
@@ -108,6 +110,8 @@ def repeated_rows(rows: pd.DataFrame, spec: Spec) -> list[Finding]:
         }
     )
     lines = lines[lines["count"] > 0]  # rows of nothing, as hours of the night have, are alike by nature
+    if lines.empty:
+        return []
     repetitions = [*_between_files(lines, files), *_within_files(lines, files)]
     if not repetitions:
         return []
@@ -124,60 +128,97 @@ def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repeti
     shared = cells[cells.duplicated("slot", keep=False)]
     if shared.empty:
         return
-    lines = lines[lines["slot"].isin(shared["slot"])]
+    pairs = _pairs(lines[lines["slot"].isin(shared["slot"])])
+    pairs = pairs[pairs.groupby(["file", "other"])["full"].transform("sum") >= DAYS]
+    alike = [pair for _, pair in pairs.groupby(["file", "other"]) if _is_repetition(pair)]
+    if not alike:
+        return
+    # a row that three files have is twice too many: each is told of beside one of those before it
+    found = pd.concat(alike).sort_values(["rows", "step"], ascending=[False, True], kind="stable")
+    names = files.astype("str").tolist()
+    for _, pair in found.drop_duplicates(["slot", "other"]).groupby(["file", "other"]):
+        one, other = names[pair["file"].iloc[0]], names[pair["other"].iloc[0]]
+        yield Repetition((one, other), int(pair["rows"].sum()), pair["slot"].to_numpy(np.int64))
+
+
+def _pairs(lines: pd.DataFrame) -> pd.DataFrame:
+    """Each depot's day in a file beside the next files that have it: how many rows it has in both, and how many of
+    these are the same."""
     contents = lines.groupby(["slot", "file", "content"])["count"].agg(["size", "sum"]).reset_index()
-    cells = contents.groupby(["slot", "file"], as_index=False).agg(size=("size", "sum"), total=("sum", "sum"))
-    # neighbours only: each file beside the next one that has the same day
-    following = cells.groupby("slot")[["file", "size"]].shift(-1)
-    pairs = cells.assign(other=following["file"], other_size=following["size"]).dropna(subset=["other"])
-    pairs["other"] = pairs["other"].astype(cells["file"].dtype)
+    cells = contents.groupby(["slot", "file"], as_index=False).agg(
+        size=("size", "sum"), total=("sum", "sum"), contents=("size", "size")
+    )
+    contents = contents[contents.duplicated(["slot", "content"], keep=False)]
+    parts = []
+    for step in range(1, NEXT_FILES + 1):
+        later = cells.groupby("slot")[["file", "size", "contents"]].shift(-step)
+        pairs = cells.join(later.set_axis(["other", "size_other", "contents_other"], axis=1)).dropna(subset=["other"])
+        if pairs.empty:
+            break
+        pairs["other"] = pairs["other"].astype(cells["file"].dtype)
+        parts.append(_with_rows_alike(pairs, contents).assign(step=step))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _with_rows_alike(pairs: pd.DataFrame, contents: pd.DataFrame) -> pd.DataFrame:
+    """The pairs, each with the rows that are the same in both files, whether those are all of one file's (part) or of
+    both (full), and whether one of them has different rows that day (telling)."""
     earlier = contents.merge(pairs[["slot", "file", "other"]], on=["slot", "file"])
     later = contents.rename(columns={"file": "other"})
     both = earlier.merge(later, on=["slot", "other", "content"], suffixes=("", "_other"))
     both["rows"] = np.minimum(both["size"], both["size_other"])
-    common = both.groupby(["slot", "file"])["rows"].agg(rows="sum", contents="size").reset_index()
-    pairs = pairs.merge(common, on=["slot", "file"], how="left").fillna({"rows": 0, "contents": 0})
-    is_part = pairs["rows"] == np.minimum(pairs["size"], pairs["other_size"])
-    is_full = (pairs["rows"] == pairs["size"]) & (pairs["size"] == pairs["other_size"])
-    names = files.astype("str").tolist()
-    pairs = pairs.assign(part=is_part, full=is_full)
-    for _, pair in pairs.groupby(["file", "other"]):
-        full = pair[pair["full"]]
-        enough = len(full) >= max(DAYS, IN_FULL * len(pair)) and full["total"].nunique() >= TOTALS
-        if pair["part"].all() and enough and full["contents"].sum() >= CONTENTS:
-            one, other = names[pair["file"].iloc[0]], names[pair["other"].iloc[0]]
-            yield Repetition((one, other), int(pair["rows"].sum()), pair["slot"].to_numpy(np.int64))
+    common = both.groupby(["slot", "file"])["rows"].agg(rows="sum", alike="size").reset_index()
+    pairs = pairs.merge(common, on=["slot", "file"], how="left").fillna({"rows": 0, "alike": 0})
+    is_part = pairs["rows"] == np.minimum(pairs["size"], pairs["size_other"])
+    is_full = (pairs["rows"] == pairs["size"]) & (pairs["size"] == pairs["size_other"])
+    is_telling = np.maximum(pairs["contents"], pairs["contents_other"]) > 1
+    return pairs.assign(part=is_part, full=is_full, telling=is_telling)
+
+
+def _is_repetition(pair: pd.DataFrame) -> bool:
+    """Are two files the same on the days that they have in common?
+
+    The rows of a day that are all alike, as those of a date alone, say no more than how many they are.
+    """
+    full = pair[pair["full"]]
+    if full["total"].nunique() < TOTALS:
+        return False
+    if not pair["telling"].any():
+        enough = len(pair) >= PLAIN_DAYS and len(full) >= ALIKE * len(pair)
+        return bool(enough and pair["total"].mean() >= PLAIN_TOTAL)
+    full = full[full["telling"]]
+    enough = len(full) >= max(DAYS, IN_FULL * int(pair["telling"].sum())) and full["alike"].sum() >= CONTENTS
+    return bool(enough and pair["part"].all())
 
 
 def _within_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repetition]:
     """Blocks of rows that follow again, row by row, in the same file."""
-    key = ["file", "slot", "content"]
-    again = lines[lines.duplicated(key, keep=False)]
-    if again.empty:
-        return
-    again = again.assign(back=again.groupby(key)["row"].diff()).dropna(subset=["back"])
-    for file, rows in again.groupby("file"):
-        blocks = list(_blocks(rows, lines.loc[lines["file"] == file, "row"]))
-        if not blocks:
-            continue
-        repeated, most = pd.concat(blocks), max(blocks, key=len)
-        totals = repeated.groupby("slot")["count"].sum()
+    repeated = _blocks(lines)
+    for file, blocks in repeated.groupby("file"):
+        totals = blocks.groupby("slot")["count"].sum()
         if len(totals) >= DAYS and totals.nunique() >= TOTALS:
+            most = blocks[blocks["back"] == blocks["back"].value_counts().index[0]]
             name, first = str(files[int(str(file))]), int(most["row"].min())
             places = first - int(most["back"].iloc[0]), first
-            yield Repetition((name, name), len(repeated), totals.index.to_numpy(np.int64), places)
+            yield Repetition((name, name), len(blocks), totals.index.to_numpy(np.int64), places)
 
 
-def _blocks(again: pd.DataFrame, in_file: Column) -> Iterator[pd.DataFrame]:
-    """The rows of a file that follow equal ones, in blocks that repeat others row by row: each block's rows are equally
+def _blocks(lines: pd.DataFrame) -> pd.DataFrame:
+    """The rows of files that follow equal ones, in blocks that repeat others row by row: each block's rows are equally
     far behind them. A file in the order of its depots has one for each of them."""
-    for back in again["back"].value_counts().index[:BLOCKS]:
-        block = again[again["back"] == back]
-        first, last = int(block["row"].min()), int(block["row"].max())
-        if back <= last - first or block["content"].nunique() < CONTENTS:
-            continue
-        if len(block) >= VERBATIM * int(in_file.between(first, last).sum()):
-            yield block
+    key, block = ["file", "slot", "content"], ["file", "back"]
+    again = lines[lines.duplicated(key, keep=False)]
+    again = again.assign(back=again.groupby(key, sort=False)["row"].diff()).dropna(subset=["back"])
+    blocks = again.groupby(block, sort=False)["row"].agg(["size", "min", "max"]).reset_index()
+    blocks = blocks[(blocks["size"] >= CONTENTS) & (blocks["back"] > blocks["max"] - blocks["min"])]
+    # the rows of all files in one order, so that those of a file from one row to another are counted at once
+    stride = int(lines["row"].max()) + 1
+    rows = np.sort(lines["file"].to_numpy(np.int64) * stride + lines["row"].to_numpy(np.int64))
+    start = blocks["file"].to_numpy(np.int64) * stride
+    first, last = start + blocks["min"].to_numpy(np.int64), start + blocks["max"].to_numpy(np.int64)
+    number = np.searchsorted(rows, last, "right") - np.searchsorted(rows, first, "left")
+    again = again.merge(blocks.loc[blocks["size"] >= VERBATIM * number, block], on=block)
+    return again[again.groupby(block)["content"].transform("nunique") >= CONTENTS]
 
 
 def _detail(repetition: Repetition, slots: _Slots, others: int) -> str:

@@ -96,3 +96,25 @@ def test_a_day_that_some_depots_have_more_of_is_no_cut(tmp_path: Path) -> None:
     night(spec, ORDERS)
     assert findings(night(spec, [*since(4, 14), *[("C", 4, 14)] * 9], 1)) == []
     assert known(spec, 4) == {"A": 4.0, "B": 4.0, "C": 13.0}
+
+
+def test_a_small_fall_of_a_small_fleet_is_a_correction(tmp_path: Path) -> None:
+    """One depot, of whose first day one order in eleven was cancelled; two in eleven are a cut."""
+    hours = [("A", day, hour) for day in range(10) for hour in range(8, 19)]
+    spec = spec_of(tmp_path)
+    night(spec, hours)
+    window = [order for order in hours if order[1] >= 4]
+    assert findings(night(spec, window[1:], 1)) == []
+    assert known(spec, 4) == {"A": 10.0}
+    night(spec, window, 2)
+    assert findings(night(spec, window[2:], 3)) == [("cut_day", "quarantine", 1)]
+    assert known(spec, 4) == {"A": 11.0}
+
+
+def test_depots_that_the_export_no_longer_has_on_its_first_day_fall_to_nothing(tmp_path: Path) -> None:
+    """Each of the two that are left falls by less than a tenth, but the third is gone."""
+    hours = [(depot, day, hour) for day in range(10) for depot in "ABC" for hour in range(8, 19)]
+    spec = spec_of(tmp_path)
+    night(spec, hours)
+    window = [order for order in hours if order[1] >= 4 and (order[1] > 4 or (order[0] != "C" and order[2] > 8))]
+    assert findings(night(spec, window, 1)) == [("cut_day", "quarantine", 2)]

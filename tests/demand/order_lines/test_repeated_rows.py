@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from forecaster.config import Spec, load
@@ -86,6 +87,16 @@ def test_a_block_of_rows_that_stands_twice_in_one_file_stops_the_batch(tmp_path:
     )
 
 
+def test_blocks_that_stand_twice_in_several_files_are_each_told_of(tmp_path: Path) -> None:
+    write(tmp_path, "export_1.csv", [*orders(0, 3), *orders(2, 3)])
+    write(tmp_path, "export_2.csv", [*orders(4, 9), *orders(7, 9)])
+    result = ingest(spec_of(tmp_path), now=NOW)
+    found = {finding.rule: finding for finding in result.findings}["repeated_rows"]
+    assert found.count == len(orders(2, 3)) + len(orders(7, 9))
+    first, again = 2 + len(orders(4, 6)), 2 + len(orders(4, 9))
+    assert f"twice in export_2.csv, from row {first} on and again from row {again} on" in found.message
+
+
 @pytest.mark.parametrize("aggregate", ["count", "sum"])
 def test_files_of_channels_that_share_days_are_no_repetition(tmp_path: Path, aggregate: str) -> None:
     write(tmp_path, "export_shop.csv", orders(0, 9, seed=7))
@@ -116,6 +127,72 @@ def test_hours_of_two_channels_in_which_mostly_nothing_comes_are_no_repetition(t
 def test_orders_of_dates_alone_that_are_alike_by_nature_are_no_repetition(tmp_path: Path) -> None:
     write(tmp_path, "export.csv", [f"x,{depot},{FIRST + day * DAY},1" for day in range(18) for depot in "AABB"])
     assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path))}
+
+
+def dates_alone(name: str, spec: Spec, first: int, last: int, level: int = 6) -> None:
+    """Orders of six depots with a date alone, `level` of them a day or up to two more."""
+    days = [(depot, day) for day in range(first, last) for depot in "ABCDEF"]
+    rows = [[f"x,{depot},{FIRST + day * DAY},1"] * (level + (day + ord(depot)) % 3) for depot, day in days]
+    write(spec.folder, name, [row for of_day in rows for row in of_day])
+
+
+def channel(seed: int, rate: float) -> list[str]:
+    """Orders with a date alone of 60 depots on 78 days."""
+    number = np.random.default_rng(seed).poisson(rate, (78, 60))
+    cells = [(day, depot) for day in range(78) for depot in range(60)]
+    return [row for day, depot in cells for row in [f"x,D{depot},{FIRST + (day - 60) * DAY},1"] * number[day, depot]]
+
+
+@pytest.mark.parametrize("aggregate", ["count", "sum"])
+@pytest.mark.parametrize("rate", [0.3, 0.6, 5])
+def test_channels_of_dates_alone_are_no_repetition(tmp_path: Path, aggregate: str, rate: float) -> None:
+    write(tmp_path, "export_shop.csv", channel(1, rate))
+    write(tmp_path, "export_web.csv", channel(2, rate))
+    assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, aggregate))}
+
+
+def test_channels_of_dates_and_few_quantities_are_no_repetition(tmp_path: Path) -> None:
+    """Days of two rows are often alike by chance, but others of the same files are not."""
+    for name, seed in (("shop", 1), ("web", 2)):
+        rng = np.random.default_rng(seed)
+        rows = [f"{row.rsplit(',', 1)[0]},{rng.integers(1, 3)}" for row in channel(seed, 0.6)]
+        write(tmp_path, f"export_{name}.csv", rows)
+    assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, "sum"))}
+
+
+@pytest.mark.parametrize(("level", "last", "found"), [(6, 7, True), (6, 6, False), (2, 7, False)])
+def test_dates_alone_are_the_same_where_many_days_of_many_orders_are(
+    tmp_path: Path, level: int, last: int, found: bool
+) -> None:
+    """Twelve days of depots are enough, and six are not."""
+    spec = spec_of(tmp_path)
+    dates_alone("export_1.csv", spec, 0, last, level)
+    dates_alone("export_2.csv", spec, 5, 10, level)
+    assert ("repeated_rows" in {rule for rule, _, _ in rules(spec)}) is found
+
+
+def test_a_row_of_nothing_is_no_repetition(tmp_path: Path) -> None:
+    write(tmp_path, "export.csv", [f"x,A,{FIRST},", f"x,A,{FIRST},", f"x,A,{FIRST + DAY},0"])
+    assert "repeated_rows" not in {rule for rule, _, _ in rules(spec_of(tmp_path, "sum"))}
+
+
+def test_files_between_hide_no_repetition(tmp_path: Path) -> None:
+    for month, (first, last) in enumerate([(0, 6), (5, 9)]):
+        write(tmp_path, f"export_{month}_shop.csv", orders(first, last, seed=7))
+        write(tmp_path, f"export_{month}_web.csv", orders(first, last, seed=13))
+    found = {finding.rule: finding for finding in ingest(spec_of(tmp_path), now=NOW).findings}["repeated_rows"]
+    shared = len(orders(5, 6))
+    assert found.count == 2 * shared
+    assert found.message.startswith(
+        f"found {shared} rows of 2 days from 2024-03-06 to 2024-03-07 in export_0_shop.csv and in export_1_shop.csv, "
+        "and 1 more such repetitions"
+    )
+
+
+def test_rows_that_three_files_have_are_twice_too_many(tmp_path: Path) -> None:
+    for number in range(3):
+        write(tmp_path, f"export_{number}.csv", orders(0, 4))
+    assert ("repeated_rows", "stop", 2 * len(orders(0, 4))) in rules(spec_of(tmp_path))
 
 
 def test_an_order_counts_once_by_its_number_and_its_last_row_counts(tmp_path: Path) -> None:

@@ -150,3 +150,10 @@ def test_days_with_the_year_first_that_were_read_with_the_day_first_stop_the_bat
 @pytest.mark.parametrize("days", [YEAR_FIRST, pd.DatetimeIndex([f"{year}-12-24" for year in range(2022, 2026)])])
 def test_days_of_years_of_two_digits_as_they_are_meant_are_let_be(tmp_path: Path, days: pd.DatetimeIndex) -> None:
     assert result_of(tmp_path, written(days, "%d/%m/%y"), ', date_format: "%d/%m/%y"').findings == ()
+
+
+def test_one_date_of_several_years_is_no_run_of_days_with_the_year_first(tmp_path: Path) -> None:
+    days = [f"24/12/{year}" for year in range(15, 24)]
+    result = result_of(tmp_path, days, ', date_format: "%d/%m/%y"')
+    assert "day_month_order" not in {finding.rule for finding in result.findings}
+    assert result.accepted == 18

@@ -94,8 +94,10 @@ def other_year(days_read: Any, days_ahead: Any, spec: Spec) -> OtherOrder | None
     read = np.unique(np.concatenate([days_read, days_ahead]).astype("int64")).astype("datetime64[D]")
     if form is None or len(read) < _WEEK:
         return None
-    exchanged = [_with_year_for_day(day) for day in read.tolist()]
-    if None in exchanged:
+    days = read.tolist()
+    exchanged = [_with_year_for_day(day) for day in days]
+    is_one_date = len({(day.month, day.day) for day in days}) == 1  # a feast of each year, not a run of days
+    if is_one_date or None in exchanged:
         return None
     other = np.unique(np.array(exchanged, "datetime64[D]"))
     span, other_span = (int((run[-1] - run[0]).astype("int64")) + 1 for run in (read, other))
