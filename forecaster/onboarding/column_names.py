@@ -27,6 +27,12 @@ Role = Literal[
 ]
 INEXACT = 1_000.0  # the rank from which on a name only holds a word of a role
 
+# What stands beside counts, and may rise and fall with them.
+_MEASURES = """price preis prix precio prezzo preco revenue cost costs kosten temp temperature temperatur rain regen
+    weather wetter lat latitude lon lng longitude plz zip postcode humidity wind snow schnee forecast prognose plan
+    budget target ziel vorjahr share anteil percent prozent staff returns retouren stock bestand inventory discount
+    rabatt promo promotion aktion obs"""
+
 # The words that say it best come first.
 WORDS: dict[Role, str] = {
     "depot": """depot store shop site branch location station warehouse outlet restaurant hub facility terminal sensor
@@ -55,14 +61,8 @@ WORDS: dict[Role, str] = {
     "total": "total totals sum summe gesamt insgesamt somme totale suma razem celkem all alle average mean mittelwert",
     "calendar": """weekday wochentag day_of_week dow jour_semaine dia_semana week woche kw semaine semana month monat
         mois mes year jahr annee ano quarter quartal""",
-    "other": """price preis prix precio prezzo preco revenue cost kosten temp temperature temperatur rain regen weather
-        wetter lat latitude lon lng longitude id nr no plz zip postcode forecast prognose plan budget target ziel
-        vorjahr share anteil percent prozent promo promotion aktion holiday feiertag obs index row discount rabatt
-        humidity wind snow schnee staff returns retouren stock bestand inventory""",
-    "measure": """price preis prix precio prezzo preco revenue cost costs kosten temp temperature temperatur rain regen
-        weather wetter lat latitude lon lng longitude plz zip postcode humidity wind snow schnee forecast prognose plan
-        budget target ziel vorjahr share anteil percent prozent staff returns retouren stock bestand inventory discount
-        rabatt promo promotion aktion obs""",
+    "other": f"{_MEASURES} id nr no holiday feiertag index row",
+    "measure": _MEASURES,
     "order_number": """order orders bestellung bestell auftrag auftrags receipt ticket beleg bon invoice rechnung
         rechnungs pedido pedidos commande ordine encomenda zamowienie sendung sendungs shipment parcel tracking waybill
         transaction booking buchung ref reference referenz referencia""",
@@ -120,7 +120,7 @@ def is_order_number(name: str) -> bool:
     text, words = normalized(name), _ranks("order_number")
     if text in words:
         return True
-    return is_id(name) and (text.split("_")[0] in words or any(text.startswith(word) for word in words))
+    return is_id(name) and any(text.startswith(word) for word in words)
 
 
 def is_id(name: str) -> bool:

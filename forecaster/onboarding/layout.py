@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -40,7 +41,7 @@ class Readings:
     no_depots: Mapping[str, str] = field(default_factory=dict)  # of a wide table's columns: why each is none
     doubtful: tuple[str, ...] = ()  # columns that are taken for depots, though their names say something else
 
-    @property
+    @cached_property
     def aggregate(self) -> Literal["none", "sum", "count"]:
         """What the rows of a depot and day make together."""
         if self.demand_column is None and self.layout == "long":

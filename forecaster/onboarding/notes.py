@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from forecaster.onboarding import facts, sheets
 from forecaster.onboarding.days.record_times import RecordedAt
-from forecaster.onboarding.facts import Facts
+from forecaster.onboarding.facts import DayParts, Facts
 from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
 _SHOWN = 5  # values that a note names
 
 
-def of(table: FileTable, readings: Readings, seen: Facts, stamps: RecordedAt) -> list[str]:
+def of(table: FileTable, readings: Readings, seen: Facts, stamps: RecordedAt, day_parts: DayParts | None) -> list[str]:
     """Sentences on what was guessed and may be otherwise, and on what readers of the file would not see in its keys."""
     notes = [*sheets.notes(table, readings), *([stamps.note] if stamps.note else [])]
     if readings.rival_form:
@@ -21,7 +21,7 @@ def of(table: FileTable, readings: Readings, seen: Facts, stamps: RecordedAt) ->
     if others := facts.other_days(table, readings):
         quoted = " and ".join(f"'{name}'" for name in others)
         notes.append(f"days are those of '{readings.date_column}'; {quoted} hold{'s' * (len(others) == 1)} days, too")
-    if day_parts := facts.day_parts(table, readings):
+    if day_parts:
         shown = ", ".join(f"'{value}'" for value in day_parts.values[:_SHOWN])
         more = f" and {len(day_parts.values) - _SHOWN} more" if len(day_parts.values) > _SHOWN else ""
         notes.append(f"the rows of a depot and day are added up over '{day_parts.column}': {shown}{more}")

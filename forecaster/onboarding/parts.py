@@ -47,10 +47,11 @@ def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | 
     table, readings = _largest(recognized)
     others = [other for other, _ in recognized if other is not table]
     alike = [other for other in others if other.columns == table.columns and other.settings == table.settings]
+    of_alike = [each for other, each in recognized if any(other is same for same in alike)]
     if alike:
         whole = replace(table, frame=pd.concat([table.frame, *(other.frame for other in alike)], ignore_index=True),
                         more=tuple(other.path for other in alike))  # fmt: skip
-        _refuse_file_a_depot([readings, *(other for each, other in recognized if each in alike)], table)
+        _refuse_file_a_depot([readings, *of_alike], table)
         table, readings = whole, layout.recognize(whole)
         pattern(table)
     depots = None

@@ -20,7 +20,7 @@ from forecaster.onboarding.days.lifespans import Lifespans
 from forecaster.onboarding.days.record_times import RecordedAt
 from forecaster.onboarding.days.zone import on_days_of
 from forecaster.onboarding.draft import Draft
-from forecaster.onboarding.facts import Facts
+from forecaster.onboarding.facts import DayParts, Facts
 from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
@@ -56,7 +56,8 @@ def create(files: Sequence[Path], folder: Path | None, *, country: str | None, a
     or nothing can be guessed, and where the folder has a pipeline file already.
     """
     code = place.country(country) if country else None
-    demand, readings, depots = parts.sort([tables.read(file) for file in files])
+    each_once = {file.resolve(): file for file in files}.values()
+    demand, readings, depots = parts.sort([tables.read(file) for file in each_once])
     name = _name(demand.path)
     folder = folder or Path(name)
     file = folder / PIPELINE
@@ -87,7 +88,8 @@ def _details(
 ) -> Details:
     stamps = record_times.guess(demand, readings, zone, now)
     spans = lifespans.of(depots.table, readings.date_form) if depots else Lifespans()
-    remarks, why = [*notes.of(demand, readings, seen, stamps), *spans.notes], ""
+    day_parts = facts.day_parts(demand, readings)
+    remarks, why = [*notes.of(demand, readings, seen, stamps, day_parts), *spans.notes], ""
     if date_zone:
         why = f"all instants are midnights in {date_zone}, and some fall on another day in {zone.key}"
         remarks.append(f"{why}: taken as days of {date_zone}")
@@ -95,7 +97,7 @@ def _details(
         stamps,
         spans,
         (date_zone, why) if date_zone else None,
-        _aggregate(demand, readings),
+        _aggregate(readings, day_parts),
         order_numbers.of(demand, readings),
         tuple(remarks),
     )
@@ -206,9 +208,8 @@ def _columns(readings: Readings, details: Details) -> list[tuple[str, str, str]]
     return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
 
 
-def _aggregate(table: FileTable, readings: Readings) -> tuple[str, str]:
-    parts = facts.day_parts(table, readings)
-    of_parts = f"one for each '{parts.column}'" if parts else "such as hours or channels"
+def _aggregate(readings: Readings, day_parts: DayParts | None) -> tuple[str, str]:
+    of_parts = f"one for each '{day_parts.column}'" if day_parts else "such as hours or channels"
     reasons = {
         "none": "a row a depot and day",
         "sum": f"several rows a depot and day, {of_parts}, make its count together",

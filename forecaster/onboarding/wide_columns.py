@@ -12,7 +12,7 @@ from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.columns import Column
 
 _NEARLY_ALL = 0.95  # of the rows in which a column is the sum of the others
-_ALIKE = 0.3  # correlation of the steps from row to row: with no depot's counts it is a tenth at most
+_ALIKE = 0.3  # correlation of the steps from row to row; without a common week it is about a tenth
 _LARGE = 0.7  # of the others together
 _NO_DEPOT: tuple[column_names.Role, ...] = ("total", "calendar", "other")
 _CALENDAR = ("day_of_week", "day", "month", "quarter", "year")

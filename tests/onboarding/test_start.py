@@ -256,6 +256,12 @@ def test_exports_of_one_depot_may_overlap(tmp_path: Path) -> None:
     assert "seen      1 depot, 60 days, 2026-01-01 to 2026-03-01, 61 readings" in outcome.lines
 
 
+def test_a_file_that_is_named_twice_is_read_once(tmp_path: Path) -> None:
+    file = a_file(tmp_path, "counts.csv", "date,orders", [f"{day},{40 + day.weekday()}" for day in two_months()])
+    outcome, _, _ = made(tmp_path / "fleet", file, tmp_path / "." / file.name)
+    assert "seen      1 depot, 60 days, 2026-01-01 to 2026-03-01, 60 readings" in outcome.lines
+
+
 def test_what_is_added_up_is_named_and_a_total_among_it_too(tmp_path: Path) -> None:
     rows = [
         f"North,{day},{channel},{number}"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sqlite3
 import subprocess
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -26,15 +27,22 @@ sys.stdin.read()
 """
 
 
+@contextmanager
+def held_open(file: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has a ledger's file open."""
+    command = [sys.executable, "-c", HOLDER, str(file)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == "open\n"
+        yield holder
+
+
 def test_a_file_is_put_aside_with_its_log_once_no_other_program_has_it_open(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "ledger.db"
     monkeypatch.setattr(replacement, "WAIT_SECONDS", 0.2)
-    command = [sys.executable, "-c", HOLDER, str(file)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "open\n"
+    with held_open(file) as holder:
         with pytest.raises(LedgerError, match="another program has it open"):
             replacement.put_aside(file, NOW)
         holder.kill()  # so that its log stays
@@ -66,18 +74,15 @@ def test_a_lease_whose_holder_is_no_process_cannot_be_read(tmp_path: Path) -> No
         replacement.read_lease(file, "tiny")
     with closing(sqlite3.connect(file)) as connection, connection:
         connection.execute("update lease set holder = 'host boot 1 2'")
-    found = replacement.read_lease(file, "tiny")
-    assert found is not None
-    assert (found.run_id, found.holder) == ("night-1", "host boot 1 2")
+    current = replacement.read_lease(file, "tiny")
+    assert current is not None
+    assert (current.run_id, current.holder) == ("night-1", "host boot 1 2")
 
 
 def test_a_file_that_another_program_has_open_is_not_unused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "ledger.db"
     monkeypatch.setattr(replacement, "WAIT_SECONDS", 0.1)
-    command = [sys.executable, "-c", HOLDER, str(file)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "open\n"
+    with held_open(file) as holder:
         with pytest.raises(LedgerError, match="another program has it open"):
             replacement.require_unused(file)
         holder.kill()
