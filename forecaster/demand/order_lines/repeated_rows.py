@@ -134,9 +134,9 @@ def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repeti
     if not alike:
         return
     # a row that three files have is twice too many: each is told of beside one of those before it
-    found = pd.concat(alike).sort_values(["rows", "step"], ascending=[False, True], kind="stable")
+    repeated_days = pd.concat(alike).sort_values(["rows", "step"], ascending=[False, True], kind="stable")
     names = files.astype("str").tolist()
-    for _, pair in found.drop_duplicates(["slot", "other"]).groupby(["file", "other"]):
+    for _, pair in repeated_days.drop_duplicates(["slot", "other"]).groupby(["file", "other"]):
         one, other = names[pair["file"].iloc[0]], names[pair["other"].iloc[0]]
         yield Repetition((one, other), int(pair["rows"].sum()), pair["slot"].to_numpy(np.int64))
 
