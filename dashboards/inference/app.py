@@ -101,7 +101,7 @@ def create_app(service: InferenceService) -> Starlette:
 
 @asynccontextmanager
 async def _lifespan(service: InferenceService, _: Starlette) -> AsyncIterator[None]:
-    async with service.models.serving():
+    async with service.models.serving(), service.nights.reading_ahead():
         yield
     service.context.store.close()
 

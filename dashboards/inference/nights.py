@@ -6,9 +6,11 @@ The numbers are those of the page: the model's (a canary's, for the depots that 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import date
@@ -20,11 +22,13 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
 from dashboards.inference.served_models import ModelStore, QueuedModel
-from dashboards.ops.reading.editions import NoSuchDepot
+from dashboards.ops.access.rare_warnings import RareWarnings
+from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.reading.store import PublicationStore
-from forecaster.errors import BundleError, OverrideError
+from forecaster.errors import BundleError, ForecasterError, OverrideError
 from forecaster.ledger.publication import Publication, PublishedDepot
 from forecaster.planning.scenario import WITHOUT_VALUE, Supposition
+from forecaster.serving.batching import NotComputed
 
 if TYPE_CHECKING:
     from forecaster.core.forecast import Forecast
@@ -34,6 +38,8 @@ if TYPE_CHECKING:
 Day = date
 MOST_DEPOTS = 20_000  # of a request
 DECIMALS = 3  # of orders
+LOOK_SECONDS = 2.0  # between looks at what is published
+AHEAD_SECONDS = 60.0  # of computing for a night that nobody has asked for yet
 DEADLINE: ContextVar[float] = ContextVar("deadline")  # of what is asked now, as `time.monotonic` counts
 
 
@@ -64,6 +70,8 @@ class PublishedNight:
     questions: Questions
     rows: Mapping[str, int]  # of the depots in the saved inputs
     depots: Mapping[str, PublishedDepot]
+    earlier_depots: frozenset[str]  # those asked for until this was read
+    requested_depots: set[str]  # those asked for since it was published
 
     def answer(self, wanted: ForecastIn, visible: Sequence[str]) -> dict[str, Any]:
         """What is answered of these depots. Raises OverrideError, BundleError, and what the queue raises."""
@@ -72,6 +80,7 @@ class PublishedNight:
         rosters: dict[int, Roster | None] = {}
         closed = None
         if wanted.what_if is None:
+            self.requested_depots.update(depot_ids)
             forecast = self.questions.forecast(rows)
         else:
             would_be = self.questions.suppose(_supposition(wanted.what_if, depot_ids))
@@ -122,13 +131,54 @@ class PublishedNight:
 
 
 class Nights:
-    """The publication that is shown, with what the night saved: read once for each, when it is first asked for."""
+    """The publication that is shown, with what the night saved: read when it is first asked for.
 
-    def __init__(self, store: PublicationStore, models: ModelStore, state: Path, pipeline: str) -> None:
+    Once any was asked for, those after it are read before they are: the next night's, and each correction. The depots
+    that were asked for before are computed with them.
+    """
+
+    def __init__(
+        self, store: PublicationStore, models: ModelStore, state: Path, pipeline: str, log: RareWarnings
+    ) -> None:
         self._store, self._models, self._state, self._pipeline = store, models, state, pipeline
+        self._log = log
         self._lock = threading.Lock()
         self._of: object = None
         self._night: PublishedNight | None = None
+        self._last_look: object = None
+
+    @asynccontextmanager
+    async def reading_ahead(self) -> AsyncIterator[None]:
+        """Look from time to time whether there is another publication to read."""
+        looking = asyncio.create_task(self._look_again())
+        try:
+            yield
+        finally:
+            looking.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await looking
+
+    async def _look_again(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            if self._night is None or self._models.draining:
+                continue
+            try:
+                await asyncio.to_thread(self._read_ahead, loop)
+            except (ForecasterError, NotComputed) as error:  # whoever asks gets to hear it, or computes the rest
+                self._log.warn("%s", error)
+            except Exception as error:  # whatever it is, the next publication may be luckier
+                self._log.warn("%s: %s", type(error).__name__, error)
+
+    def _read_ahead(self, loop: asyncio.AbstractEventLoop) -> None:
+        DEADLINE.set(time.monotonic() + AHEAD_SECONDS)  # of the copy of the context that this thread has
+        edition = self._store.edition()
+        if self._last_look == _key(edition):
+            return
+        self._last_look = _key(edition)
+        night, _ = self._shown(edition, loop)
+        night.questions.forecast([row for depot_id, row in night.rows.items() if depot_id in night.earlier_depots])
 
     async def answer(
         self, wanted: ForecastIn, cities: frozenset[str] | None, *, deadline: float
@@ -144,15 +194,7 @@ class Nights:
         self, wanted: ForecastIn, cities: frozenset[str] | None, deadline: float, loop: asyncio.AbstractEventLoop
     ) -> tuple[dict[str, Any], bool]:
         DEADLINE.set(deadline)  # of the copy of the context that this thread has
-        edition = self._store.edition(cities)
-        key = (edition.head.publication_id, edition.head.revised_at)
-        with self._lock:
-            cold = self._of != key or self._night is None
-            if cold:
-                self._night = self._load(edition.head.publication_id, edition.ledger.whole(edition.head), loop)
-                self._of = key
-            night = self._night
-        assert night is not None
+        night, cold = self._shown(self._store.edition(cities), loop)
         visible = [
             depot_id
             for depot_id, depot in night.depots.items()
@@ -162,13 +204,27 @@ class Nights:
             raise NoSuchDepot(min(hidden))
         return night.answer(wanted, visible), cold
 
-    def _load(self, publication_id: int, publication: Publication, loop: asyncio.AbstractEventLoop) -> PublishedNight:
+    def _shown(self, edition: Edition, loop: asyncio.AbstractEventLoop) -> tuple[PublishedNight, bool]:
+        """The night of what is shown, and whether it had to be read."""
+        with self._lock:
+            if self._night is not None and self._of == _key(edition):
+                return self._night, False
+            self._night, self._of = self._load(edition, loop), _key(edition)
+            return self._night, True
+
+    def _load(self, edition: Edition, loop: asyncio.AbstractEventLoop) -> PublishedNight:
         from forecaster.planning.what_if import Questions  # which the first answer of tensors does without
 
+        publication_id, publication = edition.head.publication_id, edition.ledger.whole(edition.head)
         questions = Questions.of(self._state, publication, partial(self._model, loop))
         rows = {depot_id: row for row, depot_id in enumerate(questions.depot_ids)}
         depots = {depot.depot_id: depot for depot in publication.depots}
-        return PublishedNight(publication_id, publication, questions, rows, depots)
+        earlier, requested = frozenset[str](), set[str]()
+        if (last := self._night) is not None:
+            earlier = frozenset(last.requested_depots)
+            if last.publication_id == publication_id:  # corrected
+                earlier, requested = earlier | last.earlier_depots, last.requested_depots
+        return PublishedNight(publication_id, publication, questions, rows, depots, earlier, requested)
 
     def _model(self, loop: asyncio.AbstractEventLoop, _: Path, name: str) -> QueuedModel | BundleError:
         try:
@@ -176,6 +232,11 @@ class Nights:
         except BundleError as error:
             return error
         return QueuedModel(model, loop, lambda: DEADLINE.get(time.monotonic()))
+
+
+def _key(edition: Edition) -> tuple[object, ...]:
+    """Which publication is shown, as corrected when."""
+    return edition.head.publication_id, edition.head.revised_at
 
 
 def _supposition(what_if: WhatIfIn, depot_ids: Sequence[str]) -> Supposition:

@@ -98,5 +98,5 @@ def create_service(spec: Spec, limits: BatchLimits) -> InferenceService:
         return spec.paths.bundle(name)
 
     models = ModelStore(champion, folder_of, spec.paths.folder, limits, metrics, context.troubles)
-    nights = Nights(store, models, spec.paths.folder, spec.name)
+    nights = Nights(store, models, spec.paths.folder, spec.name, context.troubles)
     return InferenceService(spec.name, models, nights, context, metrics)

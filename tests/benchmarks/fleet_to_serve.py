@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,11 @@ import numpy as np
 from tests.benchmarks.report import ROOT
 
 NAME = "fleet"
+AS_OF = datetime(2026, 11, 1, 12, tzinfo=UTC)  # the day after the sample's last
 
 
 def published_fleet(folder: Path, depots: int) -> tuple[Path, dict[str, Any]]:
     """A pipeline of so many depots whose night is out, and the raw inputs of one of them."""
-    from datetime import UTC, datetime
-
     from forecaster.config import load
     from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot
     from forecaster.ledger.store import Ledger
@@ -51,12 +51,12 @@ def published_fleet(folder: Path, depots: int) -> tuple[Path, dict[str, Any]]:
         )
     ]
     publication = Publication(
-        pipeline=NAME, run_id="first", published_at=now, as_of=now, cutoff=panel.cutoff, horizon=panel.horizon,
+        pipeline=NAME, run_id="first", published_at=now, as_of=AS_OF, cutoff=panel.cutoff, horizon=panel.horizon,
         tier="fresh", model=NAME, timezone="UTC", levels=forecast.levels, depots=tuple(rows), bundle_digest=path.name,
         desk=saved_inputs.write(spec.paths.saved_inputs, inputs),
     )  # fmt: skip
     with Ledger.open(spec.ledger_url) as ledger:
-        ledger.start_run("first", pipeline=NAME, as_of=now, spec_digest=spec.digest)
+        ledger.start_run("first", pipeline=NAME, as_of=AS_OF, spec_digest=spec.digest)
         ledger.promote(NAME, run_id="first", bundle_digest=path.name, by="bench", reason="measured")
         ledger.publish(publication)
     one = panel.window(predictor.bundle.lookback, slice(0, 1))
@@ -67,7 +67,6 @@ def published_fleet(folder: Path, depots: int) -> tuple[Path, dict[str, Any]]:
 def _panel(folder: Path, depots: int) -> Any:
     """The sample's depots with their covariates, again and again until there are so many."""
     from dataclasses import replace
-    from datetime import UTC, datetime
 
     from forecaster.config import load
     from forecaster.demand.history.point_in_time import read_as_of
@@ -77,9 +76,9 @@ def _panel(folder: Path, depots: int) -> Any:
     shutil.copytree(ROOT / "data" / "harbor_fleet", folder / "sample")
     file = folder / "sample" / "pipeline.yaml"
     file.write_text(re.sub(r"(?m)^state: .*$", f"state: {folder / 'sample-state'}", file.read_text("utf-8")), "utf-8")
-    spec, now = load(file), datetime(2026, 11, 1, 12, tzinfo=UTC)
-    ingest(spec, now=now)
-    panel = panels.build(read_as_of(spec, as_of=now), spec)
+    spec = load(file)
+    ingest(spec, now=AS_OF)
+    panel = panels.build(read_as_of(spec, as_of=AS_OF), spec)
     rows = np.arange(depots) % len(panel.depot_ids)
     many = panel.among([panel.depot_ids[row] for row in rows])
     return replace(many, depot_ids=tuple(f"D{number}" for number in range(depots)))

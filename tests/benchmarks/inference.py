@@ -31,7 +31,7 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 
-from tests.benchmarks.fleet_to_serve import NAME, published_fleet
+from tests.benchmarks.fleet_to_serve import AS_OF, NAME, published_fleet
 from tests.benchmarks.report import ROOT, Figure, below, tell
 
 CLIENTS, SECONDS = 32, 6.0
@@ -134,23 +134,60 @@ def _against_mlserver(folder: Path, file: Path, body: Mapping[str, Any], ours: L
 
 
 def _large(folder: Path) -> Iterator[Figure]:
-    """All depots of a large fleet in one request by depot: computed, and then remembered."""
+    """All depots of a large fleet in one request by depot: computed, remembered, and after a correction."""
     file, _ = published_fleet(folder, LARGE)
     with _ours(file) as (port, process, _):
-        figures = []
-        for depots in (b'{"depots": ["D0"]}', *[b"{}"] * 6):
+
+        def seconds(depots: bytes) -> tuple[float, bytes]:
             asked = Request(f"http://127.0.0.1:{port}/v1/forecast", depots, {"X-Deadline-Ms": "60000"})
             begun = time.perf_counter()
             with urlopen(asked) as answer:
-                content = answer.read()
-            figures.append(time.perf_counter() - begun)
-        assert len(json.loads(content)["depots"]) == LARGE
+                content: bytes = answer.read()
+            return time.perf_counter() - begun, content
+
+        figures = [seconds(depots)[0] for depots in (b'{"depots": ["D0"]}', *[b"{}"] * 6)]
+        _correct(file)
+        ahead = _until_computed(port, 2 * LARGE)
+        after, content = seconds(b"{}")
+        answers = json.loads(content)["depots"]
+        assert len(answers) == LARGE
+        assert answers[0]["overridden"][0]
         of_all = f"{LARGE:,} depots in one request"
         yield Figure(f"of a fleet of {LARGE:,} depots, the first depot, for which the night is read", figures[0], "s")
         yield below(f"{of_all}, which computes them", figures[1], "s", 1.0)
         yield below(f"{of_all}, which are remembered, median", float(np.median(figures[2:])), "s", 1.0)
+        yield Figure("after a correction, until all are read and computed before anybody asks", ahead, "s")
+        yield below(f"{of_all}, the first after a correction", after, "s", 1.0)
         yield Figure(f"{LARGE:,} depots: bytes of the answer", len(content) / 1e6, "MB")
         yield Figure(f"{LARGE:,} depots: memory of the process", _memory(process), "MB")
+
+
+def _correct(file: Path) -> None:
+    """Publish the night once more, with a number of orders that a planner knows better."""
+    from forecaster.config import load
+    from forecaster.ledger.store import Ledger
+    from forecaster.planning import service
+    from forecaster.planning.overrides import ProposedOverride
+
+    spec = load(file)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        day = ledger.whole(head).depots[0].days[0].target_date
+    service.save(spec, ProposedOverride("D0", day, 7, "weather", "bench", "storm"), now=AS_OF)
+
+
+def _until_computed(port: int, rows: int) -> float:
+    """Seconds until so many rows were computed since the start."""
+    begun = time.perf_counter()
+    while True:
+        with urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            [computed] = re.findall(r"(?m)^forecaster_inference_batch_rows_sum\{.*\} (\S+)$", answer.read().decode())
+        if float(computed) >= rows:
+            return time.perf_counter() - begun
+        if time.perf_counter() - begun > 120:
+            raise TimeoutError(f"{computed} rows were computed, wanted {rows}")
+        time.sleep(0.1)
 
 
 # --- servers ----------------------------------------------------------------------------------------------------------

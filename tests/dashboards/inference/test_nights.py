@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dashboards.inference import nights
 from forecaster.config import load
 from forecaster.errors import BundleError
 from forecaster.ledger.store import Ledger
@@ -19,7 +21,7 @@ from forecaster.planning.scenario import Supposition
 from forecaster.planning.what_if import Questions
 from forecaster.serving import bundle
 from forecaster.serving.predict import Predictor
-from tests.dashboards.inference.conftest import promote, run, serving, write_bundle
+from tests.dashboards.inference.conftest import Served, promote, run, serving, write_bundle
 
 WEDNESDAY = "2024-04-10"
 FORECAST = "/v1/forecast"
@@ -65,6 +67,42 @@ def load_days(spec: Any) -> list[Any]:
         head = ledger.current(spec.name)
         assert head is not None
         return [day.target_date for day in ledger.whole(head).depots[0].days]
+
+
+def test_what_was_asked_for_is_computed_ahead_when_something_else_is_published(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nights, "LOOK_SECONDS", 0.05)
+    spec = load(file)
+
+    async def computed(served: Served) -> float:
+        text = (await served.client.get("/metrics")).text
+        return sum(float(line.split()[-1]) for line in text.splitlines() if "inference_batch_rows_sum{" in line)
+
+    async def rows_from(served: Served, rows: float) -> None:
+        while await computed(served) < rows:
+            await asyncio.sleep(0.05)
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            await asyncio.sleep(0.3)
+            assert await computed(served) == 0  # nobody has asked for a depot yet
+            before = (await served.client.post(FORECAST, json={"depots": ["B", "C"]})).json()
+            assert await computed(served) == 2
+            for number, rows in ((90, 4), (91, 6)):  # two corrections, between which nobody asks
+                service.save(spec, ProposedOverride("B", load_days(spec)[1], number, "weather", "Ana", "storm"))
+                await asyncio.wait_for(rows_from(served, rows), 60)
+            answer = (await served.client.post(FORECAST, json={"depots": ["B", "C"]})).json()
+            assert await computed(served) == 6
+            assert answer["depots"][1] == before["depots"][1]
+            assert answer["depots"][0]["quantiles"][0] == before["depots"][0]["quantiles"][0]
+            assert answer["depots"][0]["quantiles"][1][answer["levels"].index(0.5)] == 91
+            text = (await served.client.get("/metrics")).text
+            for start in ("cold", "warm"):  # nothing was read but ahead
+                labels = f'code="200",pipeline="small",route="forecast",start="{start}"'
+                assert f"forecaster_inference_requests_total{{{labels}}} 1.0" in text
+
+    run(body)
 
 
 def test_what_is_supposed_is_answered_as_on_the_page(published: Path) -> None:
