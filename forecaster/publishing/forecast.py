@@ -142,7 +142,7 @@ def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:
     with Ledger.open(spec.ledger_url) as ledger:
         reigned = ledger.champion(spec.name, at=at)
     if reigned is None:
-        return ModelChoice(None, NAIVE, "fallback")
+        return ModelChoice(None, NAIVE, "fallback", sentence(N_("no model had been admitted by then")))
     digest = reigned.bundle_digest
     return ModelChoice(spec.paths.bundle(digest), f"{spec.name} {digest}", "champion")
 

@@ -54,7 +54,9 @@ def test_one_that_it_has_seen_falls_to_the_champion_of_then_or_the_fallback(
     fleet: Fleet, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _validated_until((AS_OF - 4 * DAY).date(), fleet, monkeypatch)
-    assert _publish(fleet, AS_OF - 4 * DAY, "seen").tier == "fallback"
+    published = _publish(fleet, AS_OF - 4 * DAY, "seen")
+    assert published.tier == "fallback"
+    assert "no model had been admitted by then" in published.note
 
 
 def test_a_model_that_does_not_say_what_it_has_seen_counts_as_having_seen_all(fleet: Fleet) -> None:
