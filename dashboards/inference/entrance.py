@@ -79,7 +79,9 @@ class Entrance:
                 return await self._holder(token.strip())
             if sign_in == "oidc":  # browsers sign in at the page
                 return None
-        return await identify(request, self._context)
+        person = await identify(request, self._context)
+        # The cookie of a wall screen, or a feed's token sent as one, opens a view of the page and nothing here.
+        return None if person is not None and person.via == "link" else person
 
     async def _holder(self, token: str) -> Person | None:
         person, until = self._tokens.get(token, (None, 0.0))

@@ -57,6 +57,7 @@ def test_a_proxy_or_a_token_says_who_asks_and_each_gets_the_depots_of_their_citi
     make = {"days": 30, "by": "ops", "now": now}
     machine, [token] = links.make_link(spec, "infer", "Bonn", **make)  # type: ignore[arg-type]
     _, [screen] = links.make_link(spec, "network", None, **make)  # type: ignore[arg-type]
+    _, [calendar, _] = links.make_link(spec, "feed", None, depot="A", **make)  # type: ignore[arg-type]
     content, headers = as_binary(window(spec, 0))
 
     async def body() -> None:
@@ -79,6 +80,8 @@ def test_a_proxy_or_a_token_says_who_asks_and_each_gets_the_depots_of_their_citi
             assert await depots(Authorization=f"Bearer {token}") == ["B", "D"]
             assert await depots(Authorization=f"Bearer {screen.rsplit('/', 1)[-1]}") == 401
             assert await depots(Authorization="Bearer made-up") == 401
+            for other in (screen.rsplit("/", 1)[-1], calendar.split("/")[-2], token):
+                assert await depots(Cookie=f"__Host-link={other}; link={other}") == 401
             mine = {"Authorization": f"Bearer {token}"}
             answer = await served.client.post(FORECAST, json={"depots": ["A"]}, headers=mine)
             assert (answer.status_code, answer.json()["error"]) == (
