@@ -103,6 +103,7 @@ def create_app(service: InferenceService) -> Starlette:
 async def _lifespan(service: InferenceService, _: Starlette) -> AsyncIterator[None]:
     async with service.models.serving():
         yield
+    service.nights.close()
     service.context.store.close()
 
 

@@ -8,8 +8,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextvars import ContextVar
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -19,12 +21,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from dashboards.inference.served_models import ModelStore, QueuedModel
+from dashboards.inference.served_models import RETRY_SECONDS, ModelStore, QueuedModel
 from dashboards.ops.reading.editions import NoSuchDepot
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication, PublishedDepot
 from forecaster.planning.scenario import WITHOUT_VALUE, Supposition
+from forecaster.serving.batching import DeadlinePassed
 
 if TYPE_CHECKING:
     from forecaster.core.forecast import Forecast
@@ -34,6 +37,8 @@ if TYPE_CHECKING:
 Day = date
 MOST_DEPOTS = 20_000  # of a request
 DECIMALS = 3  # of orders
+THREADS = 8  # that answer at a time; models are loaded in others, which these wait for
+LATE = "the deadline came before its turn; ask again later, or with a longer one"
 DEADLINE: ContextVar[float] = ContextVar("deadline")  # of what is asked now, as `time.monotonic` counts
 
 
@@ -129,6 +134,12 @@ class Nights:
         self._lock = threading.Lock()
         self._of: object = None
         self._night: PublishedNight | None = None
+        self._again = 0.0  # when bundles that cannot be used may be looked at again
+        self._threads = ThreadPoolExecutor(THREADS, "forecast")
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def answer(
         self, wanted: ForecastIn, cities: frozenset[str] | None, *, deadline: float
@@ -138,7 +149,8 @@ class Nights:
         Raises NoSuchDepot, OverrideError, DeskError, BundleError, LedgerError, and what the queue raises.
         """
         loop = asyncio.get_running_loop()
-        return await asyncio.to_thread(self._answer, wanted, cities, deadline, loop)
+        answering = partial(copy_context().run, self._answer, wanted, cities, deadline, loop)
+        return await loop.run_in_executor(self._threads, answering)
 
     def _answer(
         self, wanted: ForecastIn, cities: frozenset[str] | None, deadline: float, loop: asyncio.AbstractEventLoop
@@ -146,13 +158,12 @@ class Nights:
         DEADLINE.set(deadline)  # of the copy of the context that this thread has
         edition = self._store.edition(cities)
         key = (edition.head.publication_id, edition.head.revised_at)
-        with self._lock:
-            cold = self._of != key or self._night is None
-            if cold:
-                self._night = self._load(edition.head.publication_id, edition.ledger.whole(edition.head), loop)
-                self._of = key
-            night = self._night
-        assert night is not None
+        with self._alone(deadline):
+            night, cold = self._night, False
+            if night is None or self._of != key or (night.questions.broken and time.monotonic() >= self._again):
+                night = self._load(edition.head.publication_id, edition.ledger.whole(edition.head), loop)
+                self._night, self._of, cold = night, key, True
+                self._again = time.monotonic() + RETRY_SECONDS
         visible = [
             depot_id
             for depot_id, depot in night.depots.items()
@@ -161,6 +172,16 @@ class Nights:
         if wanted.depots is not None and (hidden := set(wanted.depots).difference(visible)):
             raise NoSuchDepot(min(hidden))
         return night.answer(wanted, visible), cold
+
+    @contextmanager
+    def _alone(self, deadline: float) -> Iterator[None]:
+        """One reads a night for all who come meanwhile. Raises DeadlinePassed where that takes too long."""
+        if not self._lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            raise DeadlinePassed(LATE)
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _load(self, publication_id: int, publication: Publication, loop: asyncio.AbstractEventLoop) -> PublishedNight:
         from forecaster.planning.what_if import Questions  # which the first answer of tensors does without
@@ -175,7 +196,7 @@ class Nights:
             model = asyncio.run_coroutine_threadsafe(self._models.model(name), loop).result()
         except BundleError as error:
             return error
-        return QueuedModel(model, loop, lambda: DEADLINE.get(time.monotonic()))
+        return QueuedModel(self._models, model.bundle, loop, lambda: DEADLINE.get(time.monotonic()))
 
 
 def _supposition(what_if: WhatIfIn, depot_ids: Sequence[str]) -> Supposition:

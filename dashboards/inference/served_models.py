@@ -24,6 +24,7 @@ from forecaster.errors import BundleError, ForecasterError
 from forecaster.serving import bundle as bundles
 from forecaster.serving import input_checks
 from forecaster.serving.batching import Arrays, BatchLimits, MicroBatcher
+from forecaster.serving.input_checks import InputSpec
 from forecaster.serving.predict import Predictor
 
 if TYPE_CHECKING:
@@ -163,8 +164,7 @@ class ModelStore:
 
         Raises BundleError.
         """
-        if (model := self._models.pop(name, None)) is not None:
-            self._models[name] = model
+        if (model := self.in_memory(name)) is not None:
             return model
         if name not in self._loading:
             self._loading[name] = asyncio.create_task(self._load(name))
@@ -172,7 +172,9 @@ class ModelStore:
 
     def in_memory(self, name: str) -> ServedModel | None:
         """The model of this name, where it is served."""
-        return self._models.get(name)
+        if (model := self._models.pop(name, None)) is not None:
+            self._models[name] = model  # the last that was asked
+        return model
 
     def versions(self) -> Sequence[str]:
         """The names of the models in memory, the champion first."""
@@ -197,7 +199,8 @@ class ModelStore:
     def _forget(self) -> None:
         """Let go of the model that was not asked for longest, when what waits for it is answered."""
         reigning = None if self.champion is None else self.champion.version
-        for name in [name for name in self._models if name != reigning][: len(self._models) - MOST_MODELS]:
+        surplus = max(len(self._models) - MOST_MODELS, 0)
+        for name in [name for name in self._models if name != reigning][:surplus]:
             ending = asyncio.create_task(self._models.pop(name).batcher.close(60.0))
             self._endings.add(ending)
             ending.add_done_callback(self._endings.discard)
@@ -217,18 +220,26 @@ class ModelStore:
 
 
 class QueuedModel:
-    """A model for code that runs in threads of the server: each question goes through the queue like all others."""
+    """A bundle's model for code that runs in threads of the server: each question goes through the queue like all
+    others, of the model that is in memory then."""
 
-    def __init__(self, model: ServedModel, loop: asyncio.AbstractEventLoop, deadline: Callable[[], float]) -> None:
+    def __init__(
+        self, models: ModelStore, bundle: Bundle, loop: asyncio.AbstractEventLoop, deadline: Callable[[], float]
+    ) -> None:
         """`deadline` is asked in the thread that asks: an instant of `time.monotonic`."""
-        self._model, self._loop, self._deadline = model, loop, deadline
+        self._models, self._bundle, self._loop, self._deadline = models, bundle, loop, deadline
+        self._input_spec = InputSpec.of(bundle)
 
     @property
     def bundle(self) -> Bundle:
-        return self._model.bundle
+        return self._bundle
 
     def quantiles(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
         """Quantiles (depots, days, levels). Raises InputError, and what `ServedModel.quantiles` does."""
-        input_checks.check(window, self._model.predictor.input_spec, depot_ids, cutoff)
-        asking = self._model.quantiles(window, len(depot_ids), deadline=self._deadline())
+        input_checks.check(window, self._input_spec, depot_ids, cutoff)
+        asking = self._ask(window, len(depot_ids), self._deadline())
         return asyncio.run_coroutine_threadsafe(asking, self._loop).result()
+
+    async def _ask(self, window: Arrays, rows: int, deadline: float) -> Floats:
+        model = await self._models.model(self._bundle.name)  # which may have been let go since
+        return await model.quantiles(window, rows, deadline=deadline)

@@ -126,6 +126,13 @@ class Questions:
         """Why no model answers; None where one does."""
         return self._missing
 
+    @property
+    def broken(self) -> BundleError | None:
+        """Why a bundle of the night cannot be used, which may be put right meanwhile; None where each can."""
+        if self._missing is not None and self._inputs.bundle is not None:
+            return self._missing
+        return self._canary if isinstance(self._canary, BundleError) else None
+
     def ask(self, supposed: Supposition, visible: Collection[str] | None = None) -> WhatIfAnswer:
         """The answer of a scenario; `cost_of_all` sums over the `visible` depots, all of them by default.
 

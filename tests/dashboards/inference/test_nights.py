@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dashboards.ops.reading.what_if_cache import WhatIfCache
 from forecaster.config import load
 from forecaster.errors import BundleError
 from forecaster.ledger.store import Ledger
@@ -132,3 +135,78 @@ def test_depots_of_a_canary_get_its_numbers_and_strangers_keep_what_is_published
     without = Questions(publication, replace(inputs, canary=beside), champion, None, BundleError("it is damaged"))
     with pytest.raises(BundleError, match="it is damaged"):
         without.forecast([2])
+
+
+def test_what_a_night_was_made_with_answers_whatever_became_champion_since(file: Path) -> None:
+    spec = load(file)
+    nights_own = next(spec.paths.bundles.iterdir()).name
+    supposed = {"depots": ["A"], "what_if": {"date": WEDNESDAY, "kind": "promo", "value": 1}}
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            models = served.service.models
+            before = (await served.client.post(FORECAST, json=supposed)).json()
+            for factor in (2.0, 3.0, 4.0, 5.0, 6.0):
+                last = [] if models.champion is None else [models.champion.version]
+                promote(spec, write_bundle(spec, factor))
+                await models.look()
+                assert set(last) < set(models.versions())
+            assert len(models.versions()) == 4
+            assert nights_own not in models.versions()
+            answer = await served.client.post(FORECAST, json=supposed)
+            assert (answer.status_code, answer.json()) == (200, before)
+            assert nights_own in models.versions()
+
+    run(body)
+
+
+def test_many_who_come_while_a_model_is_loaded_all_get_their_answers(file: Path) -> None:
+    spec = load(file)
+    promote(spec, write_bundle(spec, 2.0))  # so that the night's own is loaded when it is asked for
+
+    async def body() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        async with serving(spec) as served, asyncio.timeout(60):
+            asking = (served.client.post(FORECAST, json={"depots": [depot]}) for depot in "ABCD" * 10)
+            answers = await asyncio.gather(*asking)
+            assert [answer.status_code for answer in answers] == [200] * 40
+            assert [answer.json()["depots"][0]["depot_id"] for answer in answers] == list("ABCD") * 10
+
+    run(body)
+
+
+def test_who_waits_for_a_night_that_is_read_waits_until_the_deadline(published: Path) -> None:
+    async def body() -> None:
+        async with serving(load(published)) as served:
+            with served.service.nights._lock:
+                answer = await served.client.post(FORECAST, json={}, headers={"X-Deadline-Ms": "50"})
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+            assert answer.json()["error"].startswith("the deadline came before its turn")
+            assert (await served.client.post(FORECAST, json={})).status_code == 200
+
+    run(body)
+
+
+def test_a_nights_bundle_that_was_damaged_answers_once_it_is_mended(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = load(file)
+    model = next(spec.paths.bundles.iterdir()) / "model.onnx"
+    promote(spec, write_bundle(spec, 2.0))
+    supposed = Supposition("A", load_days(spec)[0], "promo")
+    model.rename(aside := file.parent / "aside")
+    monkeypatch.setattr("dashboards.inference.nights.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("dashboards.ops.reading.what_if_cache.RETRY_SECONDS", 0.0)
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            page = WhatIfCache(spec)
+            edition = served.service.context.store.edition()
+            assert (await served.client.post(FORECAST, json={})).status_code == 503
+            with pytest.raises(BundleError, match=r"model\.onnx is missing"):
+                page.answer(edition, supposed)
+            aside.rename(model)
+            assert (await served.client.post(FORECAST, json={})).status_code == 200
+            assert page.answer(edition, supposed).missing is None
+
+    run(body)
