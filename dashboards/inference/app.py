@@ -19,6 +19,7 @@ from starlette.routing import Route
 
 from dashboards.inference import refusals, tensors
 from dashboards.inference.entrance import Bodies, Entrance
+from dashboards.inference.header_numbers import whole_number
 from dashboards.inference.metrics import InferenceMetrics
 from dashboards.inference.nights import ForecastIn, Nights
 from dashboards.inference.refusals import Refused
@@ -30,7 +31,7 @@ from forecaster import __version__
 
 DEADLINE_HEADER = "X-Deadline-Ms"
 DEADLINES = {"infer": 1.0, "forecast": 10.0}  # seconds, where a request names none
-LONGEST_DEADLINE = 60.0
+LONGEST_DEADLINE = 60_000  # milliseconds
 LARGE = 1 << 20  # bytes of a body that a thread reads, so that others go on meanwhile
 EXTENSIONS = ["binary_tensor_data"]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -171,9 +172,10 @@ class InferenceRoutes:
     async def infer(self, request: Request) -> Answered:
         """Quantiles of raw inputs, (rows, days, levels)."""
         deadline = _deadline(request, "infer")
-        model = self._model(request)
+        self._model(request)
         header_length = request.headers.get(tensors.HEADER_LENGTH)
         async with self._service.bodies.read(request) as body:
+            model = self._model(request)  # another one may reign since the body began, or this one be let go
             read = partial(_read_tensors, model, body, header_length)
             asked, arrays = await run_in_threadpool(read) if len(body) > LARGE else read()
             quantiles = await model.quantiles(arrays, asked.rows, deadline=deadline)
@@ -220,11 +222,9 @@ def _deadline(request: Request, route: str) -> float:
     text = request.headers.get(DEADLINE_HEADER)
     if text is None:
         return time.monotonic() + DEADLINES[route]
-    if not (text.isascii() and text.isdecimal()) or not 0 < int(text[:12]) <= 1000 * LONGEST_DEADLINE:
-        raise Refused(
-            400, f"{DEADLINE_HEADER}: found {text[:40]!r}, wanted milliseconds from 1 to {1000 * LONGEST_DEADLINE:.0f}"
-        )
-    return time.monotonic() + int(text) / 1000
+    if (milliseconds := whole_number(text, 1, LONGEST_DEADLINE)) is None:
+        raise Refused(400, f"{DEADLINE_HEADER}: found {text[:40]!r}, wanted milliseconds from 1 to {LONGEST_DEADLINE}")
+    return time.monotonic() + milliseconds / 1000
 
 
 def _json(content: object, status: int = 200) -> Response:

@@ -17,6 +17,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboards.inference import refusals
+from dashboards.inference.header_numbers import whole_number
 from dashboards.inference.refusals import Refused
 from dashboards.ops.access import csrf, links, networks
 from dashboards.ops.access.authentication import identify
@@ -119,11 +120,11 @@ class Bodies:
     @asynccontextmanager
     async def read(self, request: Request) -> AsyncIterator[bytes]:
         """The body, for as long as the context lasts. Raises Refused 413, 415, 408 or 503."""
-        if (encoding := request.headers.get("content-encoding", "identity")) != "identity":
+        if (encoding := request.headers.get("content-encoding", "identity")).lower() != "identity":
             sentence = f"Content-Encoding: found {encoding[:40]!r}, wanted a body that is not compressed"
             raise Refused(415, sentence, headers=CLOSE)  # a small one may unfold to any size
         declared = request.headers.get("content-length", "")
-        if declared and (not declared.isdecimal() or int(declared[:20]) > self._largest):
+        if declared and whole_number(declared, 0, self._largest) is None:
             raise self._too_large()
         held = 0
         try:

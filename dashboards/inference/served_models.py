@@ -20,7 +20,7 @@ import numpy as np
 from dashboards.inference.metrics import BUNDLE_REFUSED, LOADED, InferenceMetrics
 from dashboards.ops.access.rare_warnings import RareWarnings
 from forecaster.core.arrays import Floats, Ints
-from forecaster.errors import BundleError, ForecasterError
+from forecaster.errors import BundleError, ForecasterError, InputError
 from forecaster.serving import bundle as bundles
 from forecaster.serving import input_checks
 from forecaster.serving.batching import Arrays, BatchLimits, MicroBatcher
@@ -73,11 +73,11 @@ class ServedModel:
 
     async def quantiles(self, arrays: Arrays, rows: int, *, deadline: float) -> Floats:
         """Quantiles (rows, days, levels) of arrays that were checked. Raises what `MicroBatcher.submit` does, and
-        BundleError where the model answers with what is no number."""
+        InputError where the model has no number for a row: one that has none for any does not come in (`load`)."""
         answer = await self.batcher.submit(arrays, rows, deadline=deadline)
         if not np.isfinite(answer).all():
             row = int(np.argwhere(~np.isfinite(answer))[0][0])
-            raise BundleError(f"bundle {self.version}: the forecast of row {row} is not a number")
+            raise InputError(f"the forecast of row {row} is not a number; wanted inputs nearer to those of a night")
         return answer
 
 
@@ -85,10 +85,11 @@ def load(folder: Path, state: Path) -> Predictor:
     """A verified bundle that was asked once in each of the sizes that batches have. Raises BundleError."""
     predictor = Predictor(bundles.load(folder, state), threads=1)
     try:
-        for rows in WARM_ROWS:
-            predictor.of_checked(_any_rows(predictor, rows))
+        answers = [predictor.of_checked(_any_rows(predictor, rows)) for rows in WARM_ROWS]
     except Exception as error:  # onnxruntime raises a class of its own for every fault
         raise BundleError(f"bundle {predictor.bundle.name}: onnxruntime cannot run the model: {error}") from error
+    if not all(np.isfinite(answer).all() for answer in answers):
+        raise BundleError(f"bundle {predictor.bundle.name}: the model answers plain inputs with what is no number")
     return predictor
 
 
@@ -242,4 +243,7 @@ class QueuedModel:
 
     async def _ask(self, window: Arrays, rows: int, deadline: float) -> Floats:
         model = await self._models.model(self._bundle.name)  # which may have been let go since
-        return await model.quantiles(window, rows, deadline=deadline)
+        try:
+            return await model.quantiles(window, rows, deadline=deadline)
+        except InputError as error:  # of what the night saved, or a question made of it
+            raise BundleError(f"bundle {model.version}: {error}") from error
