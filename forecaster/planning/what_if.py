@@ -181,7 +181,7 @@ class Questions:
         positions computed from what the night saved, each once. Those that the model has no forecast of stay as
         published.
 
-        Raises BundleError where no model can be asked.
+        Raises BundleError where the model that made them cannot be asked.
         """
         numbers = {cell: override.orders for cell, override in self._at.items()}
         strangers = self._strangers()
@@ -194,8 +194,10 @@ class Questions:
         return apply.with_orders(replace(self._model, quantiles=quantiles), numbers)
 
     def _strangers(self) -> frozenset[int]:
-        """The positions of depots of which the model whose numbers they see has no forecast."""
+        """The positions of depots of which the model whose numbers they see has no forecast; all where none made it."""
         inputs, canary = self._inputs, self._inputs.canary
+        if inputs.bundle is None:
+            return frozenset(range(len(self.depot_ids)))
         unknown = set(inputs.strangers)
         if canary is not None:
             unknown = (unknown - canary.cohort) | (canary.strangers & canary.cohort)

@@ -20,9 +20,11 @@ from forecaster.planning.overrides import ProposedOverride
 from forecaster.planning.saved_inputs import CanaryInputs
 from forecaster.planning.scenario import Supposition
 from forecaster.planning.what_if import Questions
+from forecaster.publishing.predict import predict
 from forecaster.serving import bundle
 from forecaster.serving.predict import Predictor
-from tests.dashboards.inference.conftest import promote, run, serving, write_bundle
+from tests import fleets
+from tests.dashboards.inference.conftest import STAFFING, promote, run, serving, write_bundle
 
 WEDNESDAY = "2024-04-10"
 FORECAST = "/v1/forecast"
@@ -171,6 +173,32 @@ def test_many_who_come_while_a_model_is_loaded_all_get_their_answers(file: Path)
             answers = await asyncio.gather(*asking)
             assert [answer.status_code for answer in answers] == [200] * 40
             assert [answer.json()["depots"][0]["depot_id"] for answer in answers] == list("ABCD") * 10
+
+    run(body)
+
+
+def test_without_a_model_depots_get_what_is_published_in_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(fleets.PIPELINE + STAFFING, "utf-8")
+    spec = load(file)
+    fleets.fill(spec, fleets.counts("ABCD"), fleets.CITIES)
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.start_run("first", pipeline=spec.name, as_of=fleets.AS_OF, spec_digest=spec.digest)
+    predict(spec, as_of=fleets.AS_OF, bundle=None, run_id=None, note=None)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        published = ledger.whole(head).depots
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            answer = await served.client.post(FORECAST, json={})
+            assert answer.status_code == 200, answer.text
+            for depot, expected in zip(answer.json()["depots"], published, strict=True):
+                assert (depot["depot_id"], depot["tier"], depot["model"]) == (expected.depot_id, "fallback", None)
+                assert depot["quantiles"] == [[round(q, 3) for q in day.quantiles] for day in expected.days]
+            supposed = {"depots": ["A"], "what_if": {"date": WEDNESDAY, "kind": "promo", "value": 1}}
+            assert (await served.client.post(FORECAST, json=supposed)).status_code == 503
 
     run(body)
 
