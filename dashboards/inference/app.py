@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import to_json
 from starlette.applications import Starlette
@@ -21,7 +22,7 @@ from dashboards.inference import refusals, tensors
 from dashboards.inference.entrance import Bodies, Entrance
 from dashboards.inference.header_numbers import whole_number
 from dashboards.inference.metrics import InferenceMetrics
-from dashboards.inference.nights import ForecastIn, Nights
+from dashboards.inference.nights import Nights, read_question
 from dashboards.inference.refusals import Refused
 from dashboards.inference.served_models import DATATYPES, ModelStore, ServedModel
 from dashboards.ops.access.context import AccessContext
@@ -32,7 +33,9 @@ from forecaster import __version__
 DEADLINE_HEADER = "X-Deadline-Ms"
 DEADLINES = {"infer": 1.0, "forecast": 10.0}  # seconds, where a request names none
 LONGEST_DEADLINE = 60_000  # milliseconds
-LARGE = 1 << 20  # bytes of a body that a thread reads, so that others go on meanwhile
+LARGE = 1 << 20  # bytes of a body that a thread reads, so that others go on meanwhile; one of them at a time
+LARGEST_QUESTION = 2 << 20  # bytes of one by depot: 20,000 ids of a hundred characters
+Value = TypeVar("Value")
 EXTENSIONS = ["binary_tensor_data"]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -132,6 +135,7 @@ class InferenceRoutes:
 
     def __init__(self, service: InferenceService) -> None:
         self._service, self._models = service, service.models
+        self._large = asyncio.Semaphore(1)
 
     # --- the Open Inference Protocol ----------------------------------------------------------------------------------
 
@@ -177,10 +181,17 @@ class InferenceRoutes:
         async with self._service.bodies.read(request) as body:
             model = self._model(request)  # another one may reign since the body began, or this one be let go
             read = partial(_read_tensors, model, body, header_length)
-            asked, arrays = await run_in_threadpool(read) if len(body) > LARGE else read()
+            asked, arrays = await self._read(read, body)
             quantiles = await model.quantiles(arrays, asked.rows, deadline=deadline)
         content, headers = tensors.write(quantiles, asked, self._service.name, model.version)
         return Answered(Response(content, headers=headers))
+
+    async def _read(self, read: Callable[[], Value], body: bytes) -> Value:
+        """What is read of a body, while others go on."""
+        if len(body) <= LARGE:
+            return read()
+        async with self._large:
+            return await run_in_threadpool(read)
 
     def _model(self, request: Request) -> ServedModel:
         """The model of the address. Raises Refused where there is none."""
@@ -199,8 +210,8 @@ class InferenceRoutes:
     async def forecast(self, request: Request) -> Answered:
         """Quantiles, crews and tiers of depots by their ids, as published or as they would be."""
         deadline = _deadline(request, "forecast")
-        async with self._service.bodies.read(request) as body:
-            wanted = ForecastIn.model_validate_json(body or b"{}")
+        async with self._service.bodies.read(request, LARGEST_QUESTION) as body:
+            wanted = await self._read(partial(read_question, body), body)
         answer, cold = await self._service.nights.answer(wanted, person(request).cities, deadline=deadline)
         content = await run_in_threadpool(to_json, answer)
         return Answered(Response(content, headers={"Content-Type": tensors.JSON}), cold)

@@ -118,14 +118,16 @@ class Bodies:
         self._largest, self._most, self._held = largest, most, 0
 
     @asynccontextmanager
-    async def read(self, request: Request) -> AsyncIterator[bytes]:
-        """The body, for as long as the context lasts. Raises Refused 413, 415, 408 or 503."""
+    async def read(self, request: Request, most: int | None = None) -> AsyncIterator[bytes]:
+        """The body, of `most` bytes where the route says how many, for as long as the context lasts. Raises Refused
+        413, 415, 408 or 503."""
+        largest = self._largest if most is None else min(most, self._largest)
         if (encoding := request.headers.get("content-encoding", "identity")).lower() != "identity":
             sentence = f"Content-Encoding: found {encoding[:40]!r}, wanted a body that is not compressed"
             raise Refused(415, sentence, headers=CLOSE)  # a small one may unfold to any size
         declared = request.headers.get("content-length", "")
-        if declared and whole_number(declared, 0, self._largest) is None:
-            raise self._too_large()
+        if declared and whole_number(declared, 0, largest) is None:
+            raise too_large(largest)
         held = 0
         try:
             parts = []
@@ -133,8 +135,8 @@ class Bodies:
                 async for part in request.stream():
                     held += len(part)
                     self._held += len(part)
-                    if held > self._largest:
-                        raise self._too_large()
+                    if held > largest:
+                        raise too_large(largest)
                     if self._held > self._most:
                         sentence = "too many large requests at once; ask again in a moment"
                         raise Refused(503, sentence, reason="full", headers={**refusals.RETRY, **CLOSE})
@@ -145,6 +147,7 @@ class Bodies:
         finally:
             self._held -= held
 
-    def _too_large(self) -> Refused:
-        sentence = f"found a body of more than {self._largest:,} bytes; ask in several requests"
-        return Refused(413, sentence, headers=CLOSE)
+
+def too_large(largest: int) -> Refused:
+    sentence = f"found a body of more than {largest:,} bytes; ask in several requests"
+    return Refused(413, sentence, headers=CLOSE)

@@ -19,9 +19,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic_core import from_json
 
 from dashboards.inference.served_models import RETRY_SECONDS, ModelStore, QueuedModel
+from dashboards.inference.tensors import Malformed
 from dashboards.ops.reading.editions import NoSuchDepot
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.errors import BundleError, OverrideError
@@ -56,8 +58,30 @@ class ForecastIn(BaseModel):
     """Which depots; left out: all that whoever asks may see."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    depots: Annotated[tuple[Annotated[str, Field(max_length=500)], ...] | None, Field(max_length=MOST_DEPOTS)] = None
+    depots: Annotated[
+        tuple[Annotated[str, Field(max_length=500)], ...] | None, FailFast(), Field(max_length=MOST_DEPOTS)
+    ] = None
     what_if: WhatIfIn | None = None
+
+
+def read_question(body: bytes) -> ForecastIn:
+    """The question of a body. Raises Malformed where it is no JSON, ValidationError for the first thing in it that is
+    otherwise than wanted."""
+    try:
+        content = from_json(body or b"{}")
+    except ValueError as error:
+        raise Malformed(f"the body is no JSON: {str(error)[:80]}") from None
+    if isinstance(content, dict):
+        content = _with_one_odd(content, ForecastIn)
+        if isinstance(supposed := content.get("what_if"), dict):
+            content["what_if"] = _with_one_odd(supposed, WhatIfIn)
+    return ForecastIn.model_validate(content)
+
+
+def _with_one_odd(content: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """The keys that are known, and one at most that is not: of each a sentence would be made, which take memory."""
+    odd = next((key for key in content if key not in model.model_fields), None)
+    return {key: value for key, value in content.items() if key in model.model_fields or key == odd}
 
 
 @dataclass(frozen=True)

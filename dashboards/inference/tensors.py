@@ -25,6 +25,8 @@ HEADER_LENGTH = "Inference-Header-Content-Length"
 JSON, BINARY = "application/json", "application/octet-stream"
 OUTPUT = "quantiles"
 DATATYPES: Mapping[str, np.dtype[Any]] = {"FP32": np.dtype("<f4"), "INT32": np.dtype("<i4")}
+LARGEST_JSON = 16 << 20  # bytes; the numbers that are read of it take ten times as many
+MOST_LISTS = 1 << 20  # each of which takes more than the three bytes that say that it is empty
 MOST_INPUTS = 16
 MOST_DIMENSIONS = 8
 ELSEWHERE = ("classification", "shared_memory_region")  # parameters of an output that ask for what is not given
@@ -53,6 +55,10 @@ def read(body: bytes, header_length: str | None, datatypes: Mapping[str, str]) -
     Whether the arrays fit the model is for others to say (`input_checks`); here each has the size that it claims.
     """
     size = _header_size(body, header_length)
+    if size > LARGEST_JSON:
+        raise Malformed(f"found {size:,} bytes of JSON, wanted {LARGEST_JSON:,} at most; send raw numbers")
+    if body.count(b"[", 0, size) + body.count(b"{", 0, size) > MOST_LISTS:
+        raise Malformed(f"found more than {MOST_LISTS:,} lists in the JSON, wanted data that are flat, or raw")
     try:
         content = from_json(body[:size] if size < len(body) else body, allow_inf_nan=True)
     except ValueError as error:

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
 from dashboards.inference.entrance import Bodies
+from dashboards.inference.nights import read_question
+from dashboards.inference.tensors import HEADER_LENGTH
 from dashboards.ops.access import links
 from forecaster.config import Access, Spec, load
 from forecaster.ledger import access as ledger_access
 from forecaster.ledger.store import Ledger
 from tests.dashboards.guests import PROXY, SECRET, declared
-from tests.dashboards.inference.conftest import INFER, as_binary, run, serving, window
+from tests.dashboards.inference.conftest import INFER, as_binary, as_json, run, serving, window
 
 FORECAST = "/v1/forecast"
 ABOUT = "/v2/models/small"
@@ -114,6 +118,48 @@ def test_whoever_asks_too_much_is_told_when_to_come_back(published: Path, monkey
                 assert f'forecaster_inference_refused_total{{pipeline="small",reason="{reason}"}} {count}.0' in text
 
     run(body)
+
+
+def test_a_body_of_which_memory_would_grow_many_times_is_refused_before_that(
+    published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = load(published)
+    monkeypatch.setattr("dashboards.inference.tensors.MOST_LISTS", 40)
+    content = as_json(window(spec, 0))
+    nested = {"inputs": [{**tensor, "data": [[]] * 40} for tensor in content["inputs"][:1]]}
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            for question, status, sentence in (
+                (b'{"depots":[' + b"1," * 900_000 + b"1]}", 400, "depots.0: found 1, wanted a valid string"),
+                (b"[" * 1_000_000, 400, "the body is no JSON: recursion limit"),
+                (b"\0" * (2 << 20), 400, "the body is no JSON: "),
+                (b" " * ((2 << 20) + 1), 413, "found a body of more than 2,097,152 bytes"),
+            ):
+                answer = await served.client.post(FORECAST, content=question)
+                assert (answer.status_code, answer.json()["error"][: len(sentence)]) == (status, sentence)
+            answer = await served.client.post(INFER, json=nested)
+            assert "found more than 40 lists in the JSON" in answer.json()["error"]
+            assert (await served.client.post(INFER, json=content)).status_code == 200
+            monkeypatch.setattr("dashboards.inference.tensors.LARGEST_JSON", 100)
+            answer = await served.client.post(INFER, json=content)
+            assert "bytes of JSON, wanted 100 at most" in answer.json()["error"]
+            raw, headers = as_binary(window(spec, 0))
+            monkeypatch.setattr("dashboards.inference.tensors.LARGEST_JSON", int(headers[HEADER_LENGTH]))
+            assert (await served.client.post(INFER, content=raw, headers=headers)).status_code == 200
+
+    run(body)
+
+
+def test_of_a_question_with_many_keys_that_are_odd_the_first_is_named() -> None:
+    for question, where in (
+        ({f"k{i}": i for i in range(9)}, ("k0",)),
+        ({"what_if": {"a": 1, "b": 2}}, ("what_if", "a")),
+    ):
+        with pytest.raises(ValidationError) as raised:
+            read_question(json.dumps(question).encode())
+        odd = [problem["loc"] for problem in raised.value.errors() if problem["type"] == "extra_forbidden"]
+        assert odd == [where]
 
 
 def test_bodies_that_are_too_large_one_by_one_or_together_are_refused(published: Path) -> None:
