@@ -25,10 +25,12 @@ from dashboards.inference.metrics import InferenceMetrics
 from dashboards.inference.nights import Nights, read_question
 from dashboards.inference.refusals import Refused
 from dashboards.inference.served_models import DATATYPES, ModelStore, ServedModel
+from dashboards.inference.tensors import Malformed
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import person
 from dashboards.ops.http.responses import SecurityHeaders
 from forecaster import __version__
+from forecaster.errors import InputError
 
 DEADLINE_HEADER = "X-Deadline-Ms"
 DEADLINES = {"infer": 1.0, "forecast": 10.0}  # seconds, where a request names none
@@ -191,7 +193,10 @@ class InferenceRoutes:
         if len(body) <= LARGE:
             return read()
         async with self._large:
-            return await run_in_threadpool(read)
+            outcome = await run_in_threadpool(_outcome, read)
+        if isinstance(outcome, Malformed | InputError):
+            raise outcome
+        return outcome
 
     def _model(self, request: Request) -> ServedModel:
         """The model of the address. Raises Refused where there is none."""
@@ -219,6 +224,15 @@ class InferenceRoutes:
     def metrics(self, _: Request) -> Response:
         """The exposition format of Prometheus."""
         return Response(self._service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _outcome(read: Callable[[], Value]) -> Value | Malformed | InputError:
+    """What is read, or why it is refused: raised from a thread, the frames would hold all that was read until Python
+    next looks for cycles."""
+    try:
+        return read()
+    except (Malformed, InputError) as error:
+        return type(error)(str(error))
 
 
 def _read_tensors(

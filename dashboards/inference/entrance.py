@@ -130,7 +130,7 @@ class Bodies:
             raise too_large(largest)
         held = 0
         try:
-            parts = []
+            parts: list[bytes] = []
             async with asyncio.timeout(BODY_SECONDS):
                 async for part in request.stream():
                     held += len(part)
@@ -141,7 +141,9 @@ class Bodies:
                         sentence = "too many large requests at once; ask again in a moment"
                         raise Refused(503, sentence, reason="full", headers={**refusals.RETRY, **CLOSE})
                     parts.append(part)
-            yield parts[0] if len(parts) == 1 else b"".join(parts)
+            body = parts[0] if len(parts) == 1 else b"".join(parts)
+            parts.clear()
+            yield body
         except TimeoutError:
             raise Refused(408, f"the body did not come within {BODY_SECONDS:g} s", headers=CLOSE) from None
         finally:

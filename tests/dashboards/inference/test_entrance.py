@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from dashboards.inference.app import _outcome
 from dashboards.inference.entrance import Bodies
 from dashboards.inference.nights import read_question
-from dashboards.inference.tensors import HEADER_LENGTH
+from dashboards.inference.tensors import HEADER_LENGTH, Malformed
 from dashboards.ops.access import links
 from forecaster.config import Access, Spec, load
 from forecaster.ledger import access as ledger_access
@@ -149,6 +150,16 @@ def test_a_body_of_which_memory_would_grow_many_times_is_refused_before_that(
             assert (await served.client.post(INFER, content=raw, headers=headers)).status_code == 200
 
     run(body)
+
+
+def test_what_is_refused_in_a_thread_holds_nothing_of_what_was_read() -> None:
+    def read() -> int:
+        raise Malformed("the body is no JSON")
+
+    refused = _outcome(read)
+    assert isinstance(refused, Malformed)
+    assert str(refused) == "the body is no JSON"
+    assert (refused.__traceback__, refused.__context__) == (None, None)
 
 
 def test_of_a_question_with_many_keys_that_are_odd_the_first_is_named() -> None:
