@@ -173,8 +173,12 @@ class Nights:
         Raises NoSuchDepot, OverrideError, DeskError, BundleError, LedgerError, and what the queue raises.
         """
         loop = asyncio.get_running_loop()
-        answering = partial(copy_context().run, self._answer, wanted, cities, deadline, loop)
-        return await loop.run_in_executor(self._threads, answering)
+        answering = self._threads.submit(copy_context().run, self._answer, wanted, cities, deadline, loop)
+        answer = asyncio.wrap_future(answering)
+        await asyncio.wait({answer}, timeout=max(deadline - time.monotonic(), 0))
+        if not answer.done() and answering.cancel():  # no thread has taken it up
+            raise DeadlinePassed(LATE)
+        return await answer
 
     def _answer(
         self, wanted: ForecastIn, cities: frozenset[str] | None, deadline: float, loop: asyncio.AbstractEventLoop

@@ -272,7 +272,7 @@ class Questions:
                     built_in=", ".join((*names, *BUILT_IN)),
                 )
             )
-        if not np.isfinite(supposed.value):
+        if not abs(supposed.value) <= float(np.finfo(np.float32).max):
             raise OverrideError(_("value: found {value}, wanted a number", value=supposed.value))
         return self._compute(rows, supposed, np.array(steps))
 

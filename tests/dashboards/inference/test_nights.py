@@ -203,14 +203,21 @@ def test_without_a_model_depots_get_what_is_published_in_its_place(tmp_path: Pat
     run(body)
 
 
-def test_who_waits_for_a_night_that_is_read_waits_until_the_deadline(published: Path) -> None:
+@pytest.mark.parametrize("threads", [1, 8])
+def test_who_waits_for_a_night_that_is_read_or_for_a_thread_waits_until_the_deadline(
+    published: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboards.inference.nights.THREADS", threads)
+
     async def body() -> None:
         async with serving(load(published)) as served:
             with served.service.nights._lock:
+                first = asyncio.create_task(served.client.post(FORECAST, json={}))
                 answer = await served.client.post(FORECAST, json={}, headers={"X-Deadline-Ms": "50"})
+                assert not first.done()
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
             assert answer.json()["error"].startswith("the deadline came before its turn")
-            assert (await served.client.post(FORECAST, json={})).status_code == 200
+            assert (await first).status_code == 200
 
     run(body)
 
