@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dashboards.inference import refusals, tensors
-from dashboards.inference.entrance import Bodies, Entrance
+from dashboards.inference.entrance import Bodies, Entrance, LastAnswers
 from dashboards.inference.header_numbers import whole_number
 from dashboards.inference.metrics import InferenceMetrics
 from dashboards.inference.nights import Nights, read_question
@@ -97,6 +97,7 @@ def create_app(service: InferenceService) -> Starlette:
             get("/metrics", routes.metrics),
         ],
         middleware=[
+            Middleware(LastAnswers, draining=lambda: models.draining),
             Middleware(SecurityHeaders),
             Middleware(Entrance, context=service.context, turned_away=service.metrics.turned_away),
         ],

@@ -13,8 +13,9 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.inference import refusals
 from dashboards.inference.header_numbers import whole_number
@@ -99,6 +100,22 @@ class Entrance:
         if limiter is not None and (wait := limiter.wait_to_infer(person, address)) is not None:
             sentence = f"that was too much at once; try again in {wait} s"
             raise Refused(429, sentence, headers={"Retry-After": str(wait)})
+
+
+class LastAnswers:
+    """ASGI middleware: while the server ends, an answer is the last of its connection, so that whoever keeps one open
+    asks another server from then on, and none is closed on a request that is under way."""
+
+    def __init__(self, app: ASGIApp, draining: Callable[[], bool]) -> None:
+        self.app, self._draining = app, draining
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def closing(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._draining():
+                MutableHeaders(scope=message)["Connection"] = "close"
+            await send(message)
+
+        await self.app(scope, receive, closing if scope["type"] == "http" else send)
 
 
 def _holder(context: AccessContext, token: str) -> Person | None:

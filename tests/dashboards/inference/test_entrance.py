@@ -152,6 +152,18 @@ def test_a_body_of_which_memory_would_grow_many_times_is_refused_before_that(
     run(body)
 
 
+def test_while_the_server_ends_each_answer_is_the_last_of_its_connection(published: Path) -> None:
+    async def body() -> None:
+        async with serving(load(published)) as served:
+            for draining, said in ((False, None), (True, "close")):
+                served.service.models.draining = draining
+                for path in ("/v2/health/ready", ABOUT, "/nothing"):
+                    assert (await served.client.get(path)).headers.get("Connection") == said
+                assert (await served.client.post(FORECAST, json={})).headers.get("Connection") == said
+
+    run(body)
+
+
 def test_what_is_refused_in_a_thread_holds_nothing_of_what_was_read() -> None:
     def read() -> int:
         raise Malformed("the body is no JSON")
