@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic_core import to_json
 from starlette.applications import Starlette
@@ -18,20 +19,25 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from dashboards.inference import refusals, tensors
-from dashboards.inference.entrance import Bodies, Entrance
+from dashboards.inference.entrance import Bodies, Entrance, LastAnswers
+from dashboards.inference.header_numbers import whole_number
 from dashboards.inference.metrics import InferenceMetrics
-from dashboards.inference.nights import ForecastIn, Nights
+from dashboards.inference.nights import Nights, read_question
 from dashboards.inference.refusals import Refused
 from dashboards.inference.served_models import DATATYPES, ModelStore, ServedModel
+from dashboards.inference.tensors import Malformed
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import person
 from dashboards.ops.http.responses import SecurityHeaders
 from forecaster import __version__
+from forecaster.errors import InputError
 
 DEADLINE_HEADER = "X-Deadline-Ms"
 DEADLINES = {"infer": 1.0, "forecast": 10.0}  # seconds, where a request names none
-LONGEST_DEADLINE = 60.0
-LARGE = 1 << 20  # bytes of a body that a thread reads, so that others go on meanwhile
+LONGEST_DEADLINE = 60_000  # milliseconds
+LARGE = 1 << 20  # bytes of a body that a thread reads, so that others go on meanwhile; one of them at a time
+LARGEST_QUESTION = 2 << 20  # bytes of one by depot: 20,000 ids of a hundred characters
+Value = TypeVar("Value")
 EXTENSIONS = ["binary_tensor_data"]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -91,6 +97,7 @@ def create_app(service: InferenceService) -> Starlette:
             get("/metrics", routes.metrics),
         ],
         middleware=[
+            Middleware(LastAnswers, draining=lambda: models.draining),
             Middleware(SecurityHeaders),
             Middleware(Entrance, context=service.context, turned_away=service.metrics.turned_away),
         ],
@@ -103,6 +110,7 @@ def create_app(service: InferenceService) -> Starlette:
 async def _lifespan(service: InferenceService, _: Starlette) -> AsyncIterator[None]:
     async with service.models.serving(), service.nights.reading_ahead():
         yield
+    service.nights.close()
     service.context.store.close()
 
 
@@ -130,6 +138,7 @@ class InferenceRoutes:
 
     def __init__(self, service: InferenceService) -> None:
         self._service, self._models = service, service.models
+        self._large = asyncio.Semaphore(1)
 
     # --- the Open Inference Protocol ----------------------------------------------------------------------------------
 
@@ -170,14 +179,25 @@ class InferenceRoutes:
     async def infer(self, request: Request) -> Answered:
         """Quantiles of raw inputs, (rows, days, levels)."""
         deadline = _deadline(request, "infer")
-        model = self._model(request)
+        self._model(request)
         header_length = request.headers.get(tensors.HEADER_LENGTH)
         async with self._service.bodies.read(request) as body:
+            model = self._model(request)  # another one may reign since the body began, or this one be let go
             read = partial(_read_tensors, model, body, header_length)
-            asked, arrays = await run_in_threadpool(read) if len(body) > LARGE else read()
+            asked, arrays = await self._read(read, body)
             quantiles = await model.quantiles(arrays, asked.rows, deadline=deadline)
         content, headers = tensors.write(quantiles, asked, self._service.name, model.version)
         return Answered(Response(content, headers=headers))
+
+    async def _read(self, read: Callable[[], Value], body: bytes) -> Value:
+        """What is read of a body, while others go on."""
+        if len(body) <= LARGE:
+            return read()
+        async with self._large:
+            outcome = await run_in_threadpool(_outcome, read)
+        if isinstance(outcome, Malformed | InputError):
+            raise outcome
+        return outcome
 
     def _model(self, request: Request) -> ServedModel:
         """The model of the address. Raises Refused where there is none."""
@@ -196,8 +216,8 @@ class InferenceRoutes:
     async def forecast(self, request: Request) -> Answered:
         """Quantiles, crews and tiers of depots by their ids, as published or as they would be."""
         deadline = _deadline(request, "forecast")
-        async with self._service.bodies.read(request) as body:
-            wanted = ForecastIn.model_validate_json(body or b"{}")
+        async with self._service.bodies.read(request, LARGEST_QUESTION) as body:
+            wanted = await self._read(partial(read_question, body), body)
         answer, cold = await self._service.nights.answer(wanted, person(request).cities, deadline=deadline)
         content = await run_in_threadpool(to_json, answer)
         return Answered(Response(content, headers={"Content-Type": tensors.JSON}), cold)
@@ -205,6 +225,15 @@ class InferenceRoutes:
     def metrics(self, _: Request) -> Response:
         """The exposition format of Prometheus."""
         return Response(self._service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def _outcome(read: Callable[[], Value]) -> Value | Malformed | InputError:
+    """What is read, or why it is refused: raised from a thread, the frames would hold all that was read until Python
+    next looks for cycles."""
+    try:
+        return read()
+    except (Malformed, InputError) as error:
+        return type(error)(str(error))
 
 
 def _read_tensors(
@@ -219,11 +248,9 @@ def _deadline(request: Request, route: str) -> float:
     text = request.headers.get(DEADLINE_HEADER)
     if text is None:
         return time.monotonic() + DEADLINES[route]
-    if not (text.isascii() and text.isdecimal()) or not 0 < int(text[:12]) <= 1000 * LONGEST_DEADLINE:
-        raise Refused(
-            400, f"{DEADLINE_HEADER}: found {text[:40]!r}, wanted milliseconds from 1 to {1000 * LONGEST_DEADLINE:.0f}"
-        )
-    return time.monotonic() + int(text) / 1000
+    if (milliseconds := whole_number(text, 1, LONGEST_DEADLINE)) is None:
+        raise Refused(400, f"{DEADLINE_HEADER}: found {text[:40]!r}, wanted milliseconds from 1 to {LONGEST_DEADLINE}")
+    return time.monotonic() + milliseconds / 1000
 
 
 def _json(content: object, status: int = 200) -> Response:

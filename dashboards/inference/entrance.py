@@ -13,10 +13,12 @@ from contextlib import asynccontextmanager
 from time import monotonic
 
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.inference import refusals
+from dashboards.inference.header_numbers import whole_number
 from dashboards.inference.refusals import Refused
 from dashboards.ops.access import csrf, links, networks
 from dashboards.ops.access.authentication import identify
@@ -79,7 +81,9 @@ class Entrance:
                 return await self._holder(token.strip())
             if sign_in == "oidc":  # browsers sign in at the page
                 return None
-        return await identify(request, self._context)
+        person = await identify(request, self._context)
+        # The cookie of a wall screen, or a feed's token sent as one, opens a view of the page and nothing here.
+        return None if person is not None and person.via == "link" else person
 
     async def _holder(self, token: str) -> Person | None:
         person, until = self._tokens.get(token, (None, 0.0))
@@ -96,6 +100,22 @@ class Entrance:
         if limiter is not None and (wait := limiter.wait_to_infer(person, address)) is not None:
             sentence = f"that was too much at once; try again in {wait} s"
             raise Refused(429, sentence, headers={"Retry-After": str(wait)})
+
+
+class LastAnswers:
+    """ASGI middleware: while the server ends, an answer is the last of its connection, so that whoever keeps one open
+    asks another server from then on, and none is closed on a request that is under way."""
+
+    def __init__(self, app: ASGIApp, draining: Callable[[], bool]) -> None:
+        self.app, self._draining = app, draining
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def closing(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._draining():
+                MutableHeaders(scope=message)["Connection"] = "close"
+            await send(message)
+
+        await self.app(scope, receive, closing if scope["type"] == "http" else send)
 
 
 def _holder(context: AccessContext, token: str) -> Person | None:
@@ -115,33 +135,38 @@ class Bodies:
         self._largest, self._most, self._held = largest, most, 0
 
     @asynccontextmanager
-    async def read(self, request: Request) -> AsyncIterator[bytes]:
-        """The body, for as long as the context lasts. Raises Refused 413, 415, 408 or 503."""
-        if (encoding := request.headers.get("content-encoding", "identity")) != "identity":
+    async def read(self, request: Request, most: int | None = None) -> AsyncIterator[bytes]:
+        """The body, of `most` bytes where the route says how many, for as long as the context lasts. Raises Refused
+        413, 415, 408 or 503."""
+        largest = self._largest if most is None else min(most, self._largest)
+        if (encoding := request.headers.get("content-encoding", "identity")).lower() != "identity":
             sentence = f"Content-Encoding: found {encoding[:40]!r}, wanted a body that is not compressed"
             raise Refused(415, sentence, headers=CLOSE)  # a small one may unfold to any size
         declared = request.headers.get("content-length", "")
-        if declared and (not declared.isdecimal() or int(declared[:20]) > self._largest):
-            raise self._too_large()
+        if declared and whole_number(declared, 0, largest) is None:
+            raise too_large(largest)
         held = 0
         try:
-            parts = []
+            parts: list[bytes] = []
             async with asyncio.timeout(BODY_SECONDS):
                 async for part in request.stream():
                     held += len(part)
                     self._held += len(part)
-                    if held > self._largest:
-                        raise self._too_large()
+                    if held > largest:
+                        raise too_large(largest)
                     if self._held > self._most:
                         sentence = "too many large requests at once; ask again in a moment"
                         raise Refused(503, sentence, reason="full", headers={**refusals.RETRY, **CLOSE})
                     parts.append(part)
-            yield parts[0] if len(parts) == 1 else b"".join(parts)
+            body = parts[0] if len(parts) == 1 else b"".join(parts)
+            parts.clear()
+            yield body
         except TimeoutError:
             raise Refused(408, f"the body did not come within {BODY_SECONDS:g} s", headers=CLOSE) from None
         finally:
             self._held -= held
 
-    def _too_large(self) -> Refused:
-        sentence = f"found a body of more than {self._largest:,} bytes; ask in several requests"
-        return Refused(413, sentence, headers=CLOSE)
+
+def too_large(largest: int) -> Refused:
+    sentence = f"found a body of more than {largest:,} bytes; ask in several requests"
+    return Refused(413, sentence, headers=CLOSE)

@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
-from contextvars import ContextVar
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from datetime import date
 from functools import partial
@@ -19,16 +20,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, FailFast, Field
+from pydantic_core import from_json
 
-from dashboards.inference.served_models import ModelStore, QueuedModel
+from dashboards.inference.served_models import RETRY_SECONDS, ModelStore, QueuedModel
+from dashboards.inference.tensors import Malformed
 from dashboards.ops.access.rare_warnings import RareWarnings
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.errors import BundleError, ForecasterError, OverrideError
 from forecaster.ledger.publication import Publication, PublishedDepot
 from forecaster.planning.scenario import WITHOUT_VALUE, Supposition
-from forecaster.serving.batching import NotComputed
+from forecaster.serving.batching import DeadlinePassed, NotComputed
 
 if TYPE_CHECKING:
     from forecaster.core.forecast import Forecast
@@ -40,6 +43,8 @@ MOST_DEPOTS = 20_000  # of a request
 DECIMALS = 3  # of orders
 LOOK_SECONDS = 2.0  # between looks at what is published
 AHEAD_SECONDS = 60.0  # of computing for a night that nobody has asked for yet
+THREADS = 8  # that answer at a time; models are loaded in others, which these wait for
+LATE = "the deadline came before its turn; ask again later, or with a longer one"
 DEADLINE: ContextVar[float] = ContextVar("deadline")  # of what is asked now, as `time.monotonic` counts
 
 
@@ -57,8 +62,30 @@ class ForecastIn(BaseModel):
     """Which depots; left out: all that whoever asks may see."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    depots: Annotated[tuple[Annotated[str, Field(max_length=500)], ...] | None, Field(max_length=MOST_DEPOTS)] = None
+    depots: Annotated[
+        tuple[Annotated[str, Field(max_length=500)], ...] | None, FailFast(), Field(max_length=MOST_DEPOTS)
+    ] = None
     what_if: WhatIfIn | None = None
+
+
+def read_question(body: bytes) -> ForecastIn:
+    """The question of a body. Raises Malformed where it is no JSON, ValidationError for the first thing in it that is
+    otherwise than wanted."""
+    try:
+        content = from_json(body or b"{}")
+    except ValueError as error:
+        raise Malformed(f"the body is no JSON: {str(error)[:80]}") from None
+    if isinstance(content, dict):
+        content = _with_one_odd(content, ForecastIn)
+        if isinstance(supposed := content.get("what_if"), dict):
+            content["what_if"] = _with_one_odd(supposed, WhatIfIn)
+    return ForecastIn.model_validate(content)
+
+
+def _with_one_odd(content: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """The keys that are known, and one at most that is not: of each a sentence would be made, which take memory."""
+    odd = next((key for key in content if key not in model.model_fields), None)
+    return {key: value for key, value in content.items() if key in model.model_fields or key == odd}
 
 
 @dataclass(frozen=True)
@@ -146,6 +173,12 @@ class Nights:
         self._of: object = None
         self._night: PublishedNight | None = None
         self._last_look: object = None
+        self._again = 0.0  # when bundles that cannot be used may be looked at again
+        self._threads = ThreadPoolExecutor(THREADS, "forecast")
+
+    def close(self) -> None:
+        """Answer nothing more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     @asynccontextmanager
     async def reading_ahead(self) -> AsyncIterator[None]:
@@ -172,12 +205,13 @@ class Nights:
                 self._log.warn("%s: %s", type(error).__name__, error)
 
     def _read_ahead(self, loop: asyncio.AbstractEventLoop) -> None:
-        DEADLINE.set(time.monotonic() + AHEAD_SECONDS)  # of the copy of the context that this thread has
+        deadline = time.monotonic() + AHEAD_SECONDS
+        DEADLINE.set(deadline)  # of the copy of the context that this thread has
         edition = self._store.edition()
         if self._last_look == _key(edition):
             return
         self._last_look = _key(edition)
-        night, _ = self._shown(edition, loop)
+        night, _ = self._shown(edition, loop, deadline)
         night.questions.forecast([row for depot_id, row in night.rows.items() if depot_id in night.earlier_depots])
 
     async def answer(
@@ -188,13 +222,18 @@ class Nights:
         Raises NoSuchDepot, OverrideError, DeskError, BundleError, LedgerError, and what the queue raises.
         """
         loop = asyncio.get_running_loop()
-        return await asyncio.to_thread(self._answer, wanted, cities, deadline, loop)
+        answering = self._threads.submit(copy_context().run, self._answer, wanted, cities, deadline, loop)
+        answer = asyncio.wrap_future(answering)
+        await asyncio.wait({answer}, timeout=max(deadline - time.monotonic(), 0))
+        if not answer.done() and answering.cancel():  # no thread has taken it up
+            raise DeadlinePassed(LATE)
+        return await answer
 
     def _answer(
         self, wanted: ForecastIn, cities: frozenset[str] | None, deadline: float, loop: asyncio.AbstractEventLoop
     ) -> tuple[dict[str, Any], bool]:
         DEADLINE.set(deadline)  # of the copy of the context that this thread has
-        night, cold = self._shown(self._store.edition(cities), loop)
+        night, cold = self._shown(self._store.edition(cities), loop, deadline)
         visible = [
             depot_id
             for depot_id, depot in night.depots.items()
@@ -204,13 +243,26 @@ class Nights:
             raise NoSuchDepot(min(hidden))
         return night.answer(wanted, visible), cold
 
-    def _shown(self, edition: Edition, loop: asyncio.AbstractEventLoop) -> tuple[PublishedNight, bool]:
-        """The night of what is shown, and whether it had to be read."""
-        with self._lock:
-            if self._night is not None and self._of == _key(edition):
-                return self._night, False
-            self._night, self._of = self._load(edition, loop), _key(edition)
+    def _shown(self, edition: Edition, loop: asyncio.AbstractEventLoop, deadline: float) -> tuple[PublishedNight, bool]:
+        """The night of what is shown, and whether it had to be read, for the first time or once more."""
+        with self._alone(deadline):
+            night, key = self._night, _key(edition)
+            may_be_mended = night is not None and night.questions.broken and time.monotonic() >= self._again
+            if night is not None and self._of == key and not may_be_mended:
+                return night, False
+            self._night, self._of = self._load(edition, loop), key
+            self._again = time.monotonic() + RETRY_SECONDS
             return self._night, True
+
+    @contextmanager
+    def _alone(self, deadline: float) -> Iterator[None]:
+        """One reads a night for all who come meanwhile. Raises DeadlinePassed where that takes too long."""
+        if not self._lock.acquire(timeout=max(deadline - time.monotonic(), 0)):
+            raise DeadlinePassed(LATE)
+        try:
+            yield
+        finally:
+            self._lock.release()
 
     def _load(self, edition: Edition, loop: asyncio.AbstractEventLoop) -> PublishedNight:
         from forecaster.planning.what_if import Questions  # which the first answer of tensors does without
@@ -231,7 +283,7 @@ class Nights:
             model = asyncio.run_coroutine_threadsafe(self._models.model(name), loop).result()
         except BundleError as error:
             return error
-        return QueuedModel(model, loop, lambda: DEADLINE.get(time.monotonic()))
+        return QueuedModel(self._models, model.bundle, loop, lambda: DEADLINE.get(time.monotonic()))
 
 
 def _key(edition: Edition) -> tuple[object, ...]:

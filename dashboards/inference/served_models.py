@@ -20,10 +20,11 @@ import numpy as np
 from dashboards.inference.metrics import BUNDLE_REFUSED, LOADED, InferenceMetrics
 from dashboards.ops.access.rare_warnings import RareWarnings
 from forecaster.core.arrays import Floats, Ints
-from forecaster.errors import BundleError, ForecasterError
+from forecaster.errors import BundleError, ForecasterError, InputError
 from forecaster.serving import bundle as bundles
 from forecaster.serving import input_checks
 from forecaster.serving.batching import Arrays, BatchLimits, MicroBatcher
+from forecaster.serving.input_checks import InputSpec
 from forecaster.serving.predict import Predictor
 
 if TYPE_CHECKING:
@@ -72,11 +73,11 @@ class ServedModel:
 
     async def quantiles(self, arrays: Arrays, rows: int, *, deadline: float) -> Floats:
         """Quantiles (rows, days, levels) of arrays that were checked. Raises what `MicroBatcher.submit` does, and
-        BundleError where the model answers with what is no number."""
+        InputError where the model has no number for a row: one that has none for any does not come in (`load`)."""
         answer = await self.batcher.submit(arrays, rows, deadline=deadline)
         if not np.isfinite(answer).all():
             row = int(np.argwhere(~np.isfinite(answer))[0][0])
-            raise BundleError(f"bundle {self.version}: the forecast of row {row} is not a number")
+            raise InputError(f"the forecast of row {row} is not a number; wanted inputs nearer to those of a night")
         return answer
 
 
@@ -84,10 +85,11 @@ def load(folder: Path, state: Path) -> Predictor:
     """A verified bundle that was asked once in each of the sizes that batches have. Raises BundleError."""
     predictor = Predictor(bundles.load(folder, state), threads=1)
     try:
-        for rows in WARM_ROWS:
-            predictor.of_checked(_any_rows(predictor, rows))
+        answers = [predictor.of_checked(_any_rows(predictor, rows)) for rows in WARM_ROWS]
     except Exception as error:  # onnxruntime raises a class of its own for every fault
         raise BundleError(f"bundle {predictor.bundle.name}: onnxruntime cannot run the model: {error}") from error
+    if not all(np.isfinite(answer).all() for answer in answers):
+        raise BundleError(f"bundle {predictor.bundle.name}: the model answers plain inputs with what is no number")
     return predictor
 
 
@@ -163,8 +165,7 @@ class ModelStore:
 
         Raises BundleError.
         """
-        if (model := self._models.pop(name, None)) is not None:
-            self._models[name] = model
+        if (model := self.in_memory(name)) is not None:
             return model
         if name not in self._loading:
             self._loading[name] = asyncio.create_task(self._load(name))
@@ -172,7 +173,9 @@ class ModelStore:
 
     def in_memory(self, name: str) -> ServedModel | None:
         """The model of this name, where it is served."""
-        return self._models.get(name)
+        if (model := self._models.pop(name, None)) is not None:
+            self._models[name] = model  # the last that was asked
+        return model
 
     def versions(self) -> Sequence[str]:
         """The names of the models in memory, the champion first."""
@@ -197,7 +200,8 @@ class ModelStore:
     def _forget(self) -> None:
         """Let go of the model that was not asked for longest, when what waits for it is answered."""
         reigning = None if self.champion is None else self.champion.version
-        for name in [name for name in self._models if name != reigning][: len(self._models) - MOST_MODELS]:
+        surplus = max(len(self._models) - MOST_MODELS, 0)
+        for name in [name for name in self._models if name != reigning][:surplus]:
             ending = asyncio.create_task(self._models.pop(name).batcher.close(60.0))
             self._endings.add(ending)
             ending.add_done_callback(self._endings.discard)
@@ -217,18 +221,29 @@ class ModelStore:
 
 
 class QueuedModel:
-    """A model for code that runs in threads of the server: each question goes through the queue like all others."""
+    """A bundle's model for code that runs in threads of the server: each question goes through the queue like all
+    others, of the model that is in memory then."""
 
-    def __init__(self, model: ServedModel, loop: asyncio.AbstractEventLoop, deadline: Callable[[], float]) -> None:
+    def __init__(
+        self, models: ModelStore, bundle: Bundle, loop: asyncio.AbstractEventLoop, deadline: Callable[[], float]
+    ) -> None:
         """`deadline` is asked in the thread that asks: an instant of `time.monotonic`."""
-        self._model, self._loop, self._deadline = model, loop, deadline
+        self._models, self._bundle, self._loop, self._deadline = models, bundle, loop, deadline
+        self._input_spec = InputSpec.of(bundle)
 
     @property
     def bundle(self) -> Bundle:
-        return self._model.bundle
+        return self._bundle
 
     def quantiles(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
         """Quantiles (depots, days, levels). Raises InputError, and what `ServedModel.quantiles` does."""
-        input_checks.check(window, self._model.predictor.input_spec, depot_ids, cutoff)
-        asking = self._model.quantiles(window, len(depot_ids), deadline=self._deadline())
+        input_checks.check(window, self._input_spec, depot_ids, cutoff)
+        asking = self._ask(window, len(depot_ids), self._deadline())
         return asyncio.run_coroutine_threadsafe(asking, self._loop).result()
+
+    async def _ask(self, window: Arrays, rows: int, deadline: float) -> Floats:
+        model = await self._models.model(self._bundle.name)  # which may have been let go since
+        try:
+            return await model.quantiles(window, rows, deadline=deadline)
+        except InputError as error:  # of what the night saved, or a question made of it
+            raise BundleError(f"bundle {model.version}: {error}") from error

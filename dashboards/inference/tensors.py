@@ -19,13 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json, to_json
 
+from dashboards.inference.header_numbers import whole_number
+
 HEADER_LENGTH = "Inference-Header-Content-Length"
 JSON, BINARY = "application/json", "application/octet-stream"
 OUTPUT = "quantiles"
 DATATYPES: Mapping[str, np.dtype[Any]] = {"FP32": np.dtype("<f4"), "INT32": np.dtype("<i4")}
+LARGEST_JSON = 16 << 20  # bytes; the numbers that are read of it take ten times as many
+MOST_LISTS = 1 << 20  # each of which takes more than the three bytes that say that it is empty
 MOST_INPUTS = 16
+MOST_DIMENSIONS = 8
+ELSEWHERE = ("classification", "shared_memory_region")  # parameters of an output that ask for what is not given
 Value = TypeVar("Value")
 _LONGEST = 80  # characters of what a message repeats
+_NUMBERS = frozenset({int, float, type(None)})  # JSON's, where what is not known may be null
 
 
 class Malformed(Exception):
@@ -48,6 +55,10 @@ def read(body: bytes, header_length: str | None, datatypes: Mapping[str, str]) -
     Whether the arrays fit the model is for others to say (`input_checks`); here each has the size that it claims.
     """
     size = _header_size(body, header_length)
+    if size > LARGEST_JSON:
+        raise Malformed(f"found {size:,} bytes of JSON, wanted {LARGEST_JSON:,} at most; send raw numbers")
+    if body.count(b"[", 0, size) + body.count(b"{", 0, size) > MOST_LISTS:
+        raise Malformed(f"found more than {MOST_LISTS:,} lists in the JSON, wanted data that are flat, or raw")
     try:
         content = from_json(body[:size] if size < len(body) else body, allow_inf_nan=True)
     except ValueError as error:
@@ -95,11 +106,11 @@ def write(quantiles: NDArray[Any], request: InferRequest, model: str, version: s
 def _header_size(body: bytes, header_length: str | None) -> int:
     if header_length is None:
         return len(body)
-    if not header_length.isascii() or not header_length.isdecimal() or int(header_length[:20]) > len(body):
+    if (size := whole_number(header_length, 0, len(body))) is None:
         raise Malformed(
             f"{HEADER_LENGTH}: found {header_length[:_LONGEST]!r}, wanted a number of bytes, {len(body)} at most"
         )
-    return int(header_length)
+    return size
 
 
 def _head_of(tensor: object, datatypes: Mapping[str, str]) -> tuple[str, tuple[int, ...], np.dtype[Any]]:
@@ -113,6 +124,8 @@ def _head_of(tensor: object, datatypes: Mapping[str, str]) -> tuple[str, tuple[i
         raise Malformed(f"input '{name}' has the datatype {str(datatype)[:_LONGEST]!r}, wanted {datatypes[name]}")
     if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 1 << 31 for size in shape):
         raise Malformed(f"input '{name}': found no shape, wanted a list of whole numbers")
+    if len(shape) > MOST_DIMENSIONS or math.prod(max(size, 1) for size in shape) >= 1 << 40:
+        raise Malformed(f"input '{name}': found the shape {str(shape)[:_LONGEST]}, wanted a smaller one")
     return name, tuple(shape), DATATYPES[datatypes[name]]
 
 
@@ -130,20 +143,33 @@ def _numbers(data: object, name: str, shape: tuple[int, ...], dtype: np.dtype[An
     """The numbers of a JSON array, flat or nested; null is what is not known."""
     if not isinstance(data, list):
         raise Malformed(f"input '{name}' has no data, wanted a list of numbers, or binary_data_size in its parameters")
+    if not _types(data) <= (_NUMBERS if dtype.kind == "f" else {int}):
+        raise Malformed(f"input '{name}': found something else than {'whole ' if dtype.kind == 'i' else ''}numbers")
     try:
-        values = np.asarray(data)
-        if values.dtype == object and dtype.kind == "f":
-            values = np.asarray([np.nan if value is None else value for value in values.ravel().tolist()])
-    except ValueError:  # lists of several lengths
-        values = np.empty(0, object)
+        values = np.asarray(data, np.float64 if dtype.kind == "f" else np.int64)
+    except OverflowError:
+        raise Malformed(
+            f"input '{name}': found a number of more than {'32' if dtype.kind == 'i' else '1,000'} bits"
+        ) from None
+    except (ValueError, TypeError):  # lists of several lengths
+        values = np.empty(0)
     if values.size != math.prod(shape):
         raise Malformed(f"input '{name}': the data do not fill the shape {list(shape)}")
-    if values.size and values.dtype.kind not in ("iuf" if dtype.kind == "f" else "iu"):
-        raise Malformed(f"input '{name}': found something else than {'whole ' if dtype.kind == 'i' else ''}numbers")
+    if values.ndim > 1 and values.shape != shape:
+        raise Malformed(f"input '{name}': the data are nested as {list(values.shape)}, wanted {list(shape)}, or flat")
     if dtype.kind == "i" and values.size and (values.min() < -(1 << 31) or values.max() >= 1 << 31):
         raise Malformed(f"input '{name}': found a number of more than 32 bits")
     with np.errstate(over="ignore"):  # what is too large becomes infinite, which the checks name
         return values.astype(dtype).reshape(shape)
+
+
+def _types(data: list[Any]) -> set[type]:
+    """The types of what JSON lists hold, however nested; the runtime would read `true` as 1."""
+    types: set[type] = set(map(type, data))
+    if list in types:
+        types.remove(list)
+        types.update(*(_types(part) for part in data if type(part) is list))
+    return types
 
 
 def _rows(arrays: Mapping[str, NDArray[Any]]) -> int:
@@ -170,6 +196,9 @@ def _outputs(content: Mapping[str, Any]) -> tuple[bool, ...]:
         raise Malformed(f"outputs: wanted '{OUTPUT}' alone")
     if outputs[0].get("name") != OUTPUT:
         raise Malformed(f"found the output {str(outputs[0].get('name'))[:_LONGEST]!r}, wanted '{OUTPUT}'")
+    for name in ELSEWHERE:
+        if _parameter(outputs[0], name, object) is not None:
+            raise Malformed(f"output '{OUTPUT}': found the parameter {name}, which is of an extension that is not here")
     raw = _parameter(outputs[0], "binary_data", bool)
     return (default if raw is None else raw,)
 
@@ -182,7 +211,7 @@ def _parameter(holder: Mapping[str, Any], name: str, kind: type[Value]) -> Value
     if not isinstance(parameters, dict):
         raise Malformed("parameters: found something else, wanted an object")
     value = parameters.get(name)
-    if value is not None and type(value) is not kind:
+    if value is not None and kind is not object and type(value) is not kind:
         raise Malformed(
             f"{name}: found {str(value)[:_LONGEST]!r}, wanted {'true or false' if kind is bool else 'a number'}"
         )

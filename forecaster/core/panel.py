@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.core import cold_start
-from forecaster.core.arrays import Bools, Days, Floats, Ints
+from forecaster.core.arrays import Bools, Days, Doubles, Floats, Ints
 from forecaster.core.marks import Marks
 
 Rows = slice | NDArray[np.intp]
@@ -188,6 +188,13 @@ class Panel:
         wider, doubt = quantiles.copy(), self._guess.doubt[self._place_among_guessed(rows)]
         wider[is_guessed] = cold_start.widened_quantiles(quantiles[is_guessed], levels, doubt)
         return wider
+
+    @property
+    def doubt_of_level(self) -> Doubles:
+        """What is not known of the level of young depots, (depots,), as in `cold_start.Guess`; 0 of settled ones."""
+        doubt = np.zeros(len(self.depot_ids))
+        doubt[self._guess.rows] = self._guess.doubt
+        return doubt
 
     def _place_among_guessed(self, rows: Rows) -> NDArray[np.intp]:
         """Where those of the depots `rows` whose past is guessed stand in the guess."""

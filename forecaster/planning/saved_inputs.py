@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 from forecaster.config import Staffing
-from forecaster.core.arrays import Bools
+from forecaster.core.arrays import Bools, Doubles
+from forecaster.core.cold_start import Guess
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Encoding, Panel
@@ -35,14 +36,26 @@ MAX_BYTES = 1 << 29  # bytes of arrays
 SHARES, SHARE_DAYS = "shift_shares", "share_days"  # arrays of a night whose shifts' shares are learned
 _CANARY = "canary_"  # before the names of its own arrays
 _ARRAYS = ("demand", "open", "covariates", "calendar", "calendar_group", "statics", "days")
+_DOUBT = "doubt"  # one that earlier versions did not write
 
 
+@dataclass(frozen=True)
 class SavedPanel(Panel):
-    """A panel whose guesses for cold depots were made when it was kept, so that nothing is guessed again."""
+    """A panel whose guesses for young depots were made when it was kept, so that nothing is guessed again; what was
+    doubted of their level then still is."""
+
+    doubt: Doubles | None = None  # (depots,) as in `Guess`, 0 of settled ones; None: an earlier version kept none
 
     @cached_property
     def cold(self) -> Bools:
         return np.zeros(len(self.depot_ids), bool)
+
+    @cached_property
+    def _guess(self) -> Guess:
+        doubt = np.zeros(len(self.depot_ids)) if self.doubt is None else self.doubt
+        doubtful = doubt > 0
+        past = np.full((int(doubtful.sum()), self.history), np.nan, np.float32)
+        return Guess(doubtful, past, doubt[doubtful])
 
 
 @dataclass(frozen=True)
@@ -91,6 +104,7 @@ def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
         panel.encoding,
         panel.calendar_names,
         panel.attributes,
+        doubt=panel.doubt_of_level,
     )
 
 
@@ -171,7 +185,8 @@ def read(folder: Path, name: str | None) -> SavedInputs:
 
 def _arrays_of(panel: SavedPanel) -> dict[str, Any]:
     arrays = {name: np.asarray(getattr(panel, name)) for name in _ARRAYS}
-    return arrays | {"days": arrays["days"].astype(np.int64)}
+    doubt = {} if panel.doubt is None else {_DOUBT: panel.doubt}
+    return arrays | {"days": arrays["days"].astype(np.int64)} | doubt
 
 
 def _metadata_of(panel: SavedPanel) -> dict[str, Any]:
@@ -193,6 +208,7 @@ def _panel_of(saved_arrays: Mapping[str, Any], metadata: Mapping[str, Any], pref
         encoding=Encoding.from_json(metadata["encoding"]),
         calendar_names=tuple(metadata["calendar_names"]),
         attributes={key: tuple(words) for key, words in metadata["attributes"].items()},
+        doubt=saved_arrays.get(f"{prefix}{_DOUBT}"),
         **arrays,
     )
 

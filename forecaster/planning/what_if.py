@@ -126,6 +126,13 @@ class Questions:
         """Why no model answers; None where one does."""
         return self._missing
 
+    @property
+    def broken(self) -> BundleError | None:
+        """Why a bundle of the night cannot be used, which may be put right meanwhile; None where each can."""
+        if self._missing is not None and self._inputs.bundle is not None:
+            return self._missing
+        return self._canary if isinstance(self._canary, BundleError) else None
+
     def ask(self, supposed: Supposition, visible: Collection[str] | None = None) -> WhatIfAnswer:
         """The answer of a scenario; `cost_of_all` sums over the `visible` depots, all of them by default.
 
@@ -174,7 +181,7 @@ class Questions:
         positions computed from what the night saved, each once. Those that the model has no forecast of stay as
         published.
 
-        Raises BundleError where no model can be asked.
+        Raises BundleError where the model that made them cannot be asked.
         """
         numbers = {cell: override.orders for cell, override in self._at.items()}
         strangers = self._strangers()
@@ -187,8 +194,10 @@ class Questions:
         return apply.with_orders(replace(self._model, quantiles=quantiles), numbers)
 
     def _strangers(self) -> frozenset[int]:
-        """The positions of depots of which the model whose numbers they see has no forecast."""
+        """The positions of depots of which the model whose numbers they see has no forecast; all where none made it."""
         inputs, canary = self._inputs, self._inputs.canary
+        if inputs.bundle is None:
+            return frozenset(range(len(self.depot_ids)))
         unknown = set(inputs.strangers)
         if canary is not None:
             unknown = (unknown - canary.cohort) | (canary.strangers & canary.cohort)
@@ -263,7 +272,7 @@ class Questions:
                     built_in=", ".join((*names, *BUILT_IN)),
                 )
             )
-        if not np.isfinite(supposed.value):
+        if not abs(supposed.value) <= float(np.finfo(np.float32).max):
             raise OverrideError(_("value: found {value}, wanted a number", value=supposed.value))
         return self._compute(rows, supposed, np.array(steps))
 

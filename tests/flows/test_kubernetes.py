@@ -11,6 +11,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.flows.pod_security import restricted
+
 FOLDER = Path(__file__).resolve().parents[2] / "flows" / "kubernetes"
 KNOWN = "1.33"
 
@@ -48,12 +50,10 @@ def test_every_pod_is_nobody_s_and_only_reads_its_root(overlay: str) -> None:
     made = pods(built(overlay))
     assert {"forecaster-page", "forecaster-inference", "forecaster-predict", "forecaster-worker"} <= made.keys()
     for name, pod in made.items():
-        assert pod["securityContext"]["runAsNonRoot"], name
+        assert not restricted(pod), name
         for container in pod["containers"]:
             rights = container["securityContext"]
             assert rights["readOnlyRootFilesystem"], name
-            assert not rights["allowPrivilegeEscalation"], name
-            assert rights["capabilities"]["drop"] == ["ALL"], name
             assert "memory" in container["resources"]["limits"], name
             mounted = {mount["name"] for mount in container["volumeMounts"]}
             assert mounted <= {volume["name"] for volume in pod["volumes"]}, name
@@ -83,3 +83,31 @@ def test_every_claim_account_and_port_is_declared() -> None:
     for service in (manifest for manifest in manifests if manifest["kind"] == "Service"):
         [container] = pods(manifests)[service["metadata"]["name"]]["containers"]
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= {p["name"] for p in container["ports"]}
+
+
+@pytest.mark.parametrize("overlay", ["single", "team", "serverless"])
+def test_inference_waits_for_its_first_model_and_is_not_killed(overlay: str) -> None:
+    manifests = serverless() if overlay == "serverless" else built(overlay)
+    [container] = pods(manifests)["forecaster-inference"]["containers"]
+    paths = {probe: container[probe]["httpGet"]["path"] for probe in container if probe.endswith("Probe")}
+    assert paths.pop("readinessProbe") == "/v2/health/ready"
+    assert set(paths.values()) == {"/v2/health/live"}
+
+
+def test_the_serverless_pod_is_let_in_and_has_the_secret_of_the_ledger() -> None:
+    pod = pods(serverless())["forecaster-inference"]
+    assert not restricted(pod)
+    assert pod["containers"][0]["envFrom"] == [{"secretRef": {"name": "forecaster"}}]
+
+
+def test_what_prometheus_looks_for_is_where_it_looks() -> None:
+    [monitor] = built("monitoring")
+    labels = {manifest["metadata"].get("labels", {}).get("app") for manifest in built("team")}
+    assert monitor["metadata"]["namespace"] == "forecaster"  # it sees services of its own namespace alone
+    [expression] = monitor["spec"]["selector"]["matchExpressions"]
+    assert set(expression["values"]) <= labels
+
+
+def serverless() -> list[dict[str, Any]]:
+    """The manifests for Knative, which are applied as they stand."""
+    return list(yaml.safe_load_all((FOLDER / "serverless" / "service.yaml").read_text("utf-8")))

@@ -11,6 +11,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from tests.flows.pod_security import restricted
+
 pytestmark = pytest.mark.usefixtures("prefect")
 
 POOLS = Path(__file__).resolve().parents[2] / "flows" / "pools"
@@ -71,6 +73,16 @@ def test_the_job_of_a_run_is_one_that_kubernetes_understands(name: str) -> None:
     [container] = manifest["spec"]["template"]["spec"]["containers"]
     assert container["resources"]["limits"].get("nvidia.com/gpu") == ("1" if "gpu" in name else None)
     assert manifest["spec"]["backoffLimit"] == 0  # the ledger decides whether a night is run again
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_pod_may_run_in_our_namespace_and_runs_prefects_command_and_not_ours(name: str) -> None:
+    pod = job(name)["spec"]["template"]["spec"]
+    assert not restricted(pod)
+    [container] = pod["containers"]
+    image = (POOLS.parent / "containers" / "Containerfile").read_text("utf-8")
+    assert 'ENTRYPOINT ["forecaster"]' in image  # before which the worker's arguments would stand
+    assert [*container["command"], *container["args"]] == ["env", "prefect", "flow-run", "execute"]
 
 
 def test_what_a_job_needs_stands_beside_the_pool() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,23 @@ def test_it_holds_what_the_model_reads_of_the_whole_panel() -> None:
     for lookback in (60, 406):
         for name, array in whole.window(lookback).items():
             np.testing.assert_array_equal(saved_inputs.trim_panel(whole, lookback).window(lookback)[name], array)
+
+
+def test_intervals_of_a_young_depot_are_as_wide_as_when_they_were_published(tmp_path: Path) -> None:
+    whole, levels = panel(), (0.1, 0.5, 0.9)
+    demand = whole.demand.copy()
+    demand[0, :-20] = np.nan
+    young = replace(whole, demand=demand)
+    quantiles = np.tile(np.float32([80, 100, 120]), (len(young.depot_ids), young.horizon, 1))
+    published = young.widen_by_doubt(quantiles, levels)
+    assert published[0, 0, 0] < 79.99
+    np.testing.assert_array_equal(published[1:], quantiles[1:])
+    trimmed = saved_inputs.trim_panel(young, 60)
+    loaded = saved_inputs.read(tmp_path, saved_inputs.write(tmp_path, SavedInputs(trimmed, "5f0c", frozenset(), STAFF)))
+    for kept in (trimmed, loaded.panel):
+        np.testing.assert_array_equal(kept.widen_by_doubt(quantiles, levels), published)
+        np.testing.assert_array_equal(kept.widen_by_doubt(quantiles[:1], levels, np.array([0])), published[:1])
+        np.testing.assert_array_equal(kept.window(60)["demand"], young.window(60)["demand"])
 
 
 def test_the_same_inputs_have_the_same_name(tmp_path: Path) -> None:

@@ -92,6 +92,8 @@ def test_what_is_on_or_off_is_told_from_what_is_a_number(published_fleet: Fleet)
     assert questions.yes_or_no == {"promo"}
     with pytest.raises(OverrideError, match=r"percent: found nan, wanted a number from -100 to 1000"):
         questions.ask(Supposition("A", THURSDAY, "percent", float("nan")))
+    with pytest.raises(OverrideError, match=r"value: found 1e\+300, wanted a number"):
+        questions.ask(Supposition("A", THURSDAY, "promo", 1e300))
     with pytest.raises(OverrideError, match="last: found 2024-04-10, before 2024-04-11; wanted it or a later day"):
         questions.ask(Supposition("A", THURSDAY, "closed", last=THURSDAY - DAY))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass, replace
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from dashboards.ops.reading.editions import Edition
@@ -13,6 +14,8 @@ from forecaster.planning.scenario import ORDERS, Supposition, WhatIfAnswer
 
 if TYPE_CHECKING:
     from forecaster.planning.what_if import Questions
+
+RETRY_SECONDS = 30.0  # after which a bundle that could not be used is tried again
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,7 @@ class WhatIfCache:
         self._lock = threading.Lock()
         self._of: object = None
         self._questions: Questions | None = None
+        self._again = 0.0  # when bundles that cannot be used may be looked at again, on the monotonic clock
 
     def answer(self, edition: Edition, supposed: Supposition | None) -> WhatIfState:
         """What can be asked, and the answer where something was supposed.
@@ -60,7 +64,8 @@ class WhatIfCache:
         head = edition.head
         key = (head.publication_id, head.revised_at)
         with self._lock:
-            if self._questions is None or self._of != key:
-                self._questions = Questions.of(self._spec.paths.folder, edition.ledger.whole(head))
-                self._of = key
-            return self._questions
+            questions = self._questions
+            if questions is None or self._of != key or (questions.broken and monotonic() >= self._again):
+                questions = Questions.of(self._spec.paths.folder, edition.ledger.whole(head))
+                self._questions, self._of, self._again = questions, key, monotonic() + RETRY_SECONDS
+            return questions

@@ -87,6 +87,14 @@ def as_tritonclient(arrays: dict[str, Any], outputs: list[bool]) -> tuple[bytes,
 WRONG: dict[str, tuple[dict[str, Any], str]] = {
     "no input": ({"inputs": []}, "inputs: wanted a list of 1 to 16 tensors"),
     "other output": ({"outputs": [{"name": "mean"}]}, "found the output 'mean', wanted 'quantiles'"),
+    "classes": (
+        {"outputs": [{"name": "quantiles", "parameters": {"classification": 2}}]},
+        "found the parameter classification, which is of an extension that is not here",
+    ),
+    "shared memory": (
+        {"outputs": [{"name": "quantiles", "parameters": {"shared_memory_region": "mine"}}]},
+        "found the parameter shared_memory_region",
+    ),
     "odd parameters": ({"parameters": {"binary_data_output": "yes"}}, "wanted true or false"),
     "odd id": ({"id": 7}, "id: found something else, wanted a string"),
 }
@@ -107,6 +115,12 @@ def test_what_cannot_be_meant_is_refused_with_what_was_found_before_it_joins_a_b
         (with_input("open", data=[[1, 2], [3]]), "do not fill the shape [1, 24]"),
         (with_input("open", shape=[1, 23], data=[1] * 23), "has the shape (1, 23), wanted (1, 24)"),
         (with_input("open", shape=[2, 12]), "wanted the same number of rows in each"),
+        (with_input("open", data=[True, *[1] * 23]), "input 'open': found something else than numbers"),
+        (with_input("open", data=[10**400, *[1] * 23]), "input 'open': found a number of more than 1,000 bits"),
+        (with_input("open", data=[[[1, 1]] * 12]), "the data are nested as [1, 12, 2], wanted [1, 24], or flat"),
+        (with_input("open", data=[[1]] * 24), "the data are nested as [24, 1], wanted [1, 24], or flat"),
+        (with_input("open", shape=[1, 24, *[1] * 70]), "wanted a smaller one"),
+        (with_input("open", shape=[0, *[(1 << 31) - 1] * 4], data=[]), "wanted a smaller one"),
         (with_input("open", data=[7] * 24), "input 'open' of row 0 on day 0, counted from 0 is 7.0, wanted 0 or 1"),
         (with_input("open", datatype="FP64"), "has the datatype 'FP64', wanted FP32"),
         (with_input("open", name="opened"), "found the input 'opened', wanted demand, open"),
@@ -131,17 +145,43 @@ def test_what_cannot_be_meant_is_refused_with_what_was_found_before_it_joins_a_b
                 (raw[:-1], headers),
                 (raw + b"!", headers),
                 (raw, {"Inference-Header-Content-Length": "9" * 30}),
+                (raw, {"Inference-Header-Content-Length": "0" * 5000}),
+                (raw, {"Inference-Header-Content-Length": "0" * 30 + "9" * 9}),
                 (b"{", {}),
                 (b"[" * 10_000, {}),
                 (b"[]", {}),
             ):
                 answer = await client.post(INFER, content=content, headers=more)
                 assert answer.status_code == 400, (content[:20], answer.text)
-            answer = await client.post(INFER, json=good, headers={"X-Deadline-Ms": "soon"})
-            assert "X-Deadline-Ms: found 'soon', wanted milliseconds" in answer.json()["error"]
+            for deadline in ("soon", "0", "60001", "0" * 11 + "1" + "0" * 400, "1" * 5000):
+                answer = await client.post(INFER, json=good, headers={"X-Deadline-Ms": deadline})
+                assert f"X-Deadline-Ms: found '{deadline[:40]}', wanted milliseconds" in answer.json()["error"]
             for path, status in ((INFER, 405), ("/v2/models/other", 404), ("/v2/models/small/versions/0", 404)):
                 assert (await client.get(path)).status_code == status
             assert 'forecaster_inference_batch_rows_count{pipeline="small"} 0.0' in (await client.get("/metrics")).text
+
+    run(body)
+
+
+def test_inputs_that_the_model_has_no_number_for_are_the_callers_and_a_model_without_any_never_comes_in(
+    file: Path,
+) -> None:
+    spec = load(file)
+    arrays = window(spec, 0)
+    absurd = as_json({**arrays, "demand": np.full_like(arrays["demand"], 3e38)})
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            answer = await served.client.post(INFER, json=absurd)
+            assert (answer.status_code, answer.json()["error"]) == (
+                400,
+                "the forecast of row 0 is not a number; wanted inputs nearer to those of a night",
+            )
+            before = served.service.models.champion
+            promote(spec, write_bundle(spec, float("nan")))
+            await served.service.models.look()
+            assert served.service.models.champion is before
+            assert (await served.client.post(INFER, json=as_json(arrays))).status_code == 200
 
     run(body)
 

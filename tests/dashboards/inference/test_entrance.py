@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import ValidationError
 
+from dashboards.inference.app import _outcome
 from dashboards.inference.entrance import Bodies
+from dashboards.inference.nights import read_question
+from dashboards.inference.tensors import HEADER_LENGTH, Malformed
 from dashboards.ops.access import links
 from forecaster.config import Access, Spec, load
 from forecaster.ledger import access as ledger_access
 from forecaster.ledger.store import Ledger
 from tests.dashboards.guests import PROXY, SECRET, declared
-from tests.dashboards.inference.conftest import INFER, as_binary, run, serving, window
+from tests.dashboards.inference.conftest import INFER, as_binary, as_json, run, serving, window
 
 FORECAST = "/v1/forecast"
 ABOUT = "/v2/models/small"
@@ -57,6 +62,7 @@ def test_a_proxy_or_a_token_says_who_asks_and_each_gets_the_depots_of_their_citi
     make = {"days": 30, "by": "ops", "now": now}
     machine, [token] = links.make_link(spec, "infer", "Bonn", **make)  # type: ignore[arg-type]
     _, [screen] = links.make_link(spec, "network", None, **make)  # type: ignore[arg-type]
+    _, [calendar, _] = links.make_link(spec, "feed", None, depot="A", **make)  # type: ignore[arg-type]
     content, headers = as_binary(window(spec, 0))
 
     async def body() -> None:
@@ -79,6 +85,8 @@ def test_a_proxy_or_a_token_says_who_asks_and_each_gets_the_depots_of_their_citi
             assert await depots(Authorization=f"Bearer {token}") == ["B", "D"]
             assert await depots(Authorization=f"Bearer {screen.rsplit('/', 1)[-1]}") == 401
             assert await depots(Authorization="Bearer made-up") == 401
+            for other in (screen.rsplit("/", 1)[-1], calendar.split("/")[-2], token):
+                assert await depots(Cookie=f"__Host-link={other}; link={other}") == 401
             mine = {"Authorization": f"Bearer {token}"}
             answer = await served.client.post(FORECAST, json={"depots": ["A"]}, headers=mine)
             assert (answer.status_code, answer.json()["error"]) == (
@@ -111,6 +119,70 @@ def test_whoever_asks_too_much_is_told_when_to_come_back(published: Path, monkey
                 assert f'forecaster_inference_refused_total{{pipeline="small",reason="{reason}"}} {count}.0' in text
 
     run(body)
+
+
+def test_a_body_of_which_memory_would_grow_many_times_is_refused_before_that(
+    published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = load(published)
+    monkeypatch.setattr("dashboards.inference.tensors.MOST_LISTS", 40)
+    content = as_json(window(spec, 0))
+    nested = {"inputs": [{**tensor, "data": [[]] * 40} for tensor in content["inputs"][:1]]}
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            for question, status, sentence in (
+                (b'{"depots":[' + b"1," * 900_000 + b"1]}", 400, "depots.0: found 1, wanted a valid string"),
+                (b"[" * 1_000_000, 400, "the body is no JSON: recursion limit"),
+                (b"\0" * (2 << 20), 400, "the body is no JSON: "),
+                (b" " * ((2 << 20) + 1), 413, "found a body of more than 2,097,152 bytes"),
+            ):
+                answer = await served.client.post(FORECAST, content=question)
+                assert (answer.status_code, answer.json()["error"][: len(sentence)]) == (status, sentence)
+            answer = await served.client.post(INFER, json=nested)
+            assert "found more than 40 lists in the JSON" in answer.json()["error"]
+            assert (await served.client.post(INFER, json=content)).status_code == 200
+            monkeypatch.setattr("dashboards.inference.tensors.LARGEST_JSON", 100)
+            answer = await served.client.post(INFER, json=content)
+            assert "bytes of JSON, wanted 100 at most" in answer.json()["error"]
+            raw, headers = as_binary(window(spec, 0))
+            monkeypatch.setattr("dashboards.inference.tensors.LARGEST_JSON", int(headers[HEADER_LENGTH]))
+            assert (await served.client.post(INFER, content=raw, headers=headers)).status_code == 200
+
+    run(body)
+
+
+def test_while_the_server_ends_each_answer_is_the_last_of_its_connection(published: Path) -> None:
+    async def body() -> None:
+        async with serving(load(published)) as served:
+            for draining, said in ((False, None), (True, "close")):
+                served.service.models.draining = draining
+                for path in ("/v2/health/ready", ABOUT, "/nothing"):
+                    assert (await served.client.get(path)).headers.get("Connection") == said
+                assert (await served.client.post(FORECAST, json={})).headers.get("Connection") == said
+
+    run(body)
+
+
+def test_what_is_refused_in_a_thread_holds_nothing_of_what_was_read() -> None:
+    def read() -> int:
+        raise Malformed("the body is no JSON")
+
+    refused = _outcome(read)
+    assert isinstance(refused, Malformed)
+    assert str(refused) == "the body is no JSON"
+    assert (refused.__traceback__, refused.__context__) == (None, None)
+
+
+def test_of_a_question_with_many_keys_that_are_odd_the_first_is_named() -> None:
+    for question, where in (
+        ({f"k{i}": i for i in range(9)}, ("k0",)),
+        ({"what_if": {"a": 1, "b": 2}}, ("what_if", "a")),
+    ):
+        with pytest.raises(ValidationError) as raised:
+            read_question(json.dumps(question).encode())
+        odd = [problem["loc"] for problem in raised.value.errors() if problem["type"] == "extra_forbidden"]
+        assert odd == [where]
 
 
 def test_bodies_that_are_too_large_one_by_one_or_together_are_refused(published: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from dashboards.inference import nights
+from dashboards.ops.reading.what_if_cache import WhatIfCache
 from forecaster.config import load
 from forecaster.errors import BundleError
 from forecaster.ledger.store import Ledger
@@ -19,9 +21,11 @@ from forecaster.planning.overrides import ProposedOverride
 from forecaster.planning.saved_inputs import CanaryInputs
 from forecaster.planning.scenario import Supposition
 from forecaster.planning.what_if import Questions
+from forecaster.publishing.predict import predict
 from forecaster.serving import bundle
 from forecaster.serving.predict import Predictor
-from tests.dashboards.inference.conftest import Served, promote, run, serving, write_bundle
+from tests import fleets
+from tests.dashboards.inference.conftest import STAFFING, Served, promote, run, serving, write_bundle
 
 WEDNESDAY = "2024-04-10"
 FORECAST = "/v1/forecast"
@@ -170,3 +174,111 @@ def test_depots_of_a_canary_get_its_numbers_and_strangers_keep_what_is_published
     without = Questions(publication, replace(inputs, canary=beside), champion, None, BundleError("it is damaged"))
     with pytest.raises(BundleError, match="it is damaged"):
         without.forecast([2])
+
+
+def test_what_a_night_was_made_with_answers_whatever_became_champion_since(file: Path) -> None:
+    spec = load(file)
+    nights_own = next(spec.paths.bundles.iterdir()).name
+    supposed = {"depots": ["A"], "what_if": {"date": WEDNESDAY, "kind": "promo", "value": 1}}
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            models = served.service.models
+            before = (await served.client.post(FORECAST, json=supposed)).json()
+            for factor in (2.0, 3.0, 4.0, 5.0, 6.0):
+                last = [] if models.champion is None else [models.champion.version]
+                promote(spec, write_bundle(spec, factor))
+                await models.look()
+                assert set(last) < set(models.versions())
+            assert len(models.versions()) == 4
+            assert nights_own not in models.versions()
+            answer = await served.client.post(FORECAST, json=supposed)
+            assert (answer.status_code, answer.json()) == (200, before)
+            assert nights_own in models.versions()
+
+    run(body)
+
+
+def test_many_who_come_while_a_model_is_loaded_all_get_their_answers(file: Path) -> None:
+    spec = load(file)
+    promote(spec, write_bundle(spec, 2.0))  # so that the night's own is loaded when it is asked for
+
+    async def body() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        async with serving(spec) as served, asyncio.timeout(60):
+            asking = (served.client.post(FORECAST, json={"depots": [depot]}) for depot in "ABCD" * 10)
+            answers = await asyncio.gather(*asking)
+            assert [answer.status_code for answer in answers] == [200] * 40
+            assert [answer.json()["depots"][0]["depot_id"] for answer in answers] == list("ABCD") * 10
+
+    run(body)
+
+
+def test_without_a_model_depots_get_what_is_published_in_its_place(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(fleets.PIPELINE + STAFFING, "utf-8")
+    spec = load(file)
+    fleets.fill(spec, fleets.counts("ABCD"), fleets.CITIES)
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.start_run("first", pipeline=spec.name, as_of=fleets.AS_OF, spec_digest=spec.digest)
+    predict(spec, as_of=fleets.AS_OF, bundle=None, run_id=None, note=None)
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        assert head is not None
+        published = ledger.whole(head).depots
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            answer = await served.client.post(FORECAST, json={})
+            assert answer.status_code == 200, answer.text
+            for depot, expected in zip(answer.json()["depots"], published, strict=True):
+                assert (depot["depot_id"], depot["tier"], depot["model"]) == (expected.depot_id, "fallback", None)
+                assert depot["quantiles"] == [[round(q, 3) for q in day.quantiles] for day in expected.days]
+            supposed = {"depots": ["A"], "what_if": {"date": WEDNESDAY, "kind": "promo", "value": 1}}
+            assert (await served.client.post(FORECAST, json=supposed)).status_code == 503
+
+    run(body)
+
+
+@pytest.mark.parametrize("threads", [1, 8])
+def test_who_waits_for_a_night_that_is_read_or_for_a_thread_waits_until_the_deadline(
+    published: Path, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboards.inference.nights.THREADS", threads)
+
+    async def body() -> None:
+        async with serving(load(published)) as served:
+            with served.service.nights._lock:
+                first = asyncio.create_task(served.client.post(FORECAST, json={}))
+                answer = await served.client.post(FORECAST, json={}, headers={"X-Deadline-Ms": "50"})
+                assert not first.done()
+            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+            assert answer.json()["error"].startswith("the deadline came before its turn")
+            assert (await first).status_code == 200
+
+    run(body)
+
+
+def test_a_nights_bundle_that_was_damaged_answers_once_it_is_mended(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spec = load(file)
+    model = next(spec.paths.bundles.iterdir()) / "model.onnx"
+    promote(spec, write_bundle(spec, 2.0))
+    supposed = Supposition("A", load_days(spec)[0], "promo")
+    model.rename(aside := file.parent / "aside")
+    monkeypatch.setattr("dashboards.inference.nights.RETRY_SECONDS", 0.0)
+    monkeypatch.setattr("dashboards.ops.reading.what_if_cache.RETRY_SECONDS", 0.0)
+
+    async def body() -> None:
+        async with serving(spec) as served:
+            page = WhatIfCache(spec)
+            edition = served.service.context.store.edition()
+            assert (await served.client.post(FORECAST, json={})).status_code == 503
+            with pytest.raises(BundleError, match=r"model\.onnx is missing"):
+                page.answer(edition, supposed)
+            aside.rename(model)
+            assert (await served.client.post(FORECAST, json={})).status_code == 200
+            assert page.answer(edition, supposed).missing is None
+
+    run(body)
