@@ -5,7 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from forecaster.core.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Panel
@@ -56,6 +60,14 @@ def translated(text: str, folder: Path, arguments: Mapping[str, str] = ARGUMENTS
     for key, argument in arguments.items():
         text = re.sub(rf"(?<![\w.]){re.escape(key)}(?!\w)", argument, text)
     return re.sub(r"(?m)^unknown key", "options: unknown key", text)
+
+
+def day_of(day: Any) -> np.datetime64:
+    """A day that somebody named: of an instant, its own date. Raises SpecError for what is none."""
+    try:
+        return np.datetime64(day.date() if isinstance(day, datetime) else day, "D")
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"day: found {day!r}, wanted a date such as 2024-03-05") from error
 
 
 def row_of(panel: Panel, depot: str) -> int:

@@ -84,10 +84,14 @@ def native(table: pa.Table, library: Any) -> Any:
 
 
 def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
-    """A frame as an Arrow table, and the library that it is of. Raises SpecError for what is no frame in memory, naming
-    the argument."""
+    """A frame as an Arrow table, and the library that it is of. Raises SpecError for what is no frame in memory, or has
+    two columns of one name, naming the argument."""
     try:
         eager = nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError as error:
+        names = [str(name) for name in getattr(frame, "column_names", frame.columns)]
+        twice = ", ".join(f"'{name}'" for name in dict.fromkeys(names) if names.count(name) > 1)
+        raise SpecError(f"{argument}: found the columns {twice} more than once, wanted each column once") from error
     except TypeError as error:
         raise SpecError(
             f"{argument}: found {type(frame).__name__}, wanted a data frame in memory of pandas, polars or pyarrow"
@@ -115,16 +119,18 @@ def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
     """A long frame of readings, or, without `demand`, of what is known of days ahead.
 
     Raises SpecError for a frame that has the columns of neither set of names, that has both, or whose ids are neither
-    text nor whole numbers.
+    text nor whole numbers, or whose days are spans of time.
     """
     table, library = to_arrow(frame, argument)
-    names = _names(table.column_names, argument, demand)
+    names = _names(table.column_names, argument, demand, _index_hint(frame))
     table = table.rename_columns([_ours(name, names) for name in table.column_names])
     id_type = table["depot_id"].type
     if pa.types.is_dictionary(id_type):
         id_type = id_type.value_type
     if not (pa.types.is_integer(id_type) or pa.types.is_string(id_type) or _is_other_text(id_type)):
         raise SpecError(f"{argument}: column '{names.depot_id}' has the type {id_type}, wanted text or whole numbers")
+    if isinstance(span := table["date"].type, pa.BaseExtensionType):
+        raise SpecError(f"{argument}: column '{names.date}' has the type {span}, wanted dates: dt.to_timestamp()")
     table = table.set_column(table.column_names.index("depot_id"), "depot_id", pc.cast(table["depot_id"], pa.string()))
     return LongFrame(table, FrameKind(library, names, id_type, _date_type(table["date"].type)))
 
@@ -170,8 +176,15 @@ def _ours(name: str, names: ColumnNames) -> str:
     return OURS[names.index(name)] if name in names else name
 
 
-def _names(columns: Sequence[str], argument: str, demand: bool) -> ColumnNames:
-    """The set of names that a frame uses."""
+def _index_hint(frame: Any) -> str:
+    """What to do where names that are wanted are those of the index of pandas, which is no column."""
+    names = getattr(getattr(frame, "index", None), "names", ())
+    wanted = [name for name in names if name in (*OURS, *NIXTLA)]
+    return f"; the index has {', '.join(wanted)}: reset_index() makes columns of it" if wanted else ""
+
+
+def _names(columns: Sequence[str], argument: str, demand: bool, hint: str) -> ColumnNames:
+    """The set of names that a frame uses; the hint ends the error where it uses none."""
     fitting = [names for names in (OURS, NIXTLA) if set(names if demand else names[:2]) <= set(columns)]
     if len(fitting) == 1:
         [names] = fitting
@@ -179,7 +192,6 @@ def _names(columns: Sequence[str], argument: str, demand: bool) -> ColumnNames:
             raise SpecError(f"{argument}: found '{clash[0]}' beside {', '.join(NIXTLA)}; wanted one set of names")
         return names
     wanted = " or ".join(", ".join(names if demand else names[:2]) for names in (OURS, NIXTLA))
-    hint = ""
     if argument == "history" and any(set(names[:2]) <= set(columns) for names in (OURS, NIXTLA)):
         hint = "; what is known of days ahead is given as future=…"
     raise SpecError(f"{argument}: found the columns {', '.join(columns) or 'none'}; wanted {wanted}{hint}")

@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 import yaml
 
 from forecaster.api.frames import OURS, FrameKind, LongFrame, long_frame, to_arrow
+from forecaster.api.plain_values import plain
 from forecaster.config import Spec, load
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.near_words import nearest_word
@@ -198,7 +199,7 @@ class PipelineFolder:
     def write(cls, folder: Path, content: Mapping[str, Any]) -> PipelineFolder:
         """Write the pipeline file alone. Raises SpecError for what none may say, or what YAML does not know."""
         try:
-            text = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
+            text = yaml.safe_dump(plain(content), sort_keys=False, allow_unicode=True)
         except yaml.YAMLError as error:
             raise SpecError(f"options: {error}; wanted text, numbers, lists and mappings") from error
         (folder / FILE).write_text(text, "utf-8")

@@ -113,6 +113,45 @@ def test_other_readings_are_forecast_from_their_own_last_day(fitted: Forecaster)
         fitted.predict(earlier, future=days_ahead.assign(price=1))
 
 
+def test_a_count_holds_where_days_ahead_begin_before_the_last_day(
+    fitted: Forecaster, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = fitted.predict(future=ahead())
+    past = readings()[["unique_id", "ds", "promo"]][lambda df: df["ds"] >= "2026-01-20"]
+    from_earlier = pd.concat([past, ahead()])
+    for future in (from_earlier, from_earlier.assign(ds=from_earlier["ds"].dt.strftime("%Y-%m-%d"))):
+        pd.testing.assert_frame_equal(fitted.predict(future=future), expected)
+        pd.testing.assert_frame_equal(fitted.predict(readings(), future=future), expected)
+    line = "future: 36 rows for days of which the readings have a count; the readings hold for these"
+    assert [record.message for record in caplog.records] == [line]
+
+
+def test_days_ahead_that_the_readings_have_without_a_count_are_replaced(fitted: Forecaster) -> None:
+    otherwise = ahead().assign(promo=1 - ahead()["promo"])
+    pd.testing.assert_frame_equal(
+        fitted.predict(pd.concat([readings(), otherwise.assign(y=np.nan)]), future=ahead()),
+        fitted.predict(future=ahead()),
+    )
+
+
+def test_a_history_without_a_covariate_is_named_so(fitted: Forecaster) -> None:
+    with pytest.raises(SpecError, match=r"^history: found the columns depot_id, date, demand; wanted 'promo' too"):
+        fitted.predict(readings().drop(columns="promo"), future=ahead())
+
+
+def test_what_was_fitted_stays_as_it_is_when_arguments_change(fitted: Forecaster, tmp_path: Path) -> None:
+    expected, arguments = fitted.predict(future=ahead()), fitted.get_params()
+    try:
+        fitted.set_params(country="US", horizon=3, known_future=(), quantiles=(0.1, 0.3, 0.5, 0.9))
+        pd.testing.assert_frame_equal(fitted.predict(future=ahead()), expected)
+        pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(fitted)).predict(future=ahead()), expected, rtol=1e-4)
+        loaded = Forecaster.load(fitted.save(tmp_path / "model"))
+    finally:
+        fitted.set_params(**arguments)
+    assert repr(loaded) == repr(fitted)
+    pd.testing.assert_frame_equal(loaded.predict(future=ahead()), expected, rtol=1e-4)
+
+
 def test_the_backtest_has_our_model_first_and_its_days_were_unseen(fitted: Forecaster) -> None:
     scores = fitted.scores.scores
     assert scores["model"].tolist() == ["Forecaster", "seasonal_naive", "seasonal_window_average"]
@@ -263,6 +302,39 @@ def test_the_conventions_of_scikit_learn(fitted: Forecaster) -> None:
         unfitted.set_params(horizn=3)
     with pytest.raises(NoUsableData, match="not fitted"):
         unfitted.predict()
+
+
+def test_numbers_of_numpy_are_taken_for_numbers(tmp_path: Path) -> None:
+    of_numpy = make(
+        horizon=np.int64(3),
+        seed=np.int32(5),
+        quantiles=np.array([0.1, 0.5, 0.9]),
+        known_future=pd.Index(["promo"]),
+        options={"training": {"members": np.int64(1), "learning_rate": np.float32(0.5)}},
+    )
+    plain = make(horizon=3, seed=5, options={"training": {"members": 1, "learning_rate": 0.5}})
+    assert of_numpy.pipeline_content() == plain.pipeline_content()
+    frames = frames_of(readings(), None, None, ["promo"])
+    assert PipelineFolder.create(tmp_path, of_numpy.pipeline_content(), frames).spec.training.seed == 5
+    assert repr(of_numpy) == repr(plain)
+
+
+@pytest.mark.parametrize("day", ["2026-02-30", "tomorrow", "2026-02-09", object()])
+def test_a_day_that_is_none_or_not_ahead_is_refused(fitted: Forecaster, day: Any) -> None:
+    with pytest.raises(SpecError, match=r"^day: found .*, wanted (a date such as|one from 2026-02-01 to 2026-02-07)"):
+        fitted.why(2, day, future=ahead())
+
+
+def test_a_stamp_with_a_zone_is_its_own_day(fitted: Forecaster) -> None:
+    of_day = fitted.why(2, "2026-02-03", future=ahead())
+    stamp = pd.Timestamp("2026-02-03", tz="Europe/Berlin")
+    pd.testing.assert_frame_equal(fitted.why(2, stamp, future=ahead()), of_day)
+
+
+@pytest.mark.parametrize("days", [-1, 2.5, "56"])
+def test_a_figure_of_no_number_of_days_is_refused(fitted: Forecaster, days: Any) -> None:
+    with pytest.raises(SpecError, match=r"^days: found .*, wanted a whole number"):
+        fitted.plot(2, days=days, future=ahead())
 
 
 @pytest.mark.parametrize(
