@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from forecaster.api import saved_folder
 from forecaster.api.backtest_result import BacktestResult
-from forecaster.api.callers_words import ARGUMENTS, OF_BACKTEST, callers_words, day_of
+from forecaster.api.callers_words import ARGUMENTS, OF_BACKTEST, as_python, callers_words, day_of, whole_number
 from forecaster.api.candidate_model import CandidateModel, Predict, newcomers, of_bundle, published, reference
 from forecaster.api.fitting import FittedModel, fit
 from forecaster.api.frames import FrameKind, forecast_columns
@@ -27,7 +27,6 @@ from forecaster.api.pipeline_folder import (
     merged,
     refuse_unknown_days,
 )
-from forecaster.api.plain_values import plain, whole_number
 from forecaster.api.rosters import roster_columns, staffing_of
 from forecaster.core.forecast import Forecast
 from forecaster.core.near_words import did_you_mean, nearest_word
@@ -100,7 +99,7 @@ class Forecaster:
         """
         frames = frames_to_learn_from(df, static, events, self.known_future)
         work, logged = WorkFolder(), set[str]()
-        content, parameters = self.pipeline_content(), plain(self.get_params())
+        content, parameters = self.pipeline_content(), as_python(self.get_params())
         with callers_words(work.path):
             folder = PipelineFolder.create(work.path, content, frames)
             fitted = fit(folder, progress=self.progress, logged=logged)
@@ -242,7 +241,7 @@ class Forecaster:
 
         saved = saved_folder.read(Path(path))
         loaded = cls(**saved.parameters)
-        loaded._content, loaded._parameters = loaded.pipeline_content(), plain(loaded.get_params())
+        loaded._content, loaded._parameters = loaded.pipeline_content(), as_python(loaded.get_params())
         work, loaded._logged = WorkFolder(), set()
         shutil.copytree(path, work.path, dirs_exist_ok=True)
         with callers_words(work.path, place=str(path)):
@@ -323,7 +322,7 @@ class Forecaster:
             "training": {"preset": self.preset, "seed": self.seed},
             "state": "state",
         }
-        whole: dict[str, Any] = plain(merged(content, self.options or {}))
+        whole: dict[str, Any] = as_python(merged(content, self.options or {}))
         return whole
 
     def _check_fitted(self) -> None:
@@ -372,7 +371,7 @@ class Forecaster:
 def _repeatable(value: Any) -> Any:
     """An argument as `repr` shows it: a list or an array as a tuple, so that a loaded one, whose arguments were JSON,
     says the same."""
-    value = plain(value)
+    value = as_python(value)
     return tuple(value) if isinstance(value, list) else value
 
 

@@ -85,7 +85,7 @@ def native(table: pa.Table, library: Any) -> Any:
 
 def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
     """A frame as an Arrow table, and the library that it is of. Raises SpecError for what is no frame in memory, or has
-    two columns of one name, naming the argument."""
+    two columns of one name or periods, naming the argument."""
     try:
         eager = nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError as error:
@@ -96,7 +96,13 @@ def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
         raise SpecError(
             f"{argument}: found {type(frame).__name__}, wanted a data frame in memory of pandas, polars or pyarrow"
         ) from error
-    return _arrow_table(nw.maybe_reset_index(eager)).replace_schema_metadata(None), eager.implementation
+    table = _arrow_table(nw.maybe_reset_index(eager)).replace_schema_metadata(None)
+    for field in table.schema:
+        if getattr(field.type, "extension_name", "") == "pandas.period":  # which to Parquet is a number
+            raise SpecError(
+                f"{argument}: column '{field.name}' holds periods of pandas, wanted dates: dt.to_timestamp()"
+            )
+    return table, eager.implementation
 
 
 def _arrow_table(frame: nw.DataFrame[Any]) -> pa.Table:
@@ -119,7 +125,7 @@ def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
     """A long frame of readings, or, without `demand`, of what is known of days ahead.
 
     Raises SpecError for a frame that has the columns of neither set of names, that has both, or whose ids are neither
-    text nor whole numbers, or whose days are spans of time.
+    text nor whole numbers.
     """
     table, library = to_arrow(frame, argument)
     names = _names(table.column_names, argument, demand, _index_hint(frame))
@@ -129,8 +135,6 @@ def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
         id_type = id_type.value_type
     if not (pa.types.is_integer(id_type) or pa.types.is_string(id_type) or _is_other_text(id_type)):
         raise SpecError(f"{argument}: column '{names.depot_id}' has the type {id_type}, wanted text or whole numbers")
-    if isinstance(span := table["date"].type, pa.BaseExtensionType):
-        raise SpecError(f"{argument}: column '{names.date}' has the type {span}, wanted dates: dt.to_timestamp()")
     table = table.set_column(table.column_names.index("depot_id"), "depot_id", pc.cast(table["depot_id"], pa.string()))
     return LongFrame(table, FrameKind(library, names, id_type, _date_type(table["date"].type)))
 

@@ -93,7 +93,7 @@ def _depot_days(table: pa.Table, spec: Spec) -> pd.MultiIndex:
     zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else spec.zone
     notation = parsing.Notation.of(spec.demand.source)
     days = parsing.days(_column(table, OURS.date), zone, notation)
-    return pd.MultiIndex.from_arrays([_column(table, OURS.depot_id), days])
+    return pd.MultiIndex.from_arrays([parsing.words(_column(table, OURS.depot_id)), days])
 
 
 def _column(table: pa.Table, name: str) -> Any:
