@@ -118,7 +118,7 @@ class Forecaster:
         Columns: depot_id, date, forecast (the median) and q0.1 … q0.9; under Nixtla's names unique_id, ds, Forecaster,
         Forecaster-lo-80, Forecaster-hi-80 and Forecaster-q-0.1 …. Counts are per day, 0 on closed days. `future` has
         the columns of `known_future` for each depot and day ahead; `history` replaces the readings that it was fitted
-        on, and may have newer days and other depots.
+        on, and may have newer days and other depots; those that it leaves out are not forecast.
 
         Raises SpecError where `future` lacks what the model wants to know, NoUsableData where nothing is known.
         """

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from forecaster.api.callers_words import callers_words
 from forecaster.api.frames import OURS
@@ -18,6 +19,7 @@ from forecaster.api.pipeline_folder import (
     Frames,
     PipelineFolder,
     days_ahead,
+    depots_of,
     frames_of,
     logger,
     refuse_unknown_days,
@@ -48,32 +50,42 @@ class FittedOn:
 
 def other_panel(fitted: FittedOn, *, history: Any, future: Any) -> tuple[Panel, Frames]:
     """The panel in the model's own encoding, and the frames that it is made of: `history` in place of the readings
-    where it is given, and `future` beside them.
+    where it is given, and `future` beside them. Depots of the readings that `history` leaves out are left out.
 
     Raises SpecError for a frame that lacks a column or, of a day ahead, a covariate; NoUsableData where nothing counts.
     """
     from forecaster.demand.panel.build import build
 
-    frames = fitted.frames
+    frames, left_out = fitted.frames, pa.array([], pa.string())
     if history is not None:
         readings = frames_of(history, None, None, fitted.known_future, "history").readings
         _refuse_missing(readings.table, frames.covariates)
-        frames = replace(frames, readings=readings)
+        left_out = pa.array(sorted(depots_of(frames.readings.table) - depots_of(readings.table)), pa.string())
+        static, events = (_without(table, left_out) for table in (frames.static, frames.events))
+        frames = Frames(readings, static, events)
     strangers: list[str] = []
     with tempfile.TemporaryDirectory(prefix="forecaster-") as work, callers_words(Path(work)):
         folder = PipelineFolder.create(Path(work), fitted.content, frames)
         if future is not None:
-            table = days_ahead(future, fitted.known_future, frames.covariates)
+            table = _without(days_ahead(future, fitted.known_future, frames.covariates), left_out)
             strangers = strangers_in(table, frames)
             folder.with_future(_without_counted_days(table, frames.readings.table, folder.spec, fitted.logged))
         knowledge, _ = folder.knowledge(fitted.logged)
         panel = build(knowledge, folder.spec, fitted.encoding)
     refuse_unknown_days(knowledge, panel, frames.covariates, strangers)
-    for depot in strangers:  # a slip of the pen would be forecast as a new one
+    for depot in strangers:  # maybe by a slip of the pen
         hint = did_you_mean(nearest_word(depot, set(panel.depot_ids) - set(strangers)))
-        line = f"future: depot {depot!r} is in no row of the readings, and is forecast as a new one{hint}"
+        line = f"future: depot {depot!r} is in no row of the readings nor of static, and is not forecast{hint}"
         _log(line, fitted.logged)
     return panel, frames
+
+
+def _without(table: Any, depots: pa.Array) -> Any:
+    """A table without the rows of some depots, where it has a column of depots: `static` alone would make them new
+    depots, of which nothing is known."""
+    if table is None or OURS.depot_id not in table.column_names:
+        return table
+    return table.filter(pc.invert(pc.is_in(pc.utf8_trim_whitespace(table[OURS.depot_id]), value_set=depots)))
 
 
 def _without_counted_days(future: pa.Table, readings: pa.Table, spec: Spec, logged: set[str]) -> pa.Table:

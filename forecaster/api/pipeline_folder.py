@@ -252,13 +252,13 @@ class PipelineFolder:
 
 def strangers_in(future: pa.Table, frames: Frames) -> list[str]:
     """The depots of which something is known ahead, and which no reading and no attribute names."""
-    known = _ids(frames.readings.table)
+    known = depots_of(frames.readings.table)
     if frames.static is not None:
-        known |= _ids(frames.static)
-    return sorted(_ids(future) - known)
+        known |= depots_of(frames.static)
+    return sorted(depots_of(future) - known)
 
 
-def _ids(table: pa.Table) -> set[str]:
+def depots_of(table: pa.Table) -> set[str]:
     """The depots that a table names, as the checks read them: without blanks around."""
     return set(pc.utf8_trim_whitespace(table[OURS.depot_id].unique()).to_pylist()) - {None}
 

@@ -66,7 +66,7 @@ def test_a_misspelt_depot_of_the_days_ahead_is_named(fitted: Forecaster, caplog:
     both = pd.concat([ahead().astype({"unique_id": str}), misspelt]).drop_duplicates()
     for _ in range(2):
         fitted.predict(future=both)
-    line = "future: depot '3-' is in no row of the readings, and is forecast as a new one; did you mean '3'?"
+    line = "future: depot '3-' is in no row of the readings nor of static, and is not forecast; did you mean '3'?"
     assert [record.message for record in caplog.records].count(line) == 1
 
 
