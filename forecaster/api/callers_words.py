@@ -1,11 +1,17 @@
-"""Errors in the words of whoever called the library: its arguments and frames instead of a file's keys and paths."""
+"""What whoever called the library gives and is told: arguments as Python's own values, and errors that name arguments
+and frames instead of a file's keys and paths."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
+from numbers import Integral
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from forecaster.core.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Panel
@@ -56,6 +62,31 @@ def translated(text: str, folder: Path, arguments: Mapping[str, str] = ARGUMENTS
     for key, argument in arguments.items():
         text = re.sub(rf"(?<![\w.]){re.escape(key)}(?!\w)", argument, text)
     return re.sub(r"(?m)^unknown key", "options: unknown key", text)
+
+
+def as_python(value: Any) -> Any:
+    """A copy of mappings, sequences and NumPy's values made of dicts, lists and Python's own numbers; what is neither
+    stays as it is."""
+    if hasattr(value, "tolist"):  # NumPy's arrays and numbers, an Index of pandas
+        return value.tolist()
+    if isinstance(value, Mapping):
+        return {as_python(name): as_python(content) for name, content in value.items()}
+    return [as_python(content) for content in value] if isinstance(value, list | tuple) else value
+
+
+def whole_number(argument: str, value: Any, *, least: int) -> int:
+    """An argument that counts something. Raises SpecError where it is no whole number, or less than the least."""
+    if not isinstance(value, Integral) or int(value) < least:
+        raise SpecError(f"{argument}: found {value!r}, wanted a whole number of {least} or more")
+    return int(value)
+
+
+def day_of(day: Any) -> np.datetime64:
+    """A day that somebody named: of an instant, its own date. Raises SpecError for what is none."""
+    try:
+        return np.datetime64(day.date() if isinstance(day, datetime) else day, "D")
+    except (TypeError, ValueError) as error:
+        raise SpecError(f"day: found {day!r}, wanted a date such as 2024-03-05") from error
 
 
 def row_of(panel: Panel, depot: str) -> int:

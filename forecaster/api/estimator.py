@@ -6,30 +6,26 @@ import inspect
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
 import pyarrow as pa
 
 from forecaster.api import saved_folder
 from forecaster.api.backtest_result import BacktestResult
-from forecaster.api.callers_words import ARGUMENTS, OF_BACKTEST, callers_words
+from forecaster.api.callers_words import ARGUMENTS, OF_BACKTEST, as_python, callers_words, day_of, whole_number
 from forecaster.api.candidate_model import CandidateModel, Predict, newcomers, of_bundle, published, reference
 from forecaster.api.fitting import FittedModel, fit
 from forecaster.api.frames import FrameKind, forecast_columns
+from forecaster.api.other_panels import FittedOn, other_panel
 from forecaster.api.pipeline_folder import (
     PipelineFolder,
     WorkFolder,
-    days_ahead,
-    frames_of,
     frames_to_learn_from,
     logger,
     merged,
     refuse_unknown_days,
-    strangers_in,
 )
 from forecaster.api.rosters import roster_columns, staffing_of
 from forecaster.core.forecast import Forecast
@@ -103,10 +99,12 @@ class Forecaster:
         """
         frames = frames_to_learn_from(df, static, events, self.known_future)
         work, logged = WorkFolder(), set[str]()
+        content, parameters = self.pipeline_content(), as_python(self.get_params())
         with callers_words(work.path):
-            folder = PipelineFolder.create(work.path, self.pipeline_content(), frames)
+            folder = PipelineFolder.create(work.path, content, frames)
             fitted = fit(folder, progress=self.progress, logged=logged)
         self._logged = logged  # so that `predict` tells of each finding once
+        self._content, self._parameters = content, parameters  # which `set_params` changes for the next `fit` alone
         self._work, self._folder, self._frames, self._kind = work, folder, frames, frames.kind
         self._fitted: FittedModel | None = fitted
         self._bundle: Path | None = None
@@ -120,7 +118,7 @@ class Forecaster:
         Columns: depot_id, date, forecast (the median) and q0.1 … q0.9; under Nixtla's names unique_id, ds, Forecaster,
         Forecaster-lo-80, Forecaster-hi-80 and Forecaster-q-0.1 …. Counts are per day, 0 on closed days. `future` has
         the columns of `known_future` for each depot and day ahead; `history` replaces the readings that it was fitted
-        on, and may have newer days and other depots.
+        on, and may have newer days and other depots; those that it leaves out are not forecast.
 
         Raises SpecError where `future` lacks what the model wants to know, NoUsableData where nothing is known.
         """
@@ -207,7 +205,7 @@ class Forecaster:
             raise SpecError(f"of: found {of!r}, wanted 'forecast' or 'band'")
         self._check_fitted()
         panel, _ = self._panel_of(None, future)
-        predict, place = published(self._model, self._panel), (panel, str(depot), np.datetime64(day, "D"))
+        predict, place = published(self._model, self._panel), (panel, str(depot), day_of(day))
         rows = parts(predict, *place) if of == "forecast" else band_parts(predict, reference(self._model), *place)
         return self._kind.frame({"part": [name for name, _ in rows], "orders": [orders for _, orders in rows]})
 
@@ -230,7 +228,7 @@ class Forecaster:
         Raises ExportError where they do not, SpecError where the folder is there and not empty.
         """
         self._check_fitted()
-        return saved_folder.write(Path(path), self._folder, self._exported(), self.get_params(), self._kind)
+        return saved_folder.write(Path(path), self._folder, self._exported(), self._parameters, self._kind)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -243,6 +241,7 @@ class Forecaster:
 
         saved = saved_folder.read(Path(path))
         loaded = cls(**saved.parameters)
+        loaded._content, loaded._parameters = loaded.pipeline_content(), as_python(loaded.get_params())
         work, loaded._logged = WorkFolder(), set()
         shutil.copytree(path, work.path, dirs_exist_ok=True)
         with callers_words(work.path, place=str(path)):
@@ -274,8 +273,7 @@ class Forecaster:
 
     def __repr__(self) -> str:
         defaults = inspect.signature(type(self)).parameters
-        # a list as a tuple, so that a loaded one, whose arguments were JSON, says the same
-        values = {name: tuple(value) if isinstance(value, list) else value for name, value in self.get_params().items()}
+        values = {name: _repeatable(value) for name, value in self.get_params().items()}
         given = [f"{name}={value!r}" for name, value in values.items() if value != defaults[name].default]
         arguments = f"Forecaster({', '.join(given)})"
         if not hasattr(self, "_panel"):
@@ -324,7 +322,8 @@ class Forecaster:
             "training": {"preset": self.preset, "seed": self.seed},
             "state": "state",
         }
-        return merged(content, self.options or {})
+        whole: dict[str, Any] = as_python(merged(content, self.options or {}))
+        return whole
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "_panel"):
@@ -350,35 +349,12 @@ class Forecaster:
     def _panel_of(self, history: Any, future: Any) -> tuple[Panel, FrameKind]:
         """The panel to forecast from, in the model's own encoding, and how the frame of its readings was given: that of
         other readings, or of days ahead of which something is known, where these are given."""
-        from forecaster.demand.panel.build import build
-
         if history is None and future is None:
             refuse_unknown_days(self._knowledge, self._panel, self._frames.covariates)
             return self._panel, self._kind
-        frames = self._frames
-        if history is not None:
-            frames = replace(frames, readings=frames_of(history, None, None, self.known_future, "history").readings)
-        strangers: list[str] = []
-        with tempfile.TemporaryDirectory(prefix="forecaster-") as work, callers_words(Path(work)):
-            folder = PipelineFolder.create(Path(work), self.pipeline_content(), frames)
-            if future is not None:
-                table = days_ahead(future, self.known_future, frames.covariates)
-                strangers = strangers_in(table, frames)
-                folder.with_future(table)
-            knowledge, _ = folder.knowledge(self._logged)
-            panel = build(knowledge, folder.spec, self._panel.encoding)
-        refuse_unknown_days(knowledge, panel, frames.covariates, strangers)
-        self._tell_of(strangers, panel)
+        fitted = FittedOn(self._content, self._frames, self._panel.encoding, self._logged)
+        panel, frames = other_panel(fitted, history=history, future=future)
         return panel, frames.kind
-
-    def _tell_of(self, strangers: Sequence[str], panel: Panel) -> None:
-        """Log which depots `future` alone names: a slip of the pen would be forecast as a new one."""
-        for depot in strangers:
-            hint = did_you_mean(nearest_word(depot, set(panel.depot_ids) - set(strangers)))
-            line = f"future: depot {depot!r} is in no row of the readings, and is forecast as a new one{hint}"
-            if line not in self._logged:
-                self._logged.add(line)
-                logger.warning(line)
 
     def _exported(self) -> Path:
         """The folder of the signed bundle, made where there is none yet."""
@@ -392,8 +368,13 @@ class Forecaster:
         return self._bundle
 
 
+def _repeatable(value: Any) -> Any:
+    """An argument as `repr` shows it: a list or an array as a tuple, so that a loaded one, whose arguments were JSON,
+    says the same."""
+    value = as_python(value)
+    return tuple(value) if isinstance(value, list) else value
+
+
 def _backtest_section(windows: int, horizon: int, baselines: Sequence[str]) -> dict[str, Any]:
-    for name, number in (("windows", windows), ("horizon", horizon)):
-        if not isinstance(number, int) or number < 1:
-            raise SpecError(f"{name}: found {number!r}, wanted a whole number of 1 or more")
-    return {"backtest": {"days": windows * horizon, "every": horizon, "baselines": list(baselines)}}
+    windows, every = whole_number("windows", windows, least=1), whole_number("horizon", horizon, least=1)
+    return {"backtest": {"days": windows * every, "every": every, "baselines": list(baselines)}}

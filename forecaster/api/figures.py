@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from forecaster.api.callers_words import row_of
+from forecaster.api.callers_words import row_of, whole_number
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 def depot_figure(forecast: Forecast, panel: Panel, depot: str, days: int) -> Figure:
     """What came at a depot on the last `days` days, and the median and the 80 % band of those ahead.
 
-    Raises SpecError for a depot that is not forecast, MissingExtra without matplotlib.
+    Raises SpecError for a depot that is not forecast or days that are no whole number, MissingExtra without matplotlib.
     """
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; plot needs: pip install 'forecaster[train]'") from error
     row = row_of(panel, depot)
-    past = slice(max(panel.history - days, 0), panel.history)
+    past = slice(max(panel.history - whole_number("days", days, least=0), 0), panel.history)
     ahead = np.asarray(forecast.target_dates, "datetime64[D]")
     low, high = (forecast.quantiles[row, :, forecast.levels.index(level)] for level in (0.1, 0.9))
     figure = Figure(figsize=(9, 3.2), layout="constrained")

@@ -20,21 +20,21 @@ _QUANTILE = re.compile(r"(?:.*-q-|q)(?P<level>0?\.\d+)")
 def forecast_of_frame(frame: Any) -> tuple[Forecast, FrameKind]:
     """The forecast that a long frame of quantiles says, and how the frame was given.
 
-    Raises SpecError for a frame without the levels 0.1, 0.5 and 0.9, with a quantile that is negative, not a number or
-    below one of a lower level, or where a depot has other days than the others.
+    Raises SpecError for a frame without a row, without the levels 0.1, 0.5 and 0.9 or with two columns of one, with a
+    quantile that is negative, not a number or below one of a lower level, or where a depot has other days than the
+    others.
     """
     readings = long_frame(frame, "forecasts", demand=False)
     table = readings.table
-    columns = {float(match["level"]): name for name in table.column_names if (match := _QUANTILE.fullmatch(name))}
+    if len(table) == 0:
+        raise SpecError("forecasts: found no row, wanted one for each depot and day")
+    columns = _quantile_columns(table.column_names)
     levels = tuple(sorted(columns))
-    if missing := {0.1, 0.5, 0.9} - set(levels):
-        found = ", ".join(columns.values()) or "none"
-        raise SpecError(f"forecasts: found the quantiles {found}; wanted {sorted(missing)} among them, as in q0.5")
-    ids, days = np.asarray(table["depot_id"].to_pylist(), object), _days(table)
-    depots, target = np.unique(ids.astype(str)), np.unique(days)
-    order = np.lexsort((days, ids.astype(str)))
-    _refuse_gaps(ids[order].astype(str), days[order], depots, target)
-    quantiles = np.stack([table[columns[level]].to_numpy()[order] for level in levels], axis=-1).astype(np.float32)
+    ids, days = _depots(table, readings.kind), _days(table, readings.kind)
+    depots, target = np.unique(ids), np.unique(days)
+    order = np.lexsort((days, ids))
+    _refuse_gaps(ids[order], days[order], depots, target)
+    quantiles = np.stack([_numbers(table, columns[level])[order] for level in levels], axis=-1).astype(np.float32)
     shaped = quantiles.reshape(len(depots), len(target), len(levels))
     _refuse_impossible(shaped, depots, target, levels)
     cutoff = (target[0] - np.timedelta64(1, "D")).astype(object)
@@ -43,11 +43,52 @@ def forecast_of_frame(frame: Any) -> tuple[Forecast, FrameKind]:
     return Forecast(tuple(depots.tolist()), cutoff, dates, levels, shaped, is_open), readings.kind
 
 
-def _days(table: pa.Table) -> Any:
+def _quantile_columns(names: Sequence[str]) -> dict[float, str]:
+    """The column of each level."""
+    columns: dict[float, str] = {}
+    for name in names:
+        if match := _QUANTILE.fullmatch(name):
+            level = float(match["level"])
+            if level in columns:
+                raise SpecError(
+                    f"forecasts: found '{columns[level]}' and '{name}', both of the level {level:g}; wanted the "
+                    "quantiles of one model"
+                )
+            columns[level] = name
+    if 0.0 in columns:
+        raise SpecError(f"forecasts: found the quantile {columns[0.0]}; wanted levels above 0 and below 1")
+    if missing := {0.1, 0.5, 0.9} - set(columns):
+        named = ", ".join(columns.values()) or f"none among the columns {', '.join(names)}"
+        raise SpecError(f"forecasts: found the quantiles {named}; wanted {sorted(missing)} among them, as in q0.5")
+    return columns
+
+
+def _depots(table: pa.Table, kind: FrameKind) -> Any:
+    if table["depot_id"].null_count:
+        raise SpecError(f"forecasts: found a row without '{kind.names.depot_id}', wanted a depot in each")
+    return np.asarray(table["depot_id"].to_pylist(), str)
+
+
+def _days(table: pa.Table, kind: FrameKind) -> Any:
+    """Days; a stamp with a zone is the day that its own clock shows."""
+    column = table["date"]
+    if not (pa.types.is_temporal(column.type) or column.type in (pa.string(), pa.large_string(), pa.string_view())):
+        raise SpecError(f"forecasts: column '{kind.names.date}' has the type {column.type}, wanted dates")
+    if column.null_count:
+        raise SpecError(f"forecasts: found a row without '{kind.names.date}', wanted a day in each")
     try:
-        return np.asarray(table["date"].to_numpy(), "datetime64[D]")
+        if pa.types.is_timestamp(column.type) and column.type.tz is not None:
+            return column.to_pandas().dt.tz_localize(None).to_numpy().astype("datetime64[D]")
+        return np.asarray(column.to_numpy(), "datetime64[D]")
     except (ValueError, TypeError) as error:
         raise SpecError(f"forecasts: the days cannot be read: {error}; wanted dates") from error
+
+
+def _numbers(table: pa.Table, name: str) -> Any:
+    try:
+        return np.asarray(table[name].to_numpy(), np.float64)
+    except (ValueError, TypeError) as error:
+        raise SpecError(f"forecasts: column '{name}': {error}; wanted numbers") from error
 
 
 def _refuse_gaps(ids: Any, days: Any, depots: Any, target: Any) -> None:

@@ -84,15 +84,25 @@ def native(table: pa.Table, library: Any) -> Any:
 
 
 def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
-    """A frame as an Arrow table, and the library that it is of. Raises SpecError for what is no frame in memory, naming
-    the argument."""
+    """A frame as an Arrow table, and the library that it is of. Raises SpecError for what is no frame in memory, or has
+    two columns of one name or periods, naming the argument."""
     try:
         eager = nw.from_native(frame, eager_only=True)
+    except nw.exceptions.DuplicateError as error:
+        names = [str(name) for name in getattr(frame, "column_names", frame.columns)]
+        twice = ", ".join(f"'{name}'" for name in dict.fromkeys(names) if names.count(name) > 1)
+        raise SpecError(f"{argument}: found the columns {twice} more than once, wanted each column once") from error
     except TypeError as error:
         raise SpecError(
             f"{argument}: found {type(frame).__name__}, wanted a data frame in memory of pandas, polars or pyarrow"
         ) from error
-    return _arrow_table(nw.maybe_reset_index(eager)).replace_schema_metadata(None), eager.implementation
+    table = _arrow_table(nw.maybe_reset_index(eager)).replace_schema_metadata(None)
+    for field in table.schema:
+        if getattr(field.type, "extension_name", "") == "pandas.period":  # which to Parquet is a number
+            raise SpecError(
+                f"{argument}: column '{field.name}' holds periods of pandas, wanted dates: dt.to_timestamp()"
+            )
+    return table, eager.implementation
 
 
 def _arrow_table(frame: nw.DataFrame[Any]) -> pa.Table:
@@ -118,7 +128,7 @@ def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
     text nor whole numbers.
     """
     table, library = to_arrow(frame, argument)
-    names = _names(table.column_names, argument, demand)
+    names = _names(table.column_names, argument, demand, _index_hint(frame))
     table = table.rename_columns([_ours(name, names) for name in table.column_names])
     id_type = table["depot_id"].type
     if pa.types.is_dictionary(id_type):
@@ -170,8 +180,15 @@ def _ours(name: str, names: ColumnNames) -> str:
     return OURS[names.index(name)] if name in names else name
 
 
-def _names(columns: Sequence[str], argument: str, demand: bool) -> ColumnNames:
-    """The set of names that a frame uses."""
+def _index_hint(frame: Any) -> str:
+    """What to do where names that are wanted are those of the index of pandas, which is no column."""
+    names = getattr(getattr(frame, "index", None), "names", ())
+    wanted = [name for name in names if name in (*OURS, *NIXTLA)]
+    return f"; the index has {', '.join(wanted)}: reset_index() makes columns of it" if wanted else ""
+
+
+def _names(columns: Sequence[str], argument: str, demand: bool, hint: str) -> ColumnNames:
+    """The set of names that a frame uses; the hint ends the error where it uses none."""
     fitting = [names for names in (OURS, NIXTLA) if set(names if demand else names[:2]) <= set(columns)]
     if len(fitting) == 1:
         [names] = fitting
@@ -179,7 +196,6 @@ def _names(columns: Sequence[str], argument: str, demand: bool) -> ColumnNames:
             raise SpecError(f"{argument}: found '{clash[0]}' beside {', '.join(NIXTLA)}; wanted one set of names")
         return names
     wanted = " or ".join(", ".join(names if demand else names[:2]) for names in (OURS, NIXTLA))
-    hint = ""
     if argument == "history" and any(set(names[:2]) <= set(columns) for names in (OURS, NIXTLA)):
         hint = "; what is known of days ahead is given as future=…"
     raise SpecError(f"{argument}: found the columns {', '.join(columns) or 'none'}; wanted {wanted}{hint}")

@@ -24,13 +24,15 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
+from forecaster.api.callers_words import as_python
 from forecaster.api.frames import OURS, FrameKind, LongFrame, long_frame, to_arrow
 from forecaster.config import Spec, load
 from forecaster.core.knowledge import Finding, Knowledge
-from forecaster.core.near_words import nearest_word
+from forecaster.core.near_words import fold, nearest_word
 from forecaster.core.panel import Panel
 from forecaster.core.terminal import count
 from forecaster.errors import NoUsableData, SpecError
@@ -110,7 +112,8 @@ def _refuse_unnamed(table: pa.Table, known_future: Sequence[str], argument: str)
 def _refuse_missing(known_future: Sequence[str], columns: Sequence[str], events: pa.Table | None) -> None:
     kinds = events["kind"].to_pylist() if events is not None and "kind" in events.column_names else []
     known = [name for name in dict.fromkeys([*columns, *kinds]) if name not in (*OURS, OPEN)]
-    if missing := [name for name in known_future if name not in known]:
+    folded = {fold(str(kind)) for kind in kinds}  # as kinds are compared
+    if missing := [name for name in known_future if name not in known and fold(str(name)) not in folded]:
         wanted = f"wanted one of {', '.join(map(str, known))}" if known else "wanted a column that df has"
         raise SpecError(
             f"known_future: found {_quoted(missing)}, which {'are no columns' if len(missing) > 1 else 'is no column'} "
@@ -198,7 +201,7 @@ class PipelineFolder:
     def write(cls, folder: Path, content: Mapping[str, Any]) -> PipelineFolder:
         """Write the pipeline file alone. Raises SpecError for what none may say, or what YAML does not know."""
         try:
-            text = yaml.safe_dump(dict(content), sort_keys=False, allow_unicode=True)
+            text = yaml.safe_dump(as_python(content), sort_keys=False, allow_unicode=True)
         except yaml.YAMLError as error:
             raise SpecError(f"options: {error}; wanted text, numbers, lists and mappings") from error
         (folder / FILE).write_text(text, "utf-8")
@@ -249,10 +252,15 @@ class PipelineFolder:
 
 def strangers_in(future: pa.Table, frames: Frames) -> list[str]:
     """The depots of which something is known ahead, and which no reading and no attribute names."""
-    known = set(frames.readings.table[OURS.depot_id].unique().to_pylist())
+    known = depots_of(frames.readings.table)
     if frames.static is not None:
-        known |= set(frames.static[OURS.depot_id].to_pylist())
-    return sorted(set(future[OURS.depot_id].unique().to_pylist()) - known - {None})
+        known |= depots_of(frames.static)
+    return sorted(depots_of(future) - known)
+
+
+def depots_of(table: pa.Table) -> set[str]:
+    """The depots that a table names, as the checks read them: without blanks around."""
+    return set(pc.utf8_trim_whitespace(table[OURS.depot_id].unique()).to_pylist()) - {None}
 
 
 def refuse_unknown_days(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import narwhals as nw
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow.dataset as ds
 from forecaster.api.frames import OURS, native
 from forecaster.config import Spec
 from forecaster.config import load as load_spec
-from forecaster.errors import NoSuchRow
+from forecaster.errors import NoSuchRow, SpecError
 from forecaster.lake import Lake
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.ledger.store import Ledger
@@ -33,8 +33,10 @@ Library = Literal["pandas", "polars", "pyarrow"]
 def load(file: str | Path, *, library: Library = "pandas") -> Pipeline:
     """The pipeline of a pipeline file, whose frames are of `library`: pandas, polars or pyarrow.
 
-    Raises SpecError for a wrong file, with a line for each mistake.
+    Raises SpecError for a wrong file, with a line for each mistake, and for another library.
     """
+    if library not in get_args(Library):
+        raise SpecError(f"library: found {library!r}, wanted one of {', '.join(get_args(Library))}")
     return Pipeline(load_spec(file), library)
 
 
@@ -53,11 +55,19 @@ class Pipeline:
 
     def readings(self, as_of: datetime | None = None) -> Any:
         """What was known of each depot and day at an instant, now by default: depot_id, date, demand, open where the
-        source says so, and covariates. Raises NoUsableData where nothing was."""
+        source says so, and covariates. An instant without a zone is of the pipeline's. Raises NoUsableData where
+        nothing was, SpecError for what is no instant."""
         from forecaster.demand.history.point_in_time import read_as_of
 
-        demand: pd.DataFrame = read_as_of(self.spec, as_of=as_of or datetime.now(UTC)).demand
+        demand: pd.DataFrame = read_as_of(self.spec, as_of=self._instant(as_of)).demand
         return self._frame(pa.Table.from_pandas(demand, preserve_index=False))
+
+    def _instant(self, as_of: Any) -> datetime:
+        if as_of is None:
+            return datetime.now(UTC)
+        if not isinstance(as_of, datetime):
+            raise SpecError(f"as_of: found {as_of!r}, wanted an instant: datetime(2024, 3, 5, 6, 0)")
+        return (as_of if as_of.tzinfo else as_of.replace(tzinfo=self.spec.zone)).astimezone(UTC)
 
     def publications(self) -> Any:
         """A row a publication, the latest first: what was shown, since when, and of which model."""

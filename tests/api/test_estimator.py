@@ -7,7 +7,6 @@ import pickle
 import re
 import shutil
 import stat
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -19,38 +18,11 @@ import pytest
 import forecaster
 from forecaster import Forecaster
 from forecaster.api import fitting
-from forecaster.api.pipeline_folder import PipelineFolder, frames_of
-from forecaster.errors import BundleError, NoUsableData, SourceError, SpecError
+from forecaster.api.pipeline_folder import frames_of
+from forecaster.errors import BundleError, NoUsableData, SpecError
+from tests.api.tiny_fleet import ahead, make, readings
 
-TINY = {
-    "model": {"layers": 1, "hidden": 4, "boosted": False},
-    "training": {"members": 1, "epochs": 2},
-    "backtest": {"days": 14},
-}
-DAYS = pd.date_range("2025-07-01", "2026-01-31")
 COSTS = {"orders_per_driver": 20, "cost_short": 100, "cost_idle": 40}
-
-
-def readings(depots: int = 3) -> pd.DataFrame:
-    random = np.random.default_rng(0)
-    frames = []
-    for depot in range(depots):
-        promo = random.integers(0, 2, len(DAYS))
-        level = (40 + 20 * depot) * (1 + 0.4 * (DAYS.day_of_week < 5)) * (1 + 0.5 * promo)
-        columns = {"unique_id": depot + 1, "ds": DAYS, "y": random.poisson(level), "promo": promo}
-        frames.append(pd.DataFrame(columns))
-    return pd.concat(frames)
-
-
-def ahead(depots: int = 3) -> pd.DataFrame:
-    days = pd.date_range("2026-02-01", periods=7)
-    frames = [pd.DataFrame({"unique_id": depot + 1, "ds": days, "promo": [0, 1] * 3 + [0]}) for depot in range(depots)]
-    return pd.concat(frames)
-
-
-def make(**arguments: Any) -> Forecaster:
-    given = {"country": "DE", "preset": "quick", "quantiles": (0.1, 0.5, 0.9), "known_future": ["promo"]}
-    return Forecaster(**{**given, "progress": False, "options": TINY, **arguments})
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +66,7 @@ def test_a_misspelt_depot_of_the_days_ahead_is_named(fitted: Forecaster, caplog:
     both = pd.concat([ahead().astype({"unique_id": str}), misspelt]).drop_duplicates()
     for _ in range(2):
         fitted.predict(future=both)
-    line = "future: depot '3-' is in no row of the readings, and is forecast as a new one; did you mean '3'?"
+    line = "future: depot '3-' is in no row of the readings nor of static, and is not forecast; did you mean '3'?"
     assert [record.message for record in caplog.records].count(line) == 1
 
 
@@ -111,6 +83,47 @@ def test_other_readings_are_forecast_from_their_own_last_day(fitted: Forecaster)
     np.testing.assert_allclose(known["Forecaster"], forecasts["Forecaster"], rtol=1e-4)  # four depots: in NumPy
     with pytest.raises(SpecError, match="future: found the column 'price', which nothing names"):
         fitted.predict(earlier, future=days_ahead.assign(price=1))
+
+
+def test_a_count_holds_where_days_ahead_begin_before_the_last_day(
+    fitted: Forecaster, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = fitted.predict(future=ahead())
+    past = readings()[["unique_id", "ds", "promo"]][lambda df: df["ds"] >= "2026-01-20"]
+    from_earlier = pd.concat([past, ahead()])
+    for future in (from_earlier, from_earlier.assign(ds=from_earlier["ds"].dt.strftime("%Y-%m-%d"))):
+        pd.testing.assert_frame_equal(fitted.predict(future=future), expected)
+        pd.testing.assert_frame_equal(fitted.predict(readings(), future=future), expected)
+    blank = from_earlier.assign(unique_id=from_earlier["unique_id"].astype(str) + " ")
+    pd.testing.assert_frame_equal(fitted.predict(future=blank), expected)
+    line = "future: 36 rows for days of which the readings have a count; the readings hold for these"
+    assert [record.message for record in caplog.records] == [line]
+
+
+def test_days_ahead_that_the_readings_have_without_a_count_are_replaced(fitted: Forecaster) -> None:
+    otherwise = ahead().assign(promo=1 - ahead()["promo"])
+    pd.testing.assert_frame_equal(
+        fitted.predict(pd.concat([readings(), otherwise.assign(y=np.nan)]), future=ahead()),
+        fitted.predict(future=ahead()),
+    )
+
+
+def test_a_history_without_a_covariate_is_named_so(fitted: Forecaster) -> None:
+    with pytest.raises(SpecError, match=r"^history: found the columns depot_id, date, demand; wanted 'promo' too"):
+        fitted.predict(readings().drop(columns="promo"), future=ahead())
+
+
+def test_what_was_fitted_stays_as_it_is_when_arguments_change(fitted: Forecaster, tmp_path: Path) -> None:
+    expected, arguments = fitted.predict(future=ahead()), fitted.get_params()
+    try:
+        fitted.set_params(country="US", horizon=3, known_future=(), quantiles=(0.1, 0.3, 0.5, 0.9))
+        pd.testing.assert_frame_equal(fitted.predict(future=ahead()), expected)
+        pd.testing.assert_frame_equal(pickle.loads(pickle.dumps(fitted)).predict(future=ahead()), expected, rtol=1e-4)
+        loaded = Forecaster.load(fitted.save(tmp_path / "model"))
+    finally:
+        fitted.set_params(**arguments)
+    assert repr(loaded) == repr(fitted)
+    pd.testing.assert_frame_equal(loaded.predict(future=ahead()), expected, rtol=1e-4)
 
 
 def test_the_backtest_has_our_model_first_and_its_days_were_unseen(fitted: Forecaster) -> None:
@@ -265,57 +278,22 @@ def test_the_conventions_of_scikit_learn(fitted: Forecaster) -> None:
         unfitted.predict()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"horizon": 0}, r"^horizon: "),
-        ({"country": "Atlantis"}, r"Atlantis"),
-        ({"known_future": []}, r"df: found the column 'promo', which nothing names"),
-        ({"known_future": ["promo", "cubs"]}, r"found 'cubs', which is no column of df, .* wanted one of promo$"),
-        ({"known_future": "promo"}, r"known_future: found the text 'promo', wanted a list of names: \['promo'\]"),
-        ({"options": {"trainning": {}}}, r"^options: unknown key 'trainning'"),
-        ({"quantiles": (0.1, 0.5)}, r"^quantiles: \[0.9\] missing"),
-        ({"preset": "nigtly"}, r"^preset: found 'nigtly', .* did you mean 'nightly'"),
-        ({"seed": 0.5}, r"^seed: found 0.5"),
-    ],
-)
-def test_wrong_arguments_are_refused_in_words_without_a_file(arguments: dict[str, Any], sentence: str) -> None:
-    with pytest.raises(SpecError, match=sentence) as error:
-        make(**arguments).fit(readings())
-    assert "forecaster-" not in "".join(traceback.format_exception(error.value))
-    assert "pipeline.yaml" not in str(error.value)
+@pytest.mark.parametrize("day", ["2026-02-30", "tomorrow", "2026-02-09", object()])
+def test_a_day_that_is_none_or_not_ahead_is_refused(fitted: Forecaster, day: Any) -> None:
+    with pytest.raises(SpecError, match=r"^day: found .*, wanted (a date such as|one from 2026-02-01 to 2026-02-07)"):
+        fitted.why(2, day, future=ahead())
 
 
-def test_what_is_wrong_with_frames_is_told_at_once_and_without_a_path() -> None:
-    with pytest.raises(SpecError, match="df: found the columns 'price', 'rain', which nothing names; wanted each of"):
-        make().fit(readings().assign(rain=0, price=1))
-    with pytest.raises(NoUsableData, match=r"^df: found no row, wanted one for each depot and day"):
-        make().fit(readings().iloc[:0])
-    with pytest.raises(SourceError, match=r"^static: column 'row' has a name") as error:
-        make().fit(readings(), static=pd.DataFrame({"unique_id": [1, 2, 3], "row": "a"}))
-    assert "/" not in str(error.value)
-    with pytest.raises(NoUsableData, match=r"^none of 645 rows can be used: df.parquet:1: depot 1 on 2025-07-01"):
-        make().fit(readings().assign(y=-1))
-    with pytest.raises(SpecError, match=r"^events: found the columns ds, kind; wanted 'name' too"):
-        make().fit(readings(), events=pd.DataFrame({"ds": ["2026-01-01"], "kind": ["closure"]}))
-    with pytest.raises(SpecError, match=r"^baselines.0: found 'prophett'"):
-        make().backtest(baselines=["prophett"], df=readings())
-    with pytest.raises(SpecError, match=r"^horizon: found '7', wanted a whole number of 1 or more"):
-        make(horizon="7").backtest(df=readings())
+def test_a_stamp_with_a_zone_is_its_own_day(fitted: Forecaster) -> None:
+    of_day = fitted.why(2, "2026-02-03", future=ahead())
+    stamp = pd.Timestamp("2026-02-03", tz="Europe/Berlin")
+    pd.testing.assert_frame_equal(fitted.why(2, stamp, future=ahead()), of_day)
 
 
-def test_rows_that_no_file_may_have_are_named_and_the_others_counted(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    df = readings().astype({"y": float}).reset_index(drop=True)
-    df = df.astype({"y": object})  # as a column is that a spreadsheet has filled
-    df.loc[7, "y"], df.loc[9, "y"] = -3.0, "n/a"
-    folder = PipelineFolder.create(tmp_path, make().pipeline_content(), frames_of(df, None, None, ["promo"]))
-    knowledge, findings = folder.knowledge()
-    assert "df.parquet:8: depot 1 on 2025-07-08, column 'demand': found '-3.0', wanted 0 or more" in caplog.text
-    assert "df.parquet:10: depot 1 on 2025-07-10, column 'demand': found 'n/a', wanted a number" in caplog.text
-    assert {finding.rule for finding in findings} == {"count_negative", "count_form"}
-    assert len(knowledge.demand) == len(df) - 2
+@pytest.mark.parametrize("days", [-1, 2.5, "56"])
+def test_a_figure_of_no_number_of_days_is_refused(fitted: Forecaster, days: Any) -> None:
+    with pytest.raises(SpecError, match=r"^days: found .*, wanted a whole number"):
+        fitted.plot(2, days=days, future=ahead())
 
 
 def test_a_finding_is_logged_once_and_names_the_value_that_counts(
@@ -328,16 +306,6 @@ def test_a_finding_is_logged_once_and_names_the_value_that_counts(
     value = row["y"].item()
     sentence = rf"superseded × 1: df.parquet:6: .*: found '{value}', wanted one value .*: '777', df.parquet:646"
     assert sum(bool(re.search(sentence, record.message)) for record in caplog.records) == 1
-
-
-def test_depots_whose_counts_end_long_before_the_others_are_told_of(tmp_path: Path) -> None:
-    df = readings()[lambda df: (df["ds"] < "2026-01-18") | (df["unique_id"] == 2)]
-    folder = PipelineFolder.create(tmp_path, make().pipeline_content(), frames_of(df, None, None, ["promo"]))
-    [finding] = folder.knowledge()[1]
-    assert (finding.rule, finding.severity, finding.count) == ("early_end", "warn", 2)
-    assert finding.message.startswith(
-        "depot 1: found no reading for 14 days up to 2026-01-31, and at 2 depots for more"
-    )
 
 
 def test_without_a_finding_the_frame_has_its_types(fitted: Forecaster) -> None:

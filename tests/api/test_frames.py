@@ -85,3 +85,23 @@ def test_what_is_no_frame_is_refused() -> None:
         long_frame([1, 2], "df")
     with pytest.raises(SpecError, match="df: found LazyFrame, wanted a data frame in memory"):
         long_frame(pl.LazyFrame({"depot_id": ["a"]}), "df")
+
+
+def test_names_that_the_index_of_pandas_has_are_pointed_at() -> None:
+    frame = pd.DataFrame({**COLUMNS, "y": [1, 2, 3]}).set_index(["unique_id", "ds"])
+    with pytest.raises(SpecError, match=r"df: found the columns y; .*; the index has unique_id, ds: reset_index\(\)"):
+        long_frame(frame, "df")
+
+
+def test_a_column_that_is_there_twice_is_refused() -> None:
+    frame = pd.DataFrame({**COLUMNS, "y": [1, 2, 3]})
+    for twice in (pd.concat([frame, frame[["y"]]], axis=1), pa.table([[1], [2], [3]], ["unique_id", "y", "y"])):
+        with pytest.raises(SpecError, match="df: found the columns 'y' more than once, wanted each column once"):
+            long_frame(twice, "df")
+
+
+def test_days_that_are_periods_are_refused() -> None:
+    frame = pd.DataFrame({**COLUMNS, "y": [1, 2, 3]})
+    frame["ds"] = pd.to_datetime(frame["ds"]).dt.to_period("D")
+    with pytest.raises(SpecError, match=r"df: column 'ds' holds periods of pandas, wanted dates: dt.to_timestamp\(\)"):
+        long_frame(frame, "df")

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 
 import forecaster
@@ -56,11 +58,33 @@ def test_shifts_have_columns_of_their_own_that_sum_to_the_day() -> None:
         ({"GRU-q-0.1": [10.0, None, 0, 90]}, r"depot 'a' on 2026-01-03: the quantile 0.1 is nan"),
         ({"unique_id": ["b", "a", "b", "c"]}, r"depot 'a' has 1 rows; wanted one for each of the 2 days"),
         ({"ds": pd.to_datetime(["2026-01-03", "2026-01-03", "2026-01-05", "2026-01-05"])}, "no row of the day after"),
+        ({"ds": [20260103, 20260103, 20260104, 20260104]}, "column 'ds' has the type int64, wanted dates"),
+        ({"ds": [None, *pd.to_datetime(["2026-01-03", "2026-01-04", "2026-01-04"])]}, "a row without 'ds'"),
+        ({"unique_id": ["b", None, "b", "a"]}, "a row without 'unique_id'"),
+        ({"GRU-q-0.1": ["ten", "80", "0", "90"]}, r"column 'GRU-q-0.1': .*'ten'; wanted numbers"),
+        ({"GRU-q-0.0": [0.0, 0, 0, 0]}, r"found the quantile GRU-q-0.0; wanted levels above 0"),
+        ({"ETS-q-0.5": [20.0, 100, 0, 100]}, "'GRU-q-0.5' and 'ETS-q-0.5', both of the level 0.5; wanted .* one model"),
     ],
 )
 def test_impossible_forecasts_are_refused(changes: dict[str, Any], sentence: str) -> None:
     with pytest.raises(SpecError, match=sentence):
         forecaster.roster(forecasts(**changes), **COSTS)
+
+
+def test_a_frame_without_a_row_is_refused() -> None:
+    with pytest.raises(SpecError, match=r"^forecasts: found no row"):
+        forecaster.roster(forecasts().iloc[:0], **COSTS)
+
+
+def test_a_stamp_with_a_zone_is_the_day_of_its_own_clock() -> None:
+    local = pl.from_pandas(forecasts())
+    zoned = local.with_columns(pl.col("ds").dt.replace_time_zone("Europe/Berlin"))
+    assert forecaster.roster(zoned, **COSTS).equals(forecaster.roster(local, **COSTS))
+
+
+def test_costs_may_be_numbers_of_numpy() -> None:
+    of_numpy = {name: np.float64(value) for name, value in COSTS.items()}
+    pd.testing.assert_frame_equal(forecaster.roster(forecasts(), **of_numpy), forecaster.roster(forecasts(), **COSTS))
 
 
 def test_what_no_section_may_say_is_refused_by_name() -> None:

@@ -13,7 +13,7 @@ import forecaster
 from forecaster import Pipeline
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel.build import build
-from forecaster.errors import NoSuchRow, NoUsableData
+from forecaster.errors import NoSuchRow, NoUsableData, SpecError
 from forecaster.evaluation import backtest
 from forecaster.lake import Lake
 from forecaster.ledger.store import Ledger
@@ -50,6 +50,20 @@ def test_readings_are_what_was_known(pipeline: Pipeline) -> None:
     assert earlier.dropna(subset="demand")["date"].max() == pd.Timestamp("2024-02-29")
     with pytest.raises(NoUsableData):
         pipeline.readings(as_of=datetime(2020, 1, 1, tzinfo=UTC))
+
+
+def test_an_instant_without_a_zone_is_of_the_pipeline(pipeline: Pipeline) -> None:
+    aware = datetime(2024, 3, 1, 0, 30, tzinfo=pipeline.spec.zone)
+    naive = pd.Timestamp("2024-03-01 00:30")
+    pd.testing.assert_frame_equal(pipeline.readings(as_of=naive), pipeline.readings(as_of=aware))
+    for no_instant in ("2024-03-01", date(2024, 3, 1), 20240301):
+        with pytest.raises(SpecError, match=r"^as_of: found .*, wanted an instant"):
+            pipeline.readings(as_of=no_instant)  # type: ignore[arg-type]
+
+
+def test_a_library_without_these_frames_is_refused(fleet: Fleet) -> None:
+    with pytest.raises(SpecError, match=r"^library: found 'dask', wanted one of pandas, polars, pyarrow"):
+        forecaster.load(fleet.file, library="dask")  # type: ignore[arg-type]
 
 
 def test_forecasts_and_rosters_are_those_of_the_publication(fleet: Fleet, pipeline: Pipeline) -> None:

@@ -1,0 +1,127 @@
+"""The panel that a fitted model forecasts from where other readings, or what is known of days ahead, are given."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from forecaster.api.callers_words import callers_words
+from forecaster.api.frames import OURS
+from forecaster.api.pipeline_folder import (
+    Frames,
+    PipelineFolder,
+    days_ahead,
+    depots_of,
+    frames_of,
+    logger,
+    refuse_unknown_days,
+    strangers_in,
+)
+from forecaster.config import Spec
+from forecaster.core.near_words import did_you_mean, nearest_word
+from forecaster.core.panel import Encoding, Panel
+from forecaster.core.terminal import count
+from forecaster.demand import parsing
+from forecaster.errors import SpecError
+
+
+@dataclass(frozen=True)
+class FittedOn:
+    """What a model was fitted on: what a pipeline file says of it, the frames, and how the network reads them."""
+
+    content: Mapping[str, Any]
+    frames: Frames
+    encoding: Encoding
+    logged: set[str]  # lines that were logged already
+
+    @property
+    def known_future(self) -> Sequence[str]:
+        names: Sequence[str] = self.content.get("calendar", {}).get("known_future", ())
+        return names
+
+
+def other_panel(fitted: FittedOn, *, history: Any, future: Any) -> tuple[Panel, Frames]:
+    """The panel in the model's own encoding, and the frames that it is made of: `history` in place of the readings
+    where it is given, and `future` beside them. Depots of the readings that `history` leaves out are left out.
+
+    Raises SpecError for a frame that lacks a column or, of a day ahead, a covariate; NoUsableData where nothing counts.
+    """
+    from forecaster.demand.panel.build import build
+
+    frames, left_out = fitted.frames, pa.array([], pa.string())
+    if history is not None:
+        readings = frames_of(history, None, None, fitted.known_future, "history").readings
+        _refuse_missing(readings.table, frames.covariates)
+        left_out = pa.array(sorted(depots_of(frames.readings.table) - depots_of(readings.table)), pa.string())
+        static, events = (_without(table, left_out) for table in (frames.static, frames.events))
+        frames = Frames(readings, static, events)
+    strangers: list[str] = []
+    with tempfile.TemporaryDirectory(prefix="forecaster-") as work, callers_words(Path(work)):
+        folder = PipelineFolder.create(Path(work), fitted.content, frames)
+        if future is not None:
+            table = _without(days_ahead(future, fitted.known_future, frames.covariates), left_out)
+            strangers = strangers_in(table, frames)
+            folder.with_future(_without_counted_days(table, frames.readings.table, folder.spec, fitted.logged))
+        knowledge, _ = folder.knowledge(fitted.logged)
+        panel = build(knowledge, folder.spec, fitted.encoding)
+    refuse_unknown_days(knowledge, panel, frames.covariates, strangers)
+    for depot in strangers:  # maybe by a slip of the pen
+        hint = did_you_mean(nearest_word(depot, set(panel.depot_ids) - set(strangers)))
+        line = f"future: depot {depot!r} is in no row of the readings nor of static, and is not forecast{hint}"
+        _log(line, fitted.logged)
+    return panel, frames
+
+
+def _without(table: Any, depots: pa.Array) -> Any:
+    """A table without the rows of some depots, where it has a column of depots: `static` alone would make them new
+    depots, of which nothing is known."""
+    if table is None or OURS.depot_id not in table.column_names:
+        return table
+    return table.filter(pc.invert(pc.is_in(pc.utf8_trim_whitespace(table[OURS.depot_id]), value_set=depots)))
+
+
+def _without_counted_days(future: pa.Table, readings: pa.Table, spec: Spec, logged: set[str]) -> pa.Table:
+    """The rows of `future` but for days of which the readings have a count: beside it, an empty one that comes later
+    would be believed in its place."""
+    counted = parsing.numbers(_column(readings, OURS.demand)).notna().to_numpy()
+    is_counted = _depot_days(future, spec).isin(_depot_days(readings, spec)[counted])
+    if is_counted.any():
+        rows = count(int(is_counted.sum()), "row")
+        line = f"future: {rows} for days of which the readings have a count; the readings hold for these"
+        _log(line, logged)
+    return future.filter(pa.array(~is_counted))
+
+
+def _depot_days(table: pa.Table, spec: Spec) -> pd.MultiIndex:
+    """The depot and the local day of each row, as the checks read them."""
+    zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else spec.zone
+    notation = parsing.Notation.of(spec.demand.source)
+    days = parsing.days(_column(table, OURS.date), zone, notation)
+    return pd.MultiIndex.from_arrays([parsing.words(_column(table, OURS.depot_id)), days])
+
+
+def _column(table: pa.Table, name: str) -> Any:
+    return table[name].to_pandas()
+
+
+def _refuse_missing(history: pa.Table, covariates: Sequence[str]) -> None:
+    if missing := [name for name in covariates if name not in history.column_names]:
+        names = ", ".join(f"'{name}'" for name in missing)
+        raise SpecError(
+            f"history: found the columns {', '.join(history.column_names)}; wanted {names} too, which the model was "
+            "fitted with"
+        )
+
+
+def _log(line: str, logged: set[str]) -> None:
+    if line not in logged:
+        logged.add(line)
+        logger.warning(line)
