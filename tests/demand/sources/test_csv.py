@@ -212,6 +212,17 @@ def test_an_archive_holds_one_file(spec: Spec) -> None:
         read(spec, zipped(b"depot\n", "a.csv", "b.csv"), "depot", file="demand.zip")
 
 
+def test_what_macos_notes_beside_a_file_is_no_second_one(spec: Spec) -> None:
+    content = zipped(b"depot\nD1\n", "demand.csv", "__MACOSX/._demand.csv", ".DS_Store")
+    assert read(spec, content, "depot", file="demand.zip")["depot"].tolist() == ["D1"]
+
+
+def test_a_damaged_file_is_not_called_empty(spec: Spec) -> None:
+    with pytest.raises(SourceError, match="breaks off or is damaged") as caught:
+        read(spec, gzip.compress(b"depot\nD1\n" * 1000)[:-9], "depot", file="demand.csv.gz")
+    assert "empty" not in str(caught.value)
+
+
 def test_what_a_name_does_not_say_is_declared(spec: Spec) -> None:
     rows = read(spec, gzip.compress(b"depot\nD1\n"), "depot", file="export.dat", compression="gzip")
     assert rows["depot"].tolist() == ["D1"]

@@ -206,6 +206,27 @@ def test_numbers_that_all_look_like_thousands_stop_the_batch(tmp_path: Path) -> 
     assert result_of(tmp_path, *rows, source=', thousands: ".", decimal: ","').stopped is None
 
 
+def test_one_count_with_fewer_decimals_hides_no_thousands(tmp_path: Path) -> None:
+    rows = [
+        f"{depot},{day},{count:,}".replace(f"{count:,}", f"{count:,}".replace(",", "."))
+        for depot, day, count in depot_days()
+    ]
+    message = stopped_for(result_of(tmp_path, *rows, "D,2024-02-29,112.5"), "decimals")
+    assert "found three decimals in 120 of 121 counts with decimals, as in '1.400'" in message
+
+
+@pytest.mark.parametrize(("end", "is_told"), [("", True), (",5", False)])
+def test_a_declared_decimal_comma_that_may_be_one_of_thousands_is_told_of(
+    tmp_path: Path, end: str, is_told: bool
+) -> None:
+    rows = [f'{depot},{day},"{count if end else format(count, ",")}{end}"' for depot, day, count in depot_days()]
+    result = result_of(tmp_path, *rows, source=', decimal: ","')
+    messages = [finding.message for finding in result.findings if finding.rule == "decimals"]
+    assert (result.stopped, len(messages)) == (None, is_told)
+    for message in messages:
+        assert "in 120 of 120 counts with decimals, as in '1,400'; wanted demand.source.thousands: \",\"" in message
+
+
 @pytest.mark.parametrize("form", ["{}.5", "0.{}", "{}.250"])
 def test_decimals_are_no_thousands(tmp_path: Path, form: str) -> None:
     rows = [f"{depot},{day},{form.format(100 + count % 900)}" for depot, day, count in depot_days()]
