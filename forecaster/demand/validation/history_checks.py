@@ -213,7 +213,7 @@ def _is_holiday(grid: CountGrid, column: int, countries: Collection[str]) -> boo
 
 
 def _network_findings(grid: CountGrid, closed: Bools | None, spec: Spec) -> list[Finding]:
-    """Findings about all depots together: counts of weeks or months, and a depot that is the sum of the others."""
+    """Findings about all depots together: counts of weeks or months, and depots that are sums of others."""
     findings = []
     if cadence := network_shape.cadence(grid.counts, closed):
         detail = sentence(
@@ -223,7 +223,7 @@ def _network_findings(grid: CountGrid, closed: Bools | None, spec: Spec) -> list
     findings += [*_meter_findings(grid, spec), *_spread_findings(grid, spec)]
     for depot, days in network_shape.totals(grid.counts).items():
         name = str(grid.depots[depot])
-        summed = N_("depot {depot}: found the sum of the others on each of {days}")
+        summed = N_("depot {depot}: found the sum of other depots on each of {days}")
         detail = sentence(summed, depot=name, days=_days(days))
         place = (name, grid.day(grid.counts.shape[1] - 1))
         findings.append(_of_feed("total_row", days, detail, spec, (place,)))
