@@ -39,9 +39,8 @@ class DayStamps:
 
     def __init__(self, spec: Spec) -> None:
         source = spec.demand.source
-        is_local = isinstance(source, CsvSource) and source.date_format is not None  # which knows no zone
-        self._open = spec.demand.date_zone is None and not is_local
-        self._walls_open = not is_local
+        self._form = source.date_format if isinstance(source, CsvSource) else None
+        self._open, self._walls_open = spec.demand.date_zone is None, True
         self._seconds: dict[str, pd.Index[Any]] = {}  # zone of the depots → distinct instants, s since 1970
         self._walls: dict[str, pd.Index[Any]] = {}  # the same of times without a zone, read as UTC
         self.rows = 0
@@ -51,7 +50,9 @@ class DayStamps:
         if not (len(dates) and (self._open or self._walls_open)):
             return
         self.rows += len(dates)
-        dates = dates if pd.api.types.is_datetime64_any_dtype(dates) else _times(dates)  # once: there may be millions
+        if not pd.api.types.is_datetime64_any_dtype(dates):
+            dates = _times(dates)  # once: there may be millions
+            dates = dates if self._form is None or dates.empty else _as_declared(dates, self._form)
         if self._open:
             self._open = _gathered(_instants(dates), zone, self._seconds)
         if self._walls_open:
@@ -126,6 +127,18 @@ def _wall_times(dates: Column) -> Any:
     if not _two_times_of_day(_parsed(head)):
         return None
     return np.unique(_parsed(text))
+
+
+def _as_declared(text: Column, form: str) -> Any:
+    """Times in the form that the source declares; of one without a time of day, none."""
+    if form in ("unix", "unix_ms"):
+        seconds = pd.to_numeric(text.where(text.str.fullmatch(r"[0-9]{1,14}")), errors="coerce")
+        return pd.to_datetime(
+            seconds.dropna() // (1000 if form == "unix_ms" else 1), unit="s", utc=True, errors="coerce"
+        )
+    if "%H" not in form and "%I" not in form:
+        return pd.Series([], dtype="datetime64[s]")
+    return pd.to_datetime(text, format=form, errors="coerce")
 
 
 def _parsed(text: Column) -> Any:

@@ -129,6 +129,31 @@ def test_local_midnights_that_are_written_in_utc_without_a_zone_stop_the_batch(t
     assert first_day(tmp_path) == "2026-08-01"
 
 
+@pytest.mark.parametrize(
+    ("form", "zone", "written_in"),
+    [
+        ("unix", "America/New_York", "UTC"),
+        ("unix_ms", "America/New_York", "UTC"),
+        ("%d.%m.%Y %H:%M", "Europe/Berlin", "Europe/Berlin"),
+    ],
+)
+def test_midnights_in_a_declared_form_are_days_too(tmp_path: Path, form: str, zone: str, written_in: str) -> None:
+    instants = [day.tz_localize(written_in).tz_convert("UTC") for day in DAYS]
+    seconds = {"unix": 1, "unix_ms": 1000}.get(form)
+    stamps = [str(int(at.timestamp()) * seconds) if seconds else at.strftime(form) for at in instants]
+    source = f', date_format: "{form}"'
+    finding = day_stamps(tmp_path, pd.Series(stamps, dtype="str"), zone, source=source)
+    assert finding is not None
+    assert finding.severity == "stop"
+    at_noon = [str(int(at.timestamp() + 43_200) * seconds) if seconds else at.strftime(form) for at in instants]
+    assert day_stamps(tmp_path / "other", pd.Series(at_noon, dtype="str"), "UTC", source=source) is None
+
+
+def test_days_in_a_declared_form_are_no_midnights(tmp_path: Path) -> None:
+    stamps = pd.Series([f"{day:%d.%m.%Y}" for day in DAYS])
+    assert day_stamps(tmp_path, stamps, "America/New_York", source=', date_format: "%d.%m.%Y"') is None
+
+
 def test_one_time_without_a_zone_may_be_when_counts_are_taken(tmp_path: Path) -> None:
     finding = day_stamps(tmp_path, text("%Y-%m-%d %H:%M:%S", "Asia/Tokyo"), "Asia/Tokyo")
     assert finding is not None
