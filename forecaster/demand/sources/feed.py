@@ -27,6 +27,8 @@ NAMELESS = re.compile(r"\(column \d+\)")  # how a column without a header is cal
 BLOCK = 2_000_000  # rows of a block at most
 _ENOUGH = BLOCK  # rows that are worth a block; smaller pieces wait for the next ones
 LONGEST_CELL = 100_000  # characters that are kept of a cell: no table holds one of 100 MB, and nobody reads it
+_PARTS_OF_DAYS = ({"year", "month"}, {"jahr", "monat"}, {"annee", "mois"}, {"ano", "mes"}, {"anno", "mese"})
+_DAYS = {"day", "date", "tag", "datum", "jour", "fecha", "dia", "giorno", "data"}
 _MOST_LISTED = 15  # names of columns in a message
 EXACT = 2**53  # whole numbers that a double holds
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
@@ -140,6 +142,10 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
     [column] = missing
     if close := difflib.get_close_matches(column, available, n=1):
         return f"; did you mean '{close[0]}'?"
+    parts = next((parts for parts in _PARTS_OF_DAYS if parts <= spellings.keys()), None)
+    if parts and plain(column) in _DAYS:
+        named = " and ".join(f"'{spellings[part]}'" for part in sorted(parts, reverse=True))
+        return f"; columns {named} are not put together: wanted days such as 2024-03-05 in one column"
     return ""
 
 

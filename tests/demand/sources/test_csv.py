@@ -265,6 +265,14 @@ def test_a_file_whose_name_looks_like_a_glob_is_read(spec: Spec) -> None:
     assert sources.read(source(spec, "demand [1].csv", b"depot\nD1\n"), spec, ["depot"])["depot"].tolist() == ["D1"]
 
 
+def test_days_in_several_columns_are_not_put_together(spec: Spec) -> None:
+    wanted = r"wanted 'day'; columns 'Year' and 'Month' are not put together: wanted days such as 2024-03-05 in one"
+    with pytest.raises(SourceError, match=wanted):
+        read(spec, "depot,Year,Month,dom\nD1,2024,3,5\n", "depot", "day")
+    with pytest.raises(SourceError, match=r"wanted 'orders'$"):
+        read(spec, "depot,Year,Month,dom\nD1,2024,3,5\n", "depot", "orders")
+
+
 def test_a_file_of_a_glob_that_lacks_a_column_is_named(spec: Spec) -> None:
     source(spec, "a.csv", b"depot\nD1\n")
     source(spec, "b.csv", b"shop\nD1\n")
