@@ -130,18 +130,18 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
     first_count = np.isnan(history["demand"].to_numpy()[position[where]]) & (not declared)
     instants = np.where(first_count, recorded[where], now)
     recorded[where] = np.where(instants > last, instants, last + 1)
-    before = np.where(in_history, history["demand"].to_numpy()[position], np.nan)
-    counted = ~np.isnan(before)
+    known_counts = np.where(in_history, history["demand"].to_numpy()[position], np.nan)
+    counted = ~np.isnan(known_counts)
     if declared:  # of several instants of a day, the newest
         counted &= recorded == _newest(recorded, slot)[slot.batch]
     is_latest = recorded >= history["recorded_at"].to_numpy()[position]
-    restated = counted & new & is_latest & _is_restated(before, batch["demand"].to_numpy())
+    restated = counted & new & is_latest & _is_restated(known_counts, batch["demand"].to_numpy())
     return NewReadings(new, recorded, counted, restated)
 
 
-def _is_restated(before: Any, count: Any) -> Bools:
+def _is_restated(known_counts: Any, counts: Any) -> Bools:
     """Whether a known count is gone, or another by more than corrections change."""
-    is_near = np.abs(count - before) <= CORRECTED * np.maximum(count, before)
+    is_near = np.abs(counts - known_counts) <= CORRECTED * np.maximum(counts, known_counts)
     is_restated: Bools = ~is_near
     return is_restated
 

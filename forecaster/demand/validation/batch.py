@@ -38,7 +38,7 @@ Column = Any  # a pandas Series
 
 
 @dataclass(frozen=True)
-class Retold:
+class RepeatedDays:
     """How a batch tells again of days whose counts are known, a row a reading of such a day."""
 
     depots: pd.Index[Any]
@@ -58,7 +58,7 @@ class Batch:
     superseded: pd.DataFrame = field(default_factory=pd.DataFrame)  # the refused ones that may yet count, as readings
     instants: pd.Series[int] = field(default_factory=lambda: pd.Series(dtype="int64"))
     """What the source says of when it recorded those that are known since another instant, by `_places`."""
-    retold: Retold | None = None  # where the days of some are known
+    repeated_days: RepeatedDays | None = None  # where the days of some are known
     profiles: DayProfiles | None = None  # where shares of shifts are learned
     findings: tuple[Finding, ...] = ()  # about its rows, before they were aggregated
 
@@ -137,9 +137,11 @@ def _unknown_without_parts(daily: pd.DataFrame, refused: pd.DataFrame, discarded
     parts = refused[refused["rule"].isin(PARTS_LOST) & ~refused["id"].isin(discarded) & refused["date"].notna()]
     if parts.empty:
         return daily
-    lost = parts.assign(day=parts["date"].to_numpy("datetime64[D]").astype("int64")).groupby(["depot_id", "day"]).size()
+    lost_rows = (
+        parts.assign(day=parts["date"].to_numpy("datetime64[D]").astype("int64")).groupby(["depot_id", "day"]).size()
+    )
     days = pd.MultiIndex.from_arrays([daily["depot_id"].astype("str"), daily["day"].astype("int64")])
-    number = lost.reindex(days, fill_value=0).to_numpy()
+    number = lost_rows.reindex(days, fill_value=0).to_numpy()
     is_partial = number > CORRECTED * (number + daily["rows"].to_numpy())
     return daily.assign(demand=daily["demand"].mask(is_partial))
 
@@ -252,15 +254,15 @@ def without_known(
         accepted=accepted if is_new.all() else accepted[is_new],
         unchanged=batch.unchanged + batch.size(accepted[~is_new]),
         instants=pd.Series(of_source[is_moved].to_numpy(), _places(batch.accepted[is_moved])),
-        retold=_retold(batch.accepted, counted, restated),
+        repeated_days=_repeated_days(batch.accepted, counted, restated),
     )
 
 
-def _retold(accepted: pd.DataFrame, counted: Bools, restated: Bools) -> Retold | None:
+def _repeated_days(accepted: pd.DataFrame, counted: Bools, restated: Bools) -> RepeatedDays | None:
     if not restated.any():
         return None
     depot = accepted["depot_id"].cat
-    return Retold(
+    return RepeatedDays(
         depot.categories, depot.codes.to_numpy()[counted], accepted["day"].to_numpy()[counted], restated[counted]
     )
 

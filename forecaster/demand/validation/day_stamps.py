@@ -54,9 +54,9 @@ class DayStamps:
             dates = _times(dates)  # once: there may be millions
             dates = dates if self._form is None or dates.empty else _as_declared(dates, self._form)
         if self._open:
-            self._open = _gathered(_instants(dates), zone, self._seconds)
+            self._open = _gather(_instants(dates), zone, self._seconds)
         if self._walls_open:
-            self._walls_open = _gathered(_wall_times(dates), zone, self._walls)
+            self._walls_open = _gather(_wall_times(dates), zone, self._walls)
 
     def findings(self, spec: Spec) -> list[Finding]:
         """A finding where the instants are days of another zone, and fall on other days in that of their depots.
@@ -85,12 +85,12 @@ class DayStamps:
         return []
 
 
-def _gathered(seconds: Any, zone: ZoneInfo, gathered: dict[str, pd.Index[Any]]) -> bool:
+def _gather(seconds: Any, zone: ZoneInfo, times_by_zone: dict[str, pd.Index[Any]]) -> bool:
     """Put further times beside those of a zone; whether all may still be days. None are none at all."""
     if seconds is None or (len(seconds) and not _two_times_of_day(seconds)):
         return False
     if len(seconds):
-        gathered[zone.key] = gathered.get(zone.key, pd.Index([], dtype="int64")).union(pd.Index(seconds))
+        times_by_zone[zone.key] = times_by_zone.get(zone.key, pd.Index([], dtype="int64")).union(pd.Index(seconds))
     return True
 
 

@@ -80,8 +80,8 @@ def low_days(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_
         totals += np.nansum(counts[start : start + step], axis=0, dtype=np.float64)
     days = np.flatnonzero(is_new)
     days = days[days >= 7 * SAME_WEEKDAYS]
-    before = np.stack([totals[days - 7 * week] for week in range(1, SAME_WEEKDAYS + 1)])
-    suspects = days[totals[days] < thin_share * np.median(before, axis=0)]  # few are left to look at closely
+    totals_before = np.stack([totals[days - 7 * week] for week in range(1, SAME_WEEKDAYS + 1)])
+    suspects = days[totals[days] < thin_share * np.median(totals_before, axis=0)]  # few are left to look at closely
     low = (_low_day(counts, closed, int(day), thin_share) for day in suspects)
     return [day for day in low if day is not None]
 

@@ -18,7 +18,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import counted, sentence
 from forecaster.demand import readings
 from forecaster.demand.history import aliases
-from forecaster.demand.validation.batch import Retold
+from forecaster.demand.validation.batch import RepeatedDays
 from forecaster.demand.validation.feed_shape import PLACES, batch_finding
 from forecaster.demand.validation.known_days import NEVER, LastReadings
 from forecaster.lake import Lake
@@ -99,44 +99,45 @@ def other_depots(
     return [batch_finding("other_depots", len(new), detail, "", spec)]
 
 
-def restated(retold: Retold | None, last_readings: LastReadings, spec: Spec) -> list[Finding]:
+def restated(repeated_days: RepeatedDays | None, last_readings: LastReadings, spec: Spec) -> list[Finding]:
     """A finding when most past days of a depot came with other counts than are known, or with none; where these are
     few of all known depots, it only warns. Few days that are told again, or days here and there, are corrections."""
-    if retold is None:
+    if repeated_days is None:
         return []
-    is_settled = retold.day <= int(last_readings.last_counted.max(initial=NEVER)) - SETTLED
-    depot, day = retold.depot[is_settled], retold.day[is_settled]
-    told, changed = (
-        np.bincount(rows, minlength=len(retold.depots)) for rows in (depot, depot[retold.restated[is_settled]])
+    is_settled = repeated_days.day <= int(last_readings.last_counted.max(initial=NEVER)) - SETTLED
+    depot, day = repeated_days.depot[is_settled], repeated_days.day[is_settled]
+    days_told, days_changed = (
+        np.bincount(rows, minlength=len(repeated_days.depots))
+        for rows in (depot, depot[repeated_days.restated[is_settled]])
     )
-    first, last = np.full((2, len(told)), np.iinfo(np.int32).max, np.int64)
+    first, last = np.full((2, len(days_told)), np.iinfo(np.int32).max, np.int64)
     np.minimum.at(first, depot, day)
     np.minimum.at(last, depot, -day.astype(np.int64))
-    is_whole = told > MOST * (1 - last - first)
-    depots = np.flatnonzero((told >= MANY_DAYS) & is_whole & (changed > MOST * told))
+    is_whole = days_told > MOST * (1 - last - first)
+    depots = np.flatnonzero((days_told >= MANY_DAYS) & is_whole & (days_changed > MOST * days_told))
     if not len(depots):
         return []
-    known = int(np.count_nonzero(last_readings.last_counted > NEVER))
+    known_depots = int(np.count_nonzero(last_readings.last_counted > NEVER))
     detail = sentence(
         N_(
             "depot {depot}: found another count than is known, or none, on {changed} of {days} that are told again, "
             "and so on most days of {n} of {all} depots"
         ),
-        depot=str(retold.depots[depots[0]]),
-        changed=int(changed[depots[0]]),
-        days=counted(int(told[depots[0]]), "{n} day", "{n} days"),
+        depot=str(repeated_days.depots[depots[0]]),
+        changed=int(days_changed[depots[0]]),
+        days=counted(int(days_told[depots[0]]), "{n} day", "{n} days"),
         n=len(depots),
-        all=known,
+        all=known_depots,
     )
-    places = tuple(_newest_restated(retold, place, is_settled) for place in depots[:PLACES])
-    finding = batch_finding("restated", int(changed[depots].sum()), detail, "", spec, places)
-    is_rule = 2 * len(depots) >= known or "restated" in spec.demand.rules.severity
+    places = tuple(_newest_restated(repeated_days, place, is_settled) for place in depots[:PLACES])
+    finding = batch_finding("restated", int(days_changed[depots].sum()), detail, "", spec, places)
+    is_rule = 2 * len(depots) >= known_depots or "restated" in spec.demand.rules.severity
     return [finding if is_rule else replace(finding, severity="warn")]
 
 
-def _newest_restated(retold: Retold, depot: int, is_settled: Bools) -> tuple[str, str]:
-    day = retold.day[is_settled & retold.restated & (retold.depot == depot)].max()
-    return str(retold.depots[depot]), str(np.datetime64(int(day), "D"))
+def _newest_restated(repeated_days: RepeatedDays, depot: int, is_settled: Bools) -> tuple[str, str]:
+    day = repeated_days.day[is_settled & repeated_days.restated & (repeated_days.depot == depot)].max()
+    return str(repeated_days.depots[depot]), str(np.datetime64(int(day), "D"))
 
 
 def _in_lake(lake: Lake) -> pd.Index[str]:

@@ -231,10 +231,10 @@ def subtotals(counts: Floats) -> dict[int, int]:
     """
     if len(counts) + TOTAL_DAYS > counts.shape[1]:
         return {}
-    known = np.nan_to_num(counts).astype(np.float64)
-    varied = np.array([len(np.unique(row[row > 0])) >= TOTAL_VALUES for row in known], np.bool_)
+    filled = np.nan_to_num(counts).astype(np.float64)
+    is_varied = np.array([len(np.unique(row[row > 0])) >= TOTAL_VALUES for row in filled], np.bool_)
     whole = ~np.isnan(counts).any(axis=0)
-    days = known[:, whole] if np.count_nonzero(whole) >= len(counts) + TOTAL_DAYS else known
+    days = filled[:, whole] if np.count_nonzero(whole) >= len(counts) + TOTAL_DAYS else filled
     basis, parts, sums = np.zeros((0, days.shape[1])), list[int](), dict[int, int]()
     for depot in np.argsort(days.sum(axis=1), kind="stable").tolist():
         count = days[depot]
@@ -242,7 +242,7 @@ def subtotals(counts: Floats) -> dict[int, int]:
         rest -= basis.T @ (basis @ rest)
         if (size := float(np.linalg.norm(rest))) > _MADE_UP * float(np.linalg.norm(count)):
             basis, parts = np.vstack([basis, rest / size]), [*parts, depot]
-        elif varied[depot] and np.count_nonzero(count) >= TOTAL_DAYS:
+        elif is_varied[depot] and np.count_nonzero(count) >= TOTAL_DAYS:
             shares = np.linalg.lstsq(days[parts].T, count)[0]
             is_sum = np.isclose(shares, 0, atol=0.01) | np.isclose(shares, 1, atol=0.01)
             if is_sum.all() and np.count_nonzero(shares > 0.5) > 1:
