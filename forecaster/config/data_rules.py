@@ -102,8 +102,21 @@ OF_BATCHES: Mapping[str, Rule] = {
     "other_depots": Rule(
         "stop", N_("the depots of the nights before; depots.aliases says which id became which"), _REPORT
     ),
+    "restated": Rule(
+        "stop",
+        N_(
+            "past days as they were told before, but for corrections; demand.rules.severity, as in restated: warn, "
+            "takes the counts as they are now"
+        ),
+        _REPORT,
+    ),
     "thin_feed": Rule(
         "stop", N_("at least {thin_share} of the depots of the day before (demand.rules.thin_share)"), _REPORT
+    ),
+    "low_day": Rule(
+        "warn",
+        N_("no day but holidays with less than {thin_share} of the usual nearly everywhere (demand.rules.thin_share)"),
+        _REPORT,
     ),
     "decimals": Rule(
         "stop",
@@ -167,6 +180,14 @@ OF_BATCHES: Mapping[str, Rule] = {
     ),
     "long_closure": Rule("warn", N_("closures that end by the last day ahead, or are meant to last"), _REPORT),
     "alias_form": Rule("warn", N_("an old and a new depot id; the row is left out"), _REPORT),
+    "alias_counts": Rule(
+        "warn",
+        N_(
+            "no counts of a former id on days with own ones, which hold; of several former ids none after the first of "
+            "these"
+        ),
+        _REPORT,
+    ),
     "legacy_form": Rule(
         "warn", N_("a date such as 2024-03-05 and a number of 0 or more; the row is left out"), ("warn",)
     ),

@@ -101,7 +101,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
         spec, lake, snapshots.get("depots"), snapshots.get("aliases"), now=now, waived=decided.waived
     )
     # each row alone, then beside its batch, then beside what the lake holds: each check sees fewer rows than the last
-    batch, read = _sort_blocks(feed, contract, on_rows)
+    batch, read = _sort_blocks(feed, contract, decided.discarded, on_rows)
     known_days = _known_days(lake, batch.accepted, spec)
     if announced is not None:
         depots = event_checks.depots_concerned(snapshots.get("depots"), announced, batch.accepted, lake)
@@ -130,6 +130,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
         again = batches.with_earlier_rows(before, batch, spec) if before else None
     findings += feed_turnover.size_findings(read, batch.unchanged, feed.name, frame(lake, "batches"), spec)
     findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, snapshots.get("aliases"), spec)
+    findings += feed_turnover.restated(batch.repeated_days, known_days.last_readings, spec)
     refused = with_distinct_ids(batch.refused)
     findings += [*_refusals(refused, decided, spec), *of_first_day, *batch_findings]
     stopped = next(
@@ -270,7 +271,9 @@ def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: 
     return rows.assign(recorded_at=stamp.tz_convert("UTC").as_unit("us"))
 
 
-def _sort_blocks(feed: sources.Feed, contract: Contract, on_rows: Progress | None) -> tuple[batches.Batch, int]:
+def _sort_blocks(
+    feed: sources.Feed, contract: Contract, discarded: Collection[str], on_rows: Progress | None
+) -> tuple[batches.Batch, int]:
     """All blocks of a feed, sorted by the contract; and how many rows they had."""
     refused, read = list[pd.DataFrame](), 0
 
@@ -287,7 +290,8 @@ def _sort_blocks(feed: sources.Feed, contract: Contract, on_rows: Progress | Non
     accepted = readings.concatenate(accepted_parts())
     pa.default_memory_pool().release_unused()  # of the blocks, before more is asked for
     batch = batches.Batch(accepted, pd.concat(refused, ignore_index=True))
-    return batches.whole_days(batch, contract) if contract.spec.demand.aggregate != "none" else batch, read
+    is_whole = contract.spec.demand.aggregate == "none"
+    return batch if is_whole else batches.whole_days(batch, contract, discarded), read
 
 
 def _known_days(lake: Lake, accepted: pd.DataFrame, spec: Spec) -> KnownDays:
@@ -331,7 +335,7 @@ def _checked_beside_history(
     findings += history_checks.late_counts(batch.accepted, known_days.last_readings, spec)
     findings += history_checks.feed_findings(grid, _countries(depots, spec), spec)
     findings += history_checks.silent_depots(batch.accepted, known_days.last_readings, depots, spec)
-    findings += similar_ids.findings(grid, former, spec)
+    findings += [*similar_ids.findings(grid, former, spec), *similar_ids.counts_left_out(grid, former, spec)]
     return batch, findings
 
 

@@ -49,7 +49,7 @@ STRANGERS = (
 )
 TOTALS = (
     N_(
-        "Depot {depots} is the sum of the others: the numbers of all depots together count it as well, so that orders "
+        "Depot {depots} is the sum of others: the numbers of all depots together count it as well, so that orders "
         "are in them more than once."
     ),
     N_(
@@ -170,7 +170,7 @@ def silent_depots(panel: Panel, spec: Spec) -> list[str]:
 
 
 def totals_among_depots(panel: Panel) -> list[str]:
-    """A sentence about depots that are the sum of the others, as the rule `total_row` finds them; the totals of the
+    """A sentence about depots that are the sum of others, as the rule `total_row` finds them; the totals of the
     network and of cities have them in."""
     depots = tuple(panel.depot_ids[row] for row in network_shape.totals(panel.demand))
     return [sentence(TOTALS[len(depots) > 1], depots=_list_depots(depots))] if depots else []

@@ -20,6 +20,7 @@ from forecaster.demand.readings import covariates
 Longs = NDArray[np.int64]
 Places = NDArray[np.signedinteger[Any]]
 LOOKED_AT = 10_000  # rows that tell their order
+CORRECTED = 0.1  # of the higher count: what corrections usually change at most
 DENSE = 4  # slots a row that a table over all depots and days may have; beyond, slots are numbered by sorting
 
 
@@ -47,6 +48,10 @@ class NewReadings:
 
     new: Bools  # (rows of the batch,)
     recorded_at: Longs  # (rows of the batch,) µs since 1970: from when on a new row is known
+    counted: Bools  # (rows of the batch,) whether it is the newest of its day, whose latest known version has a count
+    restated: (
+        Bools  # (rows of the batch,) whether it takes that count back, or changes it by more than a correction does
+    )
 
 
 def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
@@ -104,7 +109,8 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
     """
     recorded = batch["recorded_at"].to_numpy(copy=True)
     if history.empty or batch.empty:
-        return NewReadings(np.ones(len(batch), np.bool_), recorded)
+        none = np.zeros(len(batch), np.bool_)
+        return NewReadings(~none, recorded, none, none)
     slot = slots(batch, history)
     latest = _latest(history, slot)
     position = latest[slot.batch]
@@ -124,7 +130,20 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
     first_count = np.isnan(history["demand"].to_numpy()[position[where]]) & (not declared)
     instants = np.where(first_count, recorded[where], now)
     recorded[where] = np.where(instants > last, instants, last + 1)
-    return NewReadings(new, recorded)
+    known_counts = np.where(in_history, history["demand"].to_numpy()[position], np.nan)
+    counted = ~np.isnan(known_counts)
+    if declared:  # of several instants of a day, the newest
+        counted &= recorded == _newest(recorded, slot)[slot.batch]
+    is_latest = recorded >= history["recorded_at"].to_numpy()[position]
+    restated = counted & new & is_latest & _is_restated(known_counts, batch["demand"].to_numpy())
+    return NewReadings(new, recorded, counted, restated)
+
+
+def _is_restated(known_counts: Any, counts: Any) -> Bools:
+    """Whether a known count is gone, or another by more than corrections change."""
+    is_near = np.abs(counts - known_counts) <= CORRECTED * np.maximum(counts, known_counts)
+    is_restated: Bools = ~is_near
+    return is_restated
 
 
 def overruled(batch: pd.DataFrame, history: pd.DataFrame, released: pd.DataFrame) -> Bools:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
@@ -13,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from forecaster.demand.sources.feed import LONGEST_CELL
+from forecaster.demand.sources.feed import EXACT, LONGEST_CELL
 from forecaster.errors import SourceError
 
 _NUMBERS = frozenset({int, float, Decimal})
@@ -82,7 +83,22 @@ def _words(value: Any) -> str | None:
 
 
 def _doubles(values: Sequence[Any]) -> pa.Array:
+    """Numbers as doubles, or as text where doubles would be other whole numbers, as of long ids."""
+    if any(_is_beyond_exact(value) for value in values):
+        return pa.array([_digits(value) for value in values], pa.string())
     return pa.array([None if value is None else float(value) for value in values], pa.float64())
+
+
+def _is_beyond_exact(value: Any) -> bool:
+    is_whole = isinstance(value, int) or (isinstance(value, Decimal) and value.is_finite())
+    return is_whole and abs(value) > EXACT
+
+
+def _digits(value: Any) -> str | None:
+    """A number as text, a whole one without a point."""
+    if isinstance(value, int) or value is None:
+        return _words(value)
+    return str(int(value)) if math.isfinite(value) and value == int(value) else str(value)
 
 
 def _dates(values: Sequence[Any]) -> pa.Array:

@@ -27,9 +27,12 @@ NAMELESS = re.compile(r"\(column \d+\)")  # how a column without a header is cal
 BLOCK = 2_000_000  # rows of a block at most
 _ENOUGH = BLOCK  # rows that are worth a block; smaller pieces wait for the next ones
 LONGEST_CELL = 100_000  # characters that are kept of a cell: no table holds one of 100 MB, and nobody reads it
+_PARTS_OF_DAYS = ({"year", "month"}, {"jahr", "monat"}, {"annee", "mois"}, {"ano", "mes"}, {"anno", "mese"})
+_DAYS = {"day", "date", "tag", "datum", "jour", "fecha", "dia", "giorno", "data"}
 _MOST_LISTED = 15  # names of columns in a message
-_EXACT = 2**53  # whole numbers that a double holds
+EXACT = 2**53  # whole numbers that a double holds
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
+_NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
 _PARTS_OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
@@ -139,6 +142,10 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
     [column] = missing
     if close := difflib.get_close_matches(column, available, n=1):
         return f"; did you mean '{close[0]}'?"
+    parts = next((parts for parts in _PARTS_OF_DAYS if parts <= spellings.keys()), None)
+    if parts and plain(column) in _DAYS:
+        named = " and ".join(f"'{spellings[part]}'" for part in sorted(parts, reverse=True))
+        return f"; columns {named} are not put together: wanted days such as 2024-03-05 in one column"
     return ""
 
 
@@ -234,7 +241,7 @@ def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
     )
     for column in table.column_names:
         if _too_wide(table[column]):
-            frame[column] = table[column].to_pandas(types_mapper={table[column].type: pd.Int64Dtype()}.get)
+            frame[column] = table[column].to_pandas(types_mapper=_NULLABLE.get)
     places = {name: place for place, name in enumerate(names)}
     codes: NDArray[np.int64] = np.repeat([places[name] for name, _ in pieces], [len(piece) for _, piece in pieces])
     frame[FILE] = pd.Categorical.from_codes(codes, pd.Index(names))
@@ -242,10 +249,12 @@ def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
 
 
 def for_pandas(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of a type that pandas holds well: decimals as doubles, bytes, lists and the like as text."""
+    """Values of a type that pandas holds well: decimals as doubles, or as text where doubles would be other numbers, as
+    of long ids; bytes, lists and the like as text."""
     kind = values.type
     if pa.types.is_decimal(kind):
-        return pc.cast(values, pa.float64())
+        doubles = pc.cast(values, pa.float64())
+        return _plain_decimals(values) if _beyond_exact(doubles) else doubles
     if pa.types.is_null(kind) or pa.types.is_string_view(kind):  # of which Arrow's functions know little
         return pc.cast(values, pa.string())
     if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
@@ -331,7 +340,17 @@ def is_text(kind: pa.DataType) -> bool:
 
 def _too_wide(values: pa.ChunkedArray) -> bool:
     """Whole numbers with gaps become doubles in pandas: not so where those would be others."""
-    if not pa.types.is_int64(values.type) or not values.null_count:
-        return False
+    return values.type in _NULLABLE and values.null_count > 0 and _beyond_exact(values)
+
+
+def _beyond_exact(values: pa.ChunkedArray) -> bool:
+    """Whether any is too large for a double to hold each whole number of its size."""
     ends = pc.min_max(values).as_py()
-    return ends["max"] is not None and max(-ends["min"], ends["max"]) > _EXACT
+    return ends["max"] is not None and max(-ends["min"], ends["max"]) > EXACT
+
+
+def _plain_decimals(values: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Decimals as text, without zeros that end a fraction."""
+    texts = [None if value is None else f"{value:f}" for value in values.to_pylist()]
+    plain = [text if text is None or "." not in text else text.rstrip("0").rstrip(".") for text in texts]
+    return pa.chunked_array([pa.array(plain, pa.string())])

@@ -50,6 +50,8 @@ def remedy(file: File, source: StoredSource, spec: Spec, columns: Columns) -> st
     if not isinstance(source, CsvSource):
         return ""
     content = text_stream.beginning(file, source, _BEGINNING)
+    if content is None:  # which is said already
+        return ""
     if not content.strip():
         return _NO_CONTENT
     if seen := _of_bytes(content, source.model_copy(update={"compression": "none"})) or _of_encoding(content, source):

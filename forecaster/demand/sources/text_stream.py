@@ -75,13 +75,13 @@ def texts(file: File, source: CsvSource, content: Hash) -> Iterator[tuple[int, s
         yield line, rest
 
 
-def beginning(file: File, source: CsvSource, size: int) -> bytes:
-    """The first bytes of a file's content, decompressed; none where it cannot be."""
+def beginning(file: File, source: CsvSource, size: int) -> bytes | None:
+    """The first bytes of a file's content, decompressed; None where it cannot be."""
     try:
         with _opened(file, source) as stream, _sound(file, 1):
             return stream.read(size)
     except SourceError:
-        return b""
+        return None
 
 
 def compression(name: str, declared: str) -> str:
@@ -170,9 +170,14 @@ def _damaged(file: File, line: int, error: Exception) -> SourceError:
     return SourceError(f"{file.place}: breaks off or is damaged{after} ({error}); wanted a whole compressed file")
 
 
+def _is_noted(name: str) -> bool:
+    """Is it one of the files in which macOS notes what it knows of another?"""
+    return name.startswith("__MACOSX/") or PurePosixPath(name).name == ".DS_Store"
+
+
 def _only_member(raw: BinaryIO) -> IO[bytes]:
     archive = zipfile.ZipFile(raw)
-    names = [member.filename for member in archive.infolist() if not member.is_dir()]
+    names = [member.filename for member in archive.infolist() if not member.is_dir() and not _is_noted(member.filename)]
     if len(names) != 1:
         raise zipfile.BadZipFile(f"{len(names)} files in the archive; wanted one")
     return archive.open(names[0])

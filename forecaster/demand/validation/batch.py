@@ -6,30 +6,45 @@ the days before them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from forecaster.config import Spec, data_rules
 from forecaster.config.data_rules import STOPPED
-from forecaster.core.arrays import Bools
+from forecaster.core.arrays import Bools, Ints
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.demand.half_hours.profiles import DayProfiles
 from forecaster.demand.history import reading_versions
+from forecaster.demand.history.reading_versions import CORRECTED
 from forecaster.demand.order_lines.repeated_rows import repeated_rows, without_repeated_orders
 from forecaster.demand.parsing import each_value
 from forecaster.demand.readings import CONTENT, HALF_HOUR, ORDER, Days, dates, day_words
 from forecaster.demand.validation import quarantine
 from forecaster.demand.validation.contract import Contract
+from forecaster.demand.validation.feed_shape import CANNOT_BE_READ
 from forecaster.demand.validation.known_days import KnownDays
-from forecaster.demand.validation.quarantine import RowSentences
+from forecaster.demand.validation.quarantine import RowSentences, with_distinct_ids
 
 DAY_NOT_OVER, SUPERSEDED = "day_not_over", "superseded"
+PARTS_LOST = (*CANNOT_BE_READ, "count_too_large")  # rules by which a row of a day may be missing in its sum
 Column = Any  # a pandas Series
+
+
+@dataclass(frozen=True)
+class RepeatedDays:
+    """How a batch tells again of days whose counts are known, a row a reading of such a day."""
+
+    depots: pd.Index[Any]
+    depot: NDArray[np.integer[Any]]  # (readings,) place among the depots
+    day: Ints  # (readings,) since 1970
+    restated: Bools  # (readings,) is the count gone, or another by more than a correction?
 
 
 @dataclass(frozen=True)
@@ -43,6 +58,7 @@ class Batch:
     superseded: pd.DataFrame = field(default_factory=pd.DataFrame)  # the refused ones that may yet count, as readings
     instants: pd.Series[int] = field(default_factory=lambda: pd.Series(dtype="int64"))
     """What the source says of when it recorded those that are known since another instant, by `_places`."""
+    repeated_days: RepeatedDays | None = None  # where the days of some are known
     profiles: DayProfiles | None = None  # where shares of shifts are learned
     findings: tuple[Finding, ...] = ()  # about its rows, before they were aggregated
 
@@ -92,14 +108,16 @@ def daily_totals(rows: pd.DataFrame, repeated: pd.DataFrame | None = None) -> pd
     return daily[[name for name in rows.columns if name in daily] + ["rows"]]
 
 
-def whole_days(batch: Batch, contract: Contract) -> Batch:
-    """The batch with one reading for each depot and day; in quarantine are those of a day that is not over."""
+def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()) -> Batch:
+    """The batch with one reading for each depot and day; in quarantine are those of a day that is not over. `discarded`
+    are the ids of quarantined rows that a person set aside for good: days do without them."""
     rows, repeated, findings = without_repeated_orders(batch.accepted, contract.spec)
     findings, profiles = [*findings, *repeated_rows(rows, contract.spec)], None
     if contract.spec.learns_shares:
         profiles = DayProfiles.of(rows)
         findings += profiles.findings(contract.spec)
     daily = daily_totals(rows.drop(columns=[HALF_HOUR, CONTENT, ORDER], errors="ignore"), repeated)
+    daily = _unknown_without_parts(daily, with_distinct_ids(batch.refused), discarded)
     whole = replace(batch, accepted=daily, profiles=profiles, findings=tuple(findings))
     today = contract.today(whole.accepted["depot_id"])
     going_on = ~np.isnan(whole.accepted["demand"].to_numpy()) & (whole.accepted["day"].to_numpy() >= today)
@@ -112,6 +130,20 @@ def whole_days(batch: Batch, contract: Contract) -> Batch:
         wanted=data_rules.requirement(DAY_NOT_OVER, timezone=contract.spec.timezone),
     )
     return whole.refuse(going_on, DAY_NOT_OVER, message, contract.spec, contract.now)
+
+
+def _unknown_without_parts(daily: pd.DataFrame, refused: pd.DataFrame, discarded: Collection[str]) -> pd.DataFrame:
+    """The days, of which those are not known that more rows belong to than corrections change, which cannot be read."""
+    parts = refused[refused["rule"].isin(PARTS_LOST) & ~refused["id"].isin(discarded) & refused["date"].notna()]
+    if parts.empty:
+        return daily
+    lost_rows = (
+        parts.assign(day=parts["date"].to_numpy("datetime64[D]").astype("int64")).groupby(["depot_id", "day"]).size()
+    )
+    days = pd.MultiIndex.from_arrays([daily["depot_id"].astype("str"), daily["day"].astype("int64")])
+    number = lost_rows.reindex(days, fill_value=0).to_numpy()
+    is_partial = number > CORRECTED * (number + daily["rows"].to_numpy())
+    return daily.assign(demand=daily["demand"].mask(is_partial))
 
 
 def without_repeats(batch: Batch, spec: Spec, now: datetime) -> Batch:
@@ -203,6 +235,7 @@ def without_known(
     day, is_new = batch.accepted["day"].to_numpy(), np.ones(len(batch.accepted), np.bool_)
     days = Days(day)
     recorded = batch.accepted["recorded_at"].to_numpy(copy=True)
+    counted, restated = np.zeros((2, len(batch.accepted)), np.bool_)
     for first, last, rows in known_days.between(
         int(day.min()), int(day.max())
     ):  # no rule looks from one day at another
@@ -210,8 +243,10 @@ def without_known(
         part, declared = batch.accepted.iloc[at], spec.demand.columns.recorded_at is not None
         new_part = reading_versions.new_readings(part, rows, declared=declared, now=instant)
         is_new[at], recorded[at] = new_part.new, new_part.recorded_at
+        counted[at], restated[at] = new_part.counted, new_part.restated
         if decided is not None and not declared and len(decided):
             is_new[at] &= ~reading_versions.overruled(part, rows, decided)
+    restated &= is_new
     accepted, of_source = batch.accepted.assign(recorded_at=recorded), batch.accepted["recorded_at"]
     is_moved = is_new & (recorded != of_source.to_numpy()) & (spec.demand.columns.recorded_at is not None)
     return replace(
@@ -219,6 +254,16 @@ def without_known(
         accepted=accepted if is_new.all() else accepted[is_new],
         unchanged=batch.unchanged + batch.size(accepted[~is_new]),
         instants=pd.Series(of_source[is_moved].to_numpy(), _places(batch.accepted[is_moved])),
+        repeated_days=_repeated_days(batch.accepted, counted, restated),
+    )
+
+
+def _repeated_days(accepted: pd.DataFrame, counted: Bools, restated: Bools) -> RepeatedDays | None:
+    if not restated.any():
+        return None
+    depot = accepted["depot_id"].cat
+    return RepeatedDays(
+        depot.categories, depot.codes.to_numpy()[counted], accepted["day"].to_numpy()[counted], restated[counted]
     )
 
 

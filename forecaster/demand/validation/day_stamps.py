@@ -1,8 +1,10 @@
-"""Whether the instants of a feed are days: all of them midnight in UTC or another zone that is not the depot's."""
+"""Whether the instants of a feed are days: all of them midnight in UTC or another zone that is not the depot's, or
+midnight where the depots are but written in UTC without saying so."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 from zoneinfo import ZoneInfo, available_timezones
 
@@ -20,6 +22,8 @@ FEW_DAYS = 3  # fewer instants may be midnight by chance
 LOOKED_AT = 1_000  # instants that tell a zone
 _DAY = 86_400
 _OFFSET = r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)"
+_DAY_ALONE = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
+_NO_OFFSET = _DAY_ALONE + r"[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]*)?)?"
 _UTC = r"(?:Z|[+-]00(?::?00)?)$"
 _MIDNIGHT = r"[T ]00:00(?::00(?:\.0*)?)?(?: ?Z|[+-][0-9:]+)$"
 _COMMON = (
@@ -35,22 +39,24 @@ class DayStamps:
 
     def __init__(self, spec: Spec) -> None:
         source = spec.demand.source
-        is_local = isinstance(source, CsvSource) and source.date_format is not None  # which knows no zone
-        self._open = spec.demand.date_zone is None and not is_local
+        self._form = source.date_format if isinstance(source, CsvSource) else None
+        self._open, self._walls_open = spec.demand.date_zone is None, True
         self._seconds: dict[str, pd.Index[Any]] = {}  # zone of the depots → distinct instants, s since 1970
+        self._walls: dict[str, pd.Index[Any]] = {}  # the same of times without a zone, read as UTC
         self.rows = 0
 
     def look_at(self, dates: Column, zone: ZoneInfo) -> None:
         """`dates` are those of a block, of depots of one zone."""
-        if not self._open or not len(dates):
+        if not (len(dates) and (self._open or self._walls_open)):
             return
-        seconds = _instants(dates)
-        if seconds is None or not len(seconds) or not _two_times_of_day(seconds):
-            self._open = False
-            return
-        before = self._seconds.get(zone.key, pd.Index([], dtype="int64"))
-        self._seconds[zone.key] = before.union(pd.Index(seconds))
         self.rows += len(dates)
+        if not pd.api.types.is_datetime64_any_dtype(dates):
+            dates = _times(dates)  # once: there may be millions
+            dates = dates if self._form is None or dates.empty else _as_declared(dates, self._form)
+        if self._open:
+            self._open = _gather(_instants(dates), zone, self._seconds)
+        if self._walls_open:
+            self._walls_open = _gather(_wall_times(dates), zone, self._walls)
 
     def findings(self, spec: Spec) -> list[Finding]:
         """A finding where the instants are days of another zone, and fall on other days in that of their depots.
@@ -58,6 +64,9 @@ class DayStamps:
         Where clocks of UTC or of the depots show one time at all of them, as where a shop closes, and the zone is not
         UTC, they may be instants after all, and the finding only warns.
         """
+        for key, seconds in self._walls.items() if self._walls_open else ():
+            if finding_of_walls := _of_walls(seconds, ZoneInfo(key), self.rows, spec):
+                return [finding_of_walls]
         for zone, seconds in self._seconds.items() if self._open else ():
             stamps = _stamps(seconds)
             local = stamps.tz_convert(zone)
@@ -74,6 +83,73 @@ class DayStamps:
                 finding = Finding(finding.rule, "warn", finding.count, finding.message)
             return [finding]
         return []
+
+
+def _gather(seconds: Any, zone: ZoneInfo, times_by_zone: dict[str, pd.Index[Any]]) -> bool:
+    """Put further times beside those of a zone; whether all may still be days. None are none at all."""
+    if seconds is None or (len(seconds) and not _two_times_of_day(seconds)):
+        return False
+    if len(seconds):
+        times_by_zone[zone.key] = times_by_zone.get(zone.key, pd.Index([], dtype="int64")).union(pd.Index(seconds))
+    return True
+
+
+def _of_walls(seconds: Any, zone: ZoneInfo, rows: int, spec: Spec) -> Finding | None:
+    """A finding where times without a zone are midnights of the depots' zone in UTC, and fall on the day before; where
+    they are one time, at which counts may be taken as well, it only warns."""
+    stamps = _stamps(seconds)
+    local = stamps.tz_convert(zone)
+    if len(stamps) < FEW_DAYS or not _is_midnight(local) or (_wall_days(stamps) == _wall_days(local)).all():
+        return None
+    template = N_("found times without a zone that are midnights in {local} if they are in UTC, as {time} is of {day}")
+    time = f"{stamps[-1]:%Y-%m-%d %H:%M}"
+    detail = sentence(template, local=zone.key, time=time, day=local[-1].date())
+    hint = sentence(N_("write them with their zone, as in {example}"), example=f"{stamps[-1]:%Y-%m-%dT%H:%M:%SZ}")
+    finding = batch_finding("day_stamps", rows, detail, hint, spec)
+    return replace(finding, severity="warn") if _at_one_time(stamps) and finding.severity == "stop" else finding
+
+
+def _wall_times(dates: Column) -> Any:
+    """The distinct times without a zone, read as UTC; days alone are none. None where there are others."""
+    if pd.api.types.is_datetime64_any_dtype(dates):
+        if dates.dt.tz is not None:
+            return None
+        head, whole = (
+            part.to_numpy("datetime64[s]").astype("int64") for part in (dates.dropna().head(LOOKED_AT), dates.dropna())
+        )
+        if not (head % _DAY).any():
+            return head[:0]
+        return np.unique(whole) if _two_times_of_day(head) else None
+    text = _times(dates)
+    head = text.head(LOOKED_AT)
+    if len(head) and head.str.fullmatch(_NO_OFFSET).mean() < NEARLY_ALL:
+        return None
+    if not _two_times_of_day(_parsed(head)):
+        return None
+    return np.unique(_parsed(text))
+
+
+def _as_declared(text: Column, form: str) -> Any:
+    """Times in the form that the source declares; of one without a time of day, none."""
+    if form in ("unix", "unix_ms"):
+        seconds = pd.to_numeric(text.where(text.str.fullmatch(r"[0-9]{1,14}")), errors="coerce")
+        return pd.to_datetime(
+            seconds.dropna() // (1000 if form == "unix_ms" else 1), unit="s", utc=True, errors="coerce"
+        )
+    if "%H" not in form and "%I" not in form:
+        return pd.Series([], dtype="datetime64[s]")
+    return pd.to_datetime(text, format=form, errors="coerce")
+
+
+def _parsed(text: Column) -> Any:
+    stamps = pd.to_datetime(text.where(text.str.fullmatch(_NO_OFFSET)), format="ISO8601", errors="coerce").dropna()
+    return stamps.to_numpy("datetime64[s]").astype("int64")
+
+
+def _times(dates: Column) -> Any:
+    """The distinct texts that are more than a day."""
+    text = pd.Series(pd.unique(dates.dropna())).astype("str").str.strip().drop_duplicates()
+    return text[(text != "") & ~text.str.fullmatch(_DAY_ALONE).astype(bool)]
 
 
 def zone_of_days(dates: Column, zone: ZoneInfo) -> str | None:
@@ -96,8 +172,10 @@ def _instants(dates: Column) -> Any:
             return None
         in_utc = dates.dropna().dt.tz_convert("UTC").dt.tz_localize(None).to_numpy("datetime64[s]")
         return np.unique(in_utc.astype("int64"))
-    text = pd.Series(pd.unique(dates.dropna().astype("str").str.strip()), dtype="str")
+    text = _times(dates)
     head = text.head(LOOKED_AT)
+    if text.empty:
+        return np.zeros(0, np.int64)
     is_written_so = max(head.str.contains(_UTC).mean(), head.str.contains(_MIDNIGHT).mean()) >= NEARLY_ALL
     if not (is_written_so and head.str.fullmatch(_OFFSET).mean() >= NEARLY_ALL):
         return None

@@ -1,5 +1,5 @@
 """Completeness and staleness checks of a feed: flat lines, depots that are silent, one by one or many at once, a day
-that came for few depots."""
+that came for few depots, days that are low at nearly all of them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ APART = 28  # known days beside the run that must tell how often a depot's count
 A_WEEK = 7  # days, after which a depot that is open on one weekday alone has been heard again
 MANY = 0.2  # of the depots in business, whose readings never end on about the same day by chance
 SAME_WEEKDAYS = 4  # that tell how many depots such a day has; a feed that is younger is not judged
+NEARLY_ALL = 0.8  # of the depots must be low on a day
+FEWEST, AT_LEAST = 2, 50  # depots that tell a low day, and what is usual of them together: less is low by chance
+KNOWN = 3  # of the same weekdays before, that tell what is usual of a depot
 _CELLS = 1 << 18  # looked at together
 
 Places = NDArray[np.intp]
@@ -53,6 +56,49 @@ class ThinDay:
     day: int
     depots: int
     expected: float
+
+
+@dataclass(frozen=True)
+class LowDay:
+    """A day of the grid with so many orders at so many depots, where `usual` are usual."""
+
+    day: int
+    total: float
+    depots: int
+    usual: float
+
+
+def low_days(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_share: float) -> list[LowDay]:
+    """Days with fresh counts on which nearly all depots have less than `thin_share` of what is usual, as where part of
+    a day is missing, or zeros stand for it; the days are in order.
+
+    Usual is the median of the last four same weekdays, of which `KNOWN` must be known. Shapes as in `thin_day`.
+    """
+    is_new, totals = fresh.any(axis=0), np.zeros(counts.shape[1])
+    step = max(_CELLS // max(counts.shape[1], 1), 1)
+    for start in range(0, len(counts), step):
+        totals += np.nansum(counts[start : start + step], axis=0, dtype=np.float64)
+    days = np.flatnonzero(is_new)
+    days = days[days >= 7 * SAME_WEEKDAYS]
+    totals_before = np.stack([totals[days - 7 * week] for week in range(1, SAME_WEEKDAYS + 1)])
+    suspects = days[totals[days] < thin_share * np.median(totals_before, axis=0)]  # few are left to look at closely
+    low = (_low_day(counts, closed, int(day), thin_share) for day in suspects)
+    return [day for day in low if day is not None]
+
+
+def _low_day(counts: Floats, closed: Bools | None, day: int, thin_share: float) -> LowDay | None:
+    same_weekdays = counts[:, [day - 7 * week for week in range(1, SAME_WEEKDAYS + 1)]]
+    judged = ~np.isnan(counts[:, day]) & (np.count_nonzero(~np.isnan(same_weekdays), axis=1) >= KNOWN)
+    if closed is not None:
+        judged &= ~closed[:, day]
+    usual = np.nanmedian(same_weekdays[judged], axis=1).astype(np.float64)
+    count = counts[judged, day].astype(np.float64)[usual > 0]
+    usual = usual[usual > 0]
+    total, expected = float(count.sum()), float(usual.sum())
+    is_low = count < thin_share * usual
+    if len(usual) < FEWEST or expected < AT_LEAST or is_low.mean() < NEARLY_ALL or total >= thin_share * expected:
+        return None
+    return LowDay(day, total, len(usual), expected)
 
 
 def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, flat_days: int) -> FlatLines:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import replace
 from datetime import date
 from typing import Any
 
@@ -63,11 +64,19 @@ def day_month_order(accepted: pd.DataFrame, refused: pd.DataFrame, spec: Spec) -
 
 
 def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
-    """A finding when every count with a point may as well be a number of thousands."""
+    """A finding when nearly every count with decimals may as well be a number of thousands; where the decimal comma is
+    declared, it only warns."""
     if not notation.may_be_thousands:
         return []
     found = N_("found three decimals in all {n} counts with a point, as in '{example}'")
-    detail = sentence(found, n=notation.counts, example=notation.example)
+    if notation.comma or notation.counts < notation.all:
+        found = N_("found three decimals in {n} of {all} counts with decimals, as in '{example}'")
+    detail = sentence(found, n=notation.counts, all=notation.all, example=notation.example)
+    if notation.comma:
+        mark = N_("demand.source.thousands: {mark} in the place of `decimal` where {example} is more than a thousand")
+        wanted = sentence(mark, mark='","', example=notation.example)
+        finding = batch_finding("decimals", notation.counts, detail, "", spec, wanted=wanted)
+        return [finding if "decimals" in spec.demand.rules.severity else replace(finding, severity="warn")]
     if isinstance(spec.demand.source, WrittenSource):
         return [batch_finding("decimals", notation.counts, detail, "", spec)]
     template = N_(

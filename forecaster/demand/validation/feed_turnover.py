@@ -1,24 +1,34 @@
-"""What a batch brings beside those before it: no row at all, far fewer rows, or the readings of other depots."""
+"""What a batch brings beside those before it: no row at all, far fewer rows, the readings of other depots, or other
+counts of the same days."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from forecaster.config import Spec
 from forecaster.config.sources import is_incremental
+from forecaster.core.arrays import Bools
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import counted, sentence
 from forecaster.demand import readings
 from forecaster.demand.history import aliases
-from forecaster.demand.validation.feed_shape import batch_finding
+from forecaster.demand.validation.batch import RepeatedDays
+from forecaster.demand.validation.feed_shape import PLACES, batch_finding
+from forecaster.demand.validation.known_days import NEVER, LastReadings
 from forecaster.lake import Lake
 
 NEARLY_ALL = 0.8  # of the depots that came must be new, and of those known must not have come
 REPEATED = 0.5  # of the rows were known before: the source repeats what it told, and may be compared with last time
 FEW_DAYS = 14  # of history may be those of some depots, and others follow
+SETTLED = 14  # days before the newest known count; younger ones are often preliminary
+MANY_DAYS = 28  # of a depot that are told again, so that its share of restated ones says something
+MOST = 0.5  # of them must be restated; and of the days from the first to the last of them be told again
 _NAMED = 3  # depots in the message
 
 
@@ -87,6 +97,47 @@ def other_depots(
         lost=_some(missing),
     )
     return [batch_finding("other_depots", len(new), detail, "", spec)]
+
+
+def restated(repeated_days: RepeatedDays | None, last_readings: LastReadings, spec: Spec) -> list[Finding]:
+    """A finding when most past days of a depot came with other counts than are known, or with none; where these are
+    few of all known depots, it only warns. Few days that are told again, or days here and there, are corrections."""
+    if repeated_days is None:
+        return []
+    is_settled = repeated_days.day <= int(last_readings.last_counted.max(initial=NEVER)) - SETTLED
+    depot, day = repeated_days.depot[is_settled], repeated_days.day[is_settled]
+    days_told, days_changed = (
+        np.bincount(rows, minlength=len(repeated_days.depots))
+        for rows in (depot, depot[repeated_days.restated[is_settled]])
+    )
+    first, last = np.full((2, len(days_told)), np.iinfo(np.int32).max, np.int64)
+    np.minimum.at(first, depot, day)
+    np.minimum.at(last, depot, -day.astype(np.int64))
+    is_whole = days_told > MOST * (1 - last - first)
+    depots = np.flatnonzero((days_told >= MANY_DAYS) & is_whole & (days_changed > MOST * days_told))
+    if not len(depots):
+        return []
+    known_depots = int(np.count_nonzero(last_readings.last_counted > NEVER))
+    detail = sentence(
+        N_(
+            "depot {depot}: found another count than is known, or none, on {changed} of {days} that are told again, "
+            "and so on most days of {n} of {all} depots"
+        ),
+        depot=str(repeated_days.depots[depots[0]]),
+        changed=int(days_changed[depots[0]]),
+        days=counted(int(days_told[depots[0]]), "{n} day", "{n} days"),
+        n=len(depots),
+        all=known_depots,
+    )
+    places = tuple(_newest_restated(repeated_days, place, is_settled) for place in depots[:PLACES])
+    finding = batch_finding("restated", int(days_changed[depots].sum()), detail, "", spec, places)
+    is_rule = 2 * len(depots) >= known_depots or "restated" in spec.demand.rules.severity
+    return [finding if is_rule else replace(finding, severity="warn")]
+
+
+def _newest_restated(repeated_days: RepeatedDays, depot: int, is_settled: Bools) -> tuple[str, str]:
+    day = repeated_days.day[is_settled & repeated_days.restated & (repeated_days.depot == depot)].max()
+    return str(repeated_days.depots[depot]), str(np.datetime64(int(day), "D"))
 
 
 def _in_lake(lake: Lake) -> pd.Index[str]:

@@ -181,7 +181,7 @@ def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> li
             since=_date(grid.first + int(flat.first[0])),
         )
         findings.append(_of_feed("flat_line", len(flat), detail, spec, places[:PLACES]))
-    findings += _network_findings(grid, closed, spec)
+    findings += [*_network_findings(grid, closed, spec), *_low_day_findings(grid, closed, countries, spec)]
     thin = feed_gaps.thin_day(grid.counts, grid.fresh, closed, thin_share=limits.thin_share)
     if thin is not None:
         detail = sentence(
@@ -191,14 +191,29 @@ def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> li
             n=round(thin.expected),
         )
         finding = _of_feed("thin_feed", thin.depots, detail, spec)
-        day = np.array([grid.first + thin.day]).astype("datetime64[D]")
-        festive = any(holiday_names(day, country, None) for country in countries)
-        findings.append(replace(finding, severity="warn") if festive else finding)
+        findings.append(replace(finding, severity="warn") if _is_holiday(grid, int(thin.day), countries) else finding)
     return findings
 
 
+def _low_day_findings(grid: CountGrid, closed: Bools | None, countries: Collection[str], spec: Spec) -> list[Finding]:
+    """A finding about days, other than public holidays, that are low at nearly all depots."""
+    days = feed_gaps.low_days(grid.counts, grid.fresh, closed, thin_share=spec.demand.rules.thin_share)
+    days = [day for day in days if not _is_holiday(grid, day.day, countries)]
+    if not days:
+        return []
+    values = {"days": _days(len(days)), "day": _date(grid.first + days[-1].day), "depots": _depots(days[-1].depots)}
+    values |= {"total": round(days[-1].total), "usual": round(days[-1].usual)}
+    template = N_("{days}, the last on {day}: found {total} at {depots} together, where {usual} are usual")
+    return [_of_feed("low_day", len(days), sentence(template, **values), spec)]
+
+
+def _is_holiday(grid: CountGrid, column: int, countries: Collection[str]) -> bool:
+    day = np.array([grid.first + column]).astype("datetime64[D]")
+    return any(holiday_names(day, country, None) for country in countries)
+
+
 def _network_findings(grid: CountGrid, closed: Bools | None, spec: Spec) -> list[Finding]:
-    """Findings about all depots together: counts of weeks or months, and a depot that is the sum of the others."""
+    """Findings about all depots together: counts of weeks or months, and depots that are sums of others."""
     findings = []
     if cadence := network_shape.cadence(grid.counts, closed):
         detail = sentence(
@@ -208,7 +223,7 @@ def _network_findings(grid: CountGrid, closed: Bools | None, spec: Spec) -> list
     findings += [*_meter_findings(grid, spec), *_spread_findings(grid, spec)]
     for depot, days in network_shape.totals(grid.counts).items():
         name = str(grid.depots[depot])
-        summed = N_("depot {depot}: found the sum of the others on each of {days}")
+        summed = N_("depot {depot}: found the sum of other depots on each of {days}")
         detail = sentence(summed, depot=name, days=_days(days))
         place = (name, grid.day(grid.counts.shape[1] - 1))
         findings.append(_of_feed("total_row", days, detail, spec, (place,)))

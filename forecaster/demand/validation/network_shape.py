@@ -34,6 +34,7 @@ EVEN, LEVELS = 0.9, 3  # of the weeks, or months, must have one value, and toget
 ROUNDED = 10  # from this count on, values that differ by one are the same, as where a total does not divide evenly
 _MANY_DAYS = {"week": 4, "month": 20}  # known, that tell whether a week, or month, has one value
 _SENTINELS = 3  # different ones that a depot may have
+_MADE_UP = 1e-5  # of a depot's counts that others may leave, as single precision rounds them
 _CELLS = 1 << 18  # looked at together
 
 Places = NDArray[np.intp]
@@ -189,7 +190,8 @@ def _evenly_spread(counts: Floats, groups: Places, period: str) -> tuple[Bools, 
 
 
 def totals(counts: Floats) -> dict[int, int]:
-    """Depot → on how many days it is the sum of the others, of which some may be subtotals; of depots that always are.
+    """Depot → on how many days it is the sum of the others, of which some may be subtotals, or of some of them; of
+    depots that always are.
 
     `counts` (depots, days) hold consecutive days, NaN = not known.
     """
@@ -217,7 +219,35 @@ def totals(counts: Floats) -> dict[int, int]:
     parts = network - sum((recent[depot] for depot in sums), np.zeros(len(network)))
     whole_days = np.count_nonzero(several & (parts > 0))
     # three depots that always count the same are each a third of the network, too, and leave nothing that they sum up
-    return sums if whole_days >= TOTAL_SHARE * np.count_nonzero(several) else {}
+    sums = sums if whole_days >= TOTAL_SHARE * np.count_nonzero(several) else {}
+    return sums | subtotals(window)
+
+
+def subtotals(counts: Floats) -> dict[int, int]:
+    """Depot → on how many days it is the sum of some smaller ones; of depots that always are, in a network of no more
+    depots than days can tell apart.
+
+    What is no sum of others leaves something that those before it, by size, cannot make up (Gram and Schmidt).
+    """
+    if len(counts) + TOTAL_DAYS > counts.shape[1]:
+        return {}
+    filled = np.nan_to_num(counts).astype(np.float64)
+    is_varied = np.array([len(np.unique(row[row > 0])) >= TOTAL_VALUES for row in filled], np.bool_)
+    whole = ~np.isnan(counts).any(axis=0)
+    days = filled[:, whole] if np.count_nonzero(whole) >= len(counts) + TOTAL_DAYS else filled
+    basis, parts, sums = np.zeros((0, days.shape[1])), list[int](), dict[int, int]()
+    for depot in np.argsort(days.sum(axis=1), kind="stable").tolist():
+        count = days[depot]
+        rest = count - basis.T @ (basis @ count)
+        rest -= basis.T @ (basis @ rest)
+        if (size := float(np.linalg.norm(rest))) > _MADE_UP * float(np.linalg.norm(count)):
+            basis, parts = np.vstack([basis, rest / size]), [*parts, depot]
+        elif is_varied[depot] and np.count_nonzero(count) >= TOTAL_DAYS:
+            shares = np.linalg.lstsq(days[parts].T, count)[0]
+            is_sum = np.isclose(shares, 0, atol=0.01) | np.isclose(shares, 1, atol=0.01)
+            if is_sum.all() and np.count_nonzero(shares > 0.5) > 1:
+                sums[depot] = int(np.count_nonzero(count))
+    return sums
 
 
 def sentinels(counts: Floats, fresh: Bools, *, factor: float) -> tuple[Places, Places]:

@@ -87,31 +87,40 @@ MARKS = (  # thousands and decimal, the simplest first
 
 
 class Decimals:
-    """What counts with a point look like, block after block; of a source that declares its marks nothing is asked."""
+    """What counts with decimals look like, block after block; nothing is asked of a source that declares both marks, or
+    the point."""
 
     def __init__(self, spec: Spec) -> None:
         source, self._column = spec.demand.source, spec.demand.columns.demand
         self._written = isinstance(source, WrittenSource)  # of others only text is asked: numbers are what they are
-        declared = self._written and {"thousands", "decimal"} & source.model_fields_set
-        self._open = not declared and spec.demand.aggregate != "count"
-        self.counts, self.example = 0, ""
+        notation, keys = Notation.of(source), {"thousands", "decimal"} & source.model_fields_set
+        self.comma = notation.thousands is None and notation.decimal == ","
+        declared = self._written and keys and not self.comma
+        self._asked = not declared and spec.demand.aggregate != "count"
+        mark = re.escape(notation.decimal)
+        self._form, self._decimal = rf"[+-]?[1-9]\d{{0,2}}{mark}\d{{3}}", rf"[+-]?(\d{{4,}}|0){mark}\d{{3}}"
+        self.counts, self.all, self.example = 0, 0, ""
 
     @property
     def may_be_thousands(self) -> bool:
-        """Have all of them, and some there are, three decimals and one to three digits before, as 1.234 has?"""
-        return self._open and self.counts >= FEW_COUNTS
+        """Have nearly all of them, and some there are, three decimals and one to three digits before, as 1.234 has?"""
+        return self.counts >= max(FEW_COUNTS, NEARLY_ALL * self.all)
 
     def look_at(self, block: pd.DataFrame, counts: pd.Series[float]) -> None:
         """`counts` are those of the block as numbers."""
-        if not self._open or not (self._written or _is_text(block[self._column])):
+        if not self._asked or not (self._written or _is_text(block[self._column])):
             return
         number = counts.to_numpy()
         with np.errstate(invalid="ignore"):
             fractions = np.flatnonzero(np.isfinite(number) & (number % 1 != 0))
         if len(fractions):
             text = block[self._column].iloc[fractions].astype("str").str.strip()
-            self._open = bool(text.str.fullmatch(r"[+-]?[1-9]\d{0,2}\.\d{3}").all())
-            self.counts, self.example = self.counts + len(text), self.example or str(text.iloc[0])
+            if text.str.fullmatch(self._decimal).any():  # as 0.234 and 1234.567 have no thousands
+                self._asked, self.counts = False, 0
+                return
+            fit = text[text.str.fullmatch(self._form)]
+            self.counts, self.all = self.counts + len(fit), self.all + len(text)
+            self.example = self.example or (str(fit.iloc[0]) if len(fit) else "")
 
 
 def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> str:

@@ -1,4 +1,5 @@
-"""Depot ids that differ in what tells no depots apart: case, blanks, Unicode form, zeros in front, kinds of dashes."""
+"""Depot ids that differ in what tells no depots apart: case, blanks, Unicode form, zeros in front, kinds of dashes; and
+former ids that go on counting beside the depots that they belong to."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from forecaster.config import Spec
 from forecaster.core.arrays import Bools
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
-from forecaster.core.language.sentences import as_sentence, joined, sentence
+from forecaster.core.language.sentences import as_sentence, counted, joined, sentence
 from forecaster.demand.history import aliases
 from forecaster.demand.validation.feed_shape import PLACES, batch_finding
 
@@ -115,6 +116,36 @@ def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[F
     if not details:
         return []
     return [batch_finding("similar_id", len(details), details[0], "", spec, tuple(places[:PLACES]))]
+
+
+def counts_left_out(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[Finding]:
+    """A finding about former ids with new counts that `aliases.apply` leaves out beside the own ones of their depots.
+
+    `former` are aliases, as in `findings`.
+    """
+    if former is None or former.empty:
+        return []
+    rows = [grid.depots.get_indexer(pd.Index(former[name])) for name in ("alias", "depot_id")]
+    several = former["depot_id"].duplicated(keep=False).to_numpy()
+    details, places = list[str](), list[tuple[str, str]]()
+    for old, new, is_one_of_several in zip(*(part.tolist() for part in (*rows, several)), strict=True):
+        if min(old, new) < 0:
+            continue
+        has_own = ~np.isnan(grid.counts[new])
+        left_out = (grid.counts[old] > 0) & (np.maximum.accumulate(has_own) if is_one_of_several else has_own)
+        if (left_out & (grid.fresh[old] | grid.fresh[new])).any():
+            days, last = int(np.count_nonzero(left_out)), int(np.flatnonzero(left_out)[-1])
+            values: dict[str, object] = {"depot": repr(str(grid.depots[new])), "former": repr(str(grid.depots[old]))}
+            values |= {"days": counted(days, "{n} day", "{n} days"), "day": date.fromisoformat(grid.day(last))}
+            template = N_(
+                "depot {depot}: found counts of its former id {former} on {days}, the last on {day}, that are left out "
+                "beside its own"
+            )
+            details.append(sentence(template, **values))
+            places.append((str(grid.depots[old]), grid.day(last)))
+    if not details:
+        return []
+    return [batch_finding("alias_counts", len(details), details[0], "", spec, tuple(places[:PLACES]))]
 
 
 def _detail(old: str, new: str, grid: CountGrid, has_count: Bools) -> str:

@@ -212,6 +212,17 @@ def test_an_archive_holds_one_file(spec: Spec) -> None:
         read(spec, zipped(b"depot\n", "a.csv", "b.csv"), "depot", file="demand.zip")
 
 
+def test_what_macos_notes_beside_a_file_is_no_second_one(spec: Spec) -> None:
+    content = zipped(b"depot\nD1\n", "demand.csv", "__MACOSX/._demand.csv", ".DS_Store")
+    assert read(spec, content, "depot", file="demand.zip")["depot"].tolist() == ["D1"]
+
+
+def test_a_damaged_file_is_not_called_empty(spec: Spec) -> None:
+    with pytest.raises(SourceError, match="breaks off or is damaged") as caught:
+        read(spec, gzip.compress(b"depot\nD1\n" * 1000)[:-9], "depot", file="demand.csv.gz")
+    assert "empty" not in str(caught.value)
+
+
 def test_what_a_name_does_not_say_is_declared(spec: Spec) -> None:
     rows = read(spec, gzip.compress(b"depot\nD1\n"), "depot", file="export.dat", compression="gzip")
     assert rows["depot"].tolist() == ["D1"]
@@ -252,6 +263,14 @@ def test_a_glob_that_matches_nothing_says_so(spec: Spec) -> None:
 
 def test_a_file_whose_name_looks_like_a_glob_is_read(spec: Spec) -> None:
     assert sources.read(source(spec, "demand [1].csv", b"depot\nD1\n"), spec, ["depot"])["depot"].tolist() == ["D1"]
+
+
+def test_days_in_several_columns_are_not_put_together(spec: Spec) -> None:
+    wanted = r"wanted 'day'; columns 'Year' and 'Month' are not put together: wanted days such as 2024-03-05 in one"
+    with pytest.raises(SourceError, match=wanted):
+        read(spec, "depot,Year,Month,dom\nD1,2024,3,5\n", "depot", "day")
+    with pytest.raises(SourceError, match=r"wanted 'orders'$"):
+        read(spec, "depot,Year,Month,dom\nD1,2024,3,5\n", "depot", "orders")
 
 
 def test_a_file_of_a_glob_that_lacks_a_column_is_named(spec: Spec) -> None:

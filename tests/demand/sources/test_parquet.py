@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import shutil
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +58,20 @@ def test_whole_numbers_stay_the_same_beside_missing_ones(spec: Spec) -> None:
     rows = sources.read(at("demand.parquet"), spec, ["depot", "few"])
     assert rows["depot"].tolist() == [2**60 + 1, pd.NA, 1]
     assert rows["few"].dtype == "float64"
+
+
+def test_long_ids_stay_apart_in_decimals_and_unsigned_numbers(spec: Spec) -> None:
+    long = 123_456_789_012_345_678
+    write(
+        spec.folder,
+        id=pa.array([long, long + 1, None], pa.decimal128(38, 0)),
+        scaled=pa.array([Decimal(long), Decimal("7.50"), None], pa.decimal128(38, 2)),
+        unsigned=pa.array([2**63 + 1, None, 2**63 + 2], pa.uint64()),
+    )
+    rows = sources.read(at("demand.parquet"), spec, ["id", "scaled", "unsigned"])
+    assert rows["id"].tolist()[:2] == [str(long), str(long + 1)]
+    assert rows["scaled"].tolist()[:2] == [str(long), "7.5"]
+    assert rows["unsigned"].tolist() == [2**63 + 1, pd.NA, 2**63 + 2]
 
 
 def test_text_of_many_distinct_values_is_no_category(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:

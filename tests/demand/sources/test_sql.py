@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import sqlite3
+from decimal import Decimal
 from pathlib import Path
 
 import pandas as pd
@@ -8,7 +9,7 @@ import pytest
 
 from forecaster.config import Spec, SqlSource
 from forecaster.demand import sources
-from forecaster.demand.sources import sql
+from forecaster.demand.sources import driver_types, sql
 from forecaster.errors import MissingExtra, SourceError, SourceUnreachable
 
 
@@ -53,6 +54,15 @@ def test_a_tables_columns_come_as_numbers_dates_and_text(spec: Spec, orders: Pat
     assert rows["seen"].isna().tolist() == [False, True, False]
     assert rows["row"].tolist() == [1, 2, 3]
     assert rows[":file"].tolist() == ["orders"] * 3
+
+
+def test_long_ids_of_drivers_stay_apart() -> None:
+    long = 123_456_789_012_345_678
+    rows = [[Decimal(long), 2**70, Decimal("7.50")], [Decimal(long + 1), 2**70 + 1, 2.0], [Decimal("NaN"), None, None]]
+    columns = driver_types.table(["id", "wide", "count"], rows).to_pydict()
+    assert columns["id"][:2] == [str(long), str(long + 1)]
+    assert columns["wide"] == [str(2**70), str(2**70 + 1), None]
+    assert columns["count"] == [7.5, 2.0, None]
 
 
 def test_dates_that_are_none_stay_the_text_they_are(spec: Spec, orders: Path) -> None:

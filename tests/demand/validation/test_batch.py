@@ -3,13 +3,14 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from forecaster.config import Spec, load
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.lake import Lake
-from forecaster.operations.quarantine import RowSelection, quarantined_rows, release
+from forecaster.operations.quarantine import RowSelection, discard, quarantined_rows, release
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -167,6 +168,32 @@ def test_rows_of_a_day_add_up_and_an_unknown_one_makes_the_day_unknown(tmp_path:
         ("B", None, False, 1.0, "sun", 6),
     ]
     assert numbers(ingest(spec, now=NOW)) == (5, 0, 5, 0)
+
+
+@pytest.mark.parametrize("aggregate", ["sum", "count"])
+def test_a_day_of_which_a_tenth_of_the_rows_cannot_be_read_is_not_known(tmp_path: Path, aggregate: str) -> None:
+    spec = spec_of(tmp_path, f", aggregate: {aggregate}")
+    odd = {"sum": "A,2024-03-04T17:00,n/a", "count": "A,2024-03-04T17:00,4,5"}[aggregate]
+    few, many = (
+        [f"A,{day}T{hour:02d}:00,1" for hour in range(number)]
+        for day, number in (("2024-03-04", 8), ("2024-03-05", 11))
+    )
+    write(tmp_path, "depot_id,date,demand", *few, odd, *many, odd.replace("-04T", "-05T"))
+    assert numbers(ingest(spec, now=NOW)) == (21, 19, 0, 2)
+    known = counts(spec, NOW)
+    assert np.isnan(known["A", "2024-03-04"])
+    assert known["A", "2024-03-05"] == 11
+    assert numbers(ingest(spec, now=NOW)) == (21, 0, 19, 2)
+
+
+def test_a_day_does_without_a_row_that_a_person_discarded(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, ", aggregate: sum")
+    write(tmp_path, "depot_id,date,demand", "A,2024-03-04T08:00,3", "A,2024-03-04T17:00,n/a", "A,2024-03-05,4")
+    ingest(spec, now=NOW)
+    assert np.isnan(counts(spec, NOW)["A", "2024-03-04"])
+    discard(spec, RowSelection(rule="count_form"), now=NOW, by="w", reason="no part of it")
+    ingest(spec, now=NOW + DAY)
+    assert counts(spec, NOW + DAY)["A", "2024-03-04"] == 3
 
 
 @pytest.mark.parametrize("marks", ["thousands: ','", "thousands: '.', decimal: ','"])

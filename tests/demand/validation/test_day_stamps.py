@@ -20,6 +20,7 @@ DAYS = pd.date_range("2026-08-01", "2026-11-23")
 
 
 def day_stamps(folder: Path, stamps: Any, zone: str, demand: str = "", source: str = "") -> Finding | None:
+    folder.mkdir(exist_ok=True)
     rows = pd.DataFrame(
         {"depot_id": "A", "date": stamps, "demand": [90 + 7 * (n % 7) + n % 5 for n in range(len(stamps))]}
     )
@@ -114,6 +115,61 @@ def test_midnights_as_they_are_written_with_an_offset_are_days(tmp_path: Path) -
 )
 def test_what_falls_on_its_day_or_is_no_midnight_is_left_alone(tmp_path: Path, stamps: Any, zone: str) -> None:
     assert day_stamps(tmp_path, stamps, zone) is None
+
+
+@pytest.mark.parametrize("typed", [False, True])
+def test_local_midnights_that_are_written_in_utc_without_a_zone_stop_the_batch(tmp_path: Path, typed: bool) -> None:
+    stamps: Any = text("%Y-%m-%d %H:%M:%S", "Europe/Berlin")
+    finding = day_stamps(tmp_path, pd.Series(pd.to_datetime(stamps)) if typed else stamps, "Europe/Berlin")
+    assert finding is not None
+    assert finding.severity == "stop"
+    assert "midnights in Europe/Berlin if they are in UTC, as 2026-11-22 23:00 is of 2026-11-23" in finding.message
+    assert "write them with their zone, as in 2026-11-22T23:00:00Z" in finding.message
+    assert day_stamps(tmp_path, text("%Y-%m-%dT%H:%M:%SZ", "Europe/Berlin"), "Europe/Berlin") is None
+    assert first_day(tmp_path) == "2026-08-01"
+
+
+@pytest.mark.parametrize(
+    ("form", "zone", "written_in"),
+    [
+        ("unix", "America/New_York", "UTC"),
+        ("unix_ms", "America/New_York", "UTC"),
+        ("%d.%m.%Y %H:%M", "Europe/Berlin", "Europe/Berlin"),
+    ],
+)
+def test_midnights_in_a_declared_form_are_days_too(tmp_path: Path, form: str, zone: str, written_in: str) -> None:
+    instants = [day.tz_localize(written_in).tz_convert("UTC") for day in DAYS]
+    seconds = {"unix": 1, "unix_ms": 1000}.get(form)
+    stamps = [str(int(at.timestamp()) * seconds) if seconds else at.strftime(form) for at in instants]
+    source = f', date_format: "{form}"'
+    finding = day_stamps(tmp_path, pd.Series(stamps, dtype="str"), zone, source=source)
+    assert finding is not None
+    assert finding.severity == "stop"
+    at_noon = [str(int(at.timestamp() + 43_200) * seconds) if seconds else at.strftime(form) for at in instants]
+    assert day_stamps(tmp_path / "other", pd.Series(at_noon, dtype="str"), "UTC", source=source) is None
+
+
+def test_days_in_a_declared_form_are_no_midnights(tmp_path: Path) -> None:
+    stamps = pd.Series([f"{day:%d.%m.%Y}" for day in DAYS])
+    assert day_stamps(tmp_path, stamps, "America/New_York", source=', date_format: "%d.%m.%Y"') is None
+
+
+def test_one_time_without_a_zone_may_be_when_counts_are_taken(tmp_path: Path) -> None:
+    finding = day_stamps(tmp_path, text("%Y-%m-%d %H:%M:%S", "Asia/Tokyo"), "Asia/Tokyo")
+    assert finding is not None
+    assert finding.severity == "warn"
+    assert day_stamps(tmp_path / "west", text("%Y-%m-%d %H:%M", "America/New_York"), "America/New_York") is None
+    assert (
+        day_stamps(tmp_path / "at_six", pd.Series([f"{day:%Y-%m-%d} 18:00" for day in DAYS]), "Europe/Berlin") is None
+    )
+
+
+def test_days_alone_hide_no_midnights_in_utc(tmp_path: Path) -> None:
+    stamps = pd.Series([*text("%Y-%m-%dT%H:%M:%SZ", days=DAYS[:60]), *[f"{day:%Y-%m-%d}" for day in DAYS[60:]]])
+    finding = day_stamps(tmp_path, stamps, "America/New_York")
+    assert finding is not None
+    assert "found midnights in UTC alone" in finding.message
+    assert day_stamps(tmp_path / "days", pd.Series([f"{day:%Y-%m-%d}" for day in DAYS]), "America/New_York") is None
 
 
 def test_one_local_time_may_be_when_a_shop_closes(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a feed fails to say: counts that stand still, silent depots, days that came for few."""
+"""What a feed fails to say: counts that stand still, silent depots, days that came for few, low days."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecaster.core.arrays import Bools, Days, Floats
-from forecaster.demand.validation.feed_gaps import ThinDay, early_ends, flat_lines, silent_depots, thin_day
+from forecaster.demand.validation.feed_gaps import ThinDay, early_ends, flat_lines, low_days, silent_depots, thin_day
 
 NAN = float("nan")
 
@@ -231,3 +231,37 @@ def test_a_feed_of_less_than_four_weeks_and_a_batch_without_news_have_no_thin_da
     assert thin_day(counts, last_only(counts), thin_share=0.5) is None
     counts = lively(40, depots=3)
     assert thin_day(counts, np.zeros(counts.shape, bool), thin_share=0.5) is None
+
+
+# --- low days ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_day_with_less_than_half_of_the_usual_at_nearly_all_depots_is_low() -> None:
+    counts = 100 + lively(36, depots=10) % 5
+    counts[:, -1] = 0
+    counts[9, -1] = 100
+    (low,) = low_days(counts, last_only(counts), thin_share=0.5)
+    assert (low.day, low.total, low.depots) == (35, 100, 10)
+    assert low.usual == pytest.approx(1000, rel=0.05)
+    counts[7:, -1] = 100
+    assert low_days(counts, last_only(counts), thin_share=0.5) == []
+
+
+def test_every_low_day_of_a_first_load_is_named() -> None:
+    counts = 100 + lively(60, depots=4) % 5
+    counts[:, [40, 41, 59]] = 30
+    assert [low.day for low in low_days(counts, np.isfinite(counts), thin_share=0.5)] == [40, 41, 59]
+
+
+def test_low_weekdays_closed_depots_small_networks_and_missing_counts_are_no_low_days() -> None:
+    counts = 100 + lively(36, depots=10) % 5
+    weekly, closed = counts.copy(), np.zeros(counts.shape, bool)
+    weekly[:, 0::7] = 1
+    assert low_days(weekly, last_only(weekly), thin_share=0.5) == []
+    counts[:, -1], closed[:9, -1] = 0, True
+    assert low_days(counts, last_only(counts), closed, thin_share=0.5) == []
+    assert low_days(counts[:1], last_only(counts[:1]), thin_share=0.5) == []
+    few = counts / 100
+    assert low_days(few, last_only(few), thin_share=0.5) == []
+    counts[:, -1] = NAN
+    assert low_days(counts, last_only(counts), thin_share=0.5) == []

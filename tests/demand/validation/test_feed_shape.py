@@ -6,13 +6,16 @@ from contextlib import closing
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
 from forecaster.config import Spec, load
+from forecaster.core.arrays import Floats
 from forecaster.core.language import use_language
 from forecaster.core.language.sentences import retold, stored
 from forecaster.demand.ingest import IngestResult, ingest
+from forecaster.demand.validation import network_shape
 from forecaster.errors import SpecError
 
 NOW = datetime(2024, 3, 6, 12, tzinfo=UTC)
@@ -206,6 +209,27 @@ def test_numbers_that_all_look_like_thousands_stop_the_batch(tmp_path: Path) -> 
     assert result_of(tmp_path, *rows, source=', thousands: ".", decimal: ","').stopped is None
 
 
+def test_one_count_with_fewer_decimals_hides_no_thousands(tmp_path: Path) -> None:
+    rows = [
+        f"{depot},{day},{count:,}".replace(f"{count:,}", f"{count:,}".replace(",", "."))
+        for depot, day, count in depot_days()
+    ]
+    message = stopped_for(result_of(tmp_path, *rows, "D,2024-02-29,112.5"), "decimals")
+    assert "found three decimals in 120 of 121 counts with decimals, as in '1.400'" in message
+
+
+@pytest.mark.parametrize(("end", "is_told"), [("", True), (",5", False)])
+def test_a_declared_decimal_comma_that_may_be_one_of_thousands_is_told_of(
+    tmp_path: Path, end: str, is_told: bool
+) -> None:
+    rows = [f'{depot},{day},"{count if end else format(count, ",")}{end}"' for depot, day, count in depot_days()]
+    result = result_of(tmp_path, *rows, source=', decimal: ","')
+    messages = [finding.message for finding in result.findings if finding.rule == "decimals"]
+    assert (result.stopped, len(messages)) == (None, is_told)
+    for message in messages:
+        assert "in 120 of 120 counts with decimals, as in '1,400'; wanted demand.source.thousands: \",\"" in message
+
+
 @pytest.mark.parametrize("form", ["{}.5", "0.{}", "{}.250"])
 def test_decimals_are_no_thousands(tmp_path: Path, form: str) -> None:
     rows = [f"{depot},{day},{form.format(100 + count % 900)}" for depot, day, count in depot_days()]
@@ -250,8 +274,29 @@ def test_a_depot_that_is_the_sum_of_the_others_is_named(tmp_path: Path) -> None:
     (finding,) = result_of(tmp_path, *rows, *sums).findings
     assert (finding.rule, finding.severity) == ("total_row", "warn")
     assert finding.message.startswith(
-        "depot ALL: found the sum of the others on each of 60 days, wanted each count once"
+        "depot ALL: found the sum of other depots on each of 60 days, wanted each count once"
     )
+
+
+def daily_counts(depots: int, days: int = 120) -> Floats:
+    return np.random.default_rng(5).poisson(100, (depots, days)).astype(np.float32)
+
+
+def test_subtotals_without_a_total_are_sums_of_others() -> None:
+    counts = daily_counts(5)
+    sums = np.stack([counts[:2].sum(axis=0), counts[2:4].sum(axis=0)])
+    assert network_shape.totals(np.concatenate([sums, counts])) == {0: 120, 1: 120}
+    total = np.concatenate([sums, counts, counts.sum(axis=0)[None]])
+    assert network_shape.totals(total) == {0: 120, 1: 120, 7: 120}
+    counts[0, 30:40] = np.nan  # days of which a part is not known say nothing
+    assert network_shape.totals(np.concatenate([sums, counts])) == {0: 110, 1: 110}
+
+
+def test_twins_averages_and_networks_larger_than_their_history_have_no_subtotals() -> None:
+    counts = daily_counts(5)
+    assert network_shape.totals(np.concatenate([counts, counts[:1], counts[:2].mean(axis=0)[None]])) == {}
+    many = daily_counts(109)
+    assert network_shape.totals(np.concatenate([many[:2].sum(axis=0)[None], many])) == {}
 
 
 def test_a_count_that_comes_again_and_again_far_above_all_others_is_no_count(tmp_path: Path) -> None:

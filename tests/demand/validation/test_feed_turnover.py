@@ -66,7 +66,7 @@ def night(tmp_path: Path) -> Callable[..., IngestResult]:
 
 
 def told(result: IngestResult) -> dict[str, str]:
-    rules = ("empty_feed", "fewer_rows", "other_depots")
+    rules = ("empty_feed", "fewer_rows", "other_depots", "restated")
     return {f.rule: f.message for f in result.findings if f.rule in rules}
 
 
@@ -137,3 +137,63 @@ def test_depots_that_were_renamed_as_the_aliases_say_are_the_same(
 def test_a_history_of_a_few_days_may_be_of_some_depots_and_others_follow(night: Callable[..., IngestResult]) -> None:
     night(table(("Alder",), days=13))
     assert told(night(table(("Birch", "Cedar"), days=13))) == {}
+
+
+RESTATEMENTS: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
+    "thousands": lambda rows: rows.assign(demand=rows["demand"] * 1000),
+    "doubled": lambda rows: rows.assign(demand=rows["demand"] * 2),
+    "zeros": lambda rows: rows.assign(demand=0),
+    "nothing": lambda rows: rows.assign(demand=""),
+    "swapped": lambda rows: rows.assign(depot_id=rows["depot_id"].map(dict(zip(DEPOTS, DEPOTS[::-1], strict=True)))),
+}
+
+
+@pytest.mark.parametrize("how", RESTATEMENTS)
+def test_other_counts_of_most_past_days_stop_the_batch(night: Callable[..., IngestResult], how: str) -> None:
+    night(table())
+    again = RESTATEMENTS[how](table())
+    for _ in range(2):
+        result = night(again)
+        assert "found another count than is known, or none, on 46 of 46 days" in told(result)["restated"]
+        assert "and so on most days of 4 of 4 depots; wanted past days as they were" in told(result)["restated"]
+        assert (result.accepted, result.stopped is None) == (0, False)
+    declared = "{kind: csv, path: demand.csv}, rules: {severity: {restated: warn}}"
+    assert night(again, source=declared).accepted == 240
+    assert told(night(again)) == {}
+
+
+def test_other_counts_of_one_depot_of_many_are_told_of_and_taken(night: Callable[..., IngestResult]) -> None:
+    night(table())
+    rows = table()
+    rows.loc[rows["depot_id"] == "Birch", "demand"] *= 2
+    result = night(rows)
+    assert "on most days of 1 of 4 depots" in told(result)["restated"]
+    assert (result.accepted, result.stopped) == (60, None)
+
+
+def test_corrections_and_preliminary_days_are_no_restatement(night: Callable[..., IngestResult]) -> None:
+    night(table())
+    rows = table()
+    assert told(night(rows.assign(demand=(rows["demand"] * 0.95).round(1)))) == {}  # all of them, a little
+    rows = table()
+    rows.loc[rows["date"] > str(FIRST + timedelta(DAYS - 15)), "demand"] *= 2  # young days
+    assert told(night(rows)) == {}
+    rows = table()
+    rows.loc[rows["date"].str.endswith("7"), "demand"] *= 2  # days here and there
+    assert told(night(rows)) == {}
+
+
+def test_a_source_that_brings_corrections_alone_restates_nothing(night: Callable[..., IngestResult]) -> None:
+    night(table(days=160))
+    some = table(days=120).assign(demand=lambda rows: rows["demand"] * 2)
+    some = some[pd.to_datetime(some["date"]).dt.day % 3 == 0]
+    assert told(night(some)) == {}
+
+
+def test_other_counts_with_instants_of_their_own_stop_the_batch_too(night: Callable[..., IngestResult]) -> None:
+    at = ", columns: {recorded_at: at}"
+    source = f"{{kind: csv, path: demand.csv}}{at}"
+    rows = table().assign(at="2024-03-05T03:00:00Z")
+    night(rows, source=source)
+    later = rows.assign(demand=0, at="2024-03-06T03:00:00Z")
+    assert "restated" in told(night(pd.concat([rows, later]), source=source))

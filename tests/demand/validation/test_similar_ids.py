@@ -98,6 +98,35 @@ def test_what_the_aliases_make_one_depot_is_not_told_of(tmp_path: Path) -> None:
     assert told(tmp_path, *rows("Cedar", end=40), *rows("CEDAR", first=40), *rows("Birch"), more=more) == []
 
 
+ALIASES = "depots: {source: {kind: csv, path: depots.csv}, aliases: {source: {kind: csv, path: aliases.csv}}}"
+
+
+def left_out(folder: Path, *aliases: str) -> list[str]:
+    """What is told of counts of former ids, where all ids have counts and Birch is a former one as well."""
+    (folder / "depots.csv").write_text("depot_id\nAlder\nElm\n")
+    (folder / "aliases.csv").write_text("\n".join(["alias,depot_id", *aliases]) + "\n")
+    lines = (*rows("Alder", first=30), *rows("Birch"), *rows("Cedar", end=40))
+    (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *lines]) + "\n", "utf-8")
+    text = f"name: t\ndemand: {{source: {{kind: csv, path: demand.csv}}}}\ncalendar: {{holidays: false}}\n{ALIASES}"
+    (folder / "pipeline.yaml").write_text(text, "utf-8")
+    findings = ingest(load(folder / "pipeline.yaml"), now=NOW).findings
+    return [finding.message for finding in findings if finding.rule == "alias_counts"]
+
+
+def test_counts_of_a_former_id_that_its_depot_leaves_out_are_told_of(tmp_path: Path) -> None:
+    (message,) = left_out(tmp_path, "Birch,Alder")
+    assert message.startswith(
+        "depot 'Alder': found counts of its former id 'Birch' on 30 days, the last on 2024-02-29, that are left out"
+    )
+    (tmp_path / "merged").mkdir()
+    (message,) = left_out(tmp_path / "merged", "Birch,Alder", "Cedar,Alder")
+    assert "'Birch' on 30 days" in message
+
+
+def test_former_ids_of_a_depot_without_counts_of_its_own_leave_nothing_out(tmp_path: Path) -> None:
+    assert left_out(tmp_path, "Birch,Elm", "Cedar,Elm", "Alder,Elm") == []
+
+
 def test_an_unknown_depot_is_answered_with_the_one_that_is_written_so(tmp_path: Path) -> None:
     (tmp_path / "depots.csv").write_text("depot_id\nCedar\nBirch\n")
     more = "depots: {source: {kind: csv, path: depots.csv}}"
