@@ -140,9 +140,11 @@ def _unknown_without_parts(daily: pd.DataFrame, refused: pd.DataFrame, discarded
     lost_rows = (
         parts.assign(day=parts["date"].to_numpy("datetime64[D]").astype("int64")).groupby(["depot_id", "day"]).size()
     )
-    days = pd.MultiIndex.from_arrays([daily["depot_id"].astype("str"), daily["day"].astype("int64")])
-    number = lost_rows.reindex(days, fill_value=0).to_numpy()
-    is_partial = number > CORRECTED * (number + daily["rows"].to_numpy())
+    is_looked_at = daily["depot_id"].isin(parts["depot_id"].unique()).to_numpy()  # of many depots few lose rows
+    days = daily[is_looked_at]
+    place = pd.MultiIndex.from_arrays([days["depot_id"].astype("str"), days["day"].astype("int64")])
+    number, is_partial = lost_rows.reindex(place, fill_value=0).to_numpy(), np.zeros(len(daily), np.bool_)
+    is_partial[is_looked_at] = number > CORRECTED * (number + days["rows"].to_numpy())
     return daily.assign(demand=daily["demand"].mask(is_partial))
 
 
