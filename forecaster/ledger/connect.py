@@ -191,6 +191,8 @@ def _translated(error: SQLAlchemyError, url: str) -> LedgerError:
         cause = f"another program has been writing to it for more than {WAIT_SECONDS} seconds; try again"
     elif full := _full_disk(url):
         cause = full
+    elif (file := sqlite_file(url)) is not None and not file.exists():
+        cause = "its file is gone; `forecaster restore` brings a backup back"
     elif "unable to open" in cause or "readonly" in cause:
         cause = "it is read-only here; SQLite's readers too need the right to write in its folder"
     return LedgerError(f"the ledger at {place}: {cause}")

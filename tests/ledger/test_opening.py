@@ -128,3 +128,16 @@ def test_a_file_that_is_no_ledger_is_told(tmp_path: Path) -> None:
 def test_a_url_that_cannot_be_a_ledger_is_told(wrong: str, sentence: str) -> None:
     with pytest.raises(LedgerError, match=sentence):
         Ledger.open(wrong)
+
+
+def test_a_file_that_is_taken_away_from_a_reader_is_gone_and_not_read_only(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/ledger.db"
+    Ledger.open(url).close()
+    with Ledger.open_reader(url) as reader:
+        assert reader.champion("harbor") is None
+        aside = tmp_path / "aside"
+        aside.mkdir()
+        for file in tmp_path.glob("ledger.db*"):
+            file.rename(aside / file.name)
+        with pytest.raises(LedgerError, match="its file is gone; `forecaster restore` brings a backup back"):
+            reader.champion("harbor")
