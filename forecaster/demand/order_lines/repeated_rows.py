@@ -7,7 +7,7 @@ another order like it; days of rows that are all alike in two files, and a block
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -23,6 +23,7 @@ from forecaster.demand.order_lines.row_keys import NO_ORDER
 from forecaster.demand.readings import CONTENT, ORDER
 from forecaster.demand.validation.feed_shape import batch_finding
 
+FEW_ORDERS, MANY_ORDERS = 50, 0.25  # rows of one file, each with another content, that are no corrections of orders
 NEXT_FILES = 8  # with the same day of a depot, beside which a file is held
 DAYS = 3  # of depots that must be alike in full
 CONTENTS = 10  # different rows of them, so that chance is none
@@ -79,17 +80,41 @@ def without_repeated_orders(rows: pd.DataFrame, spec: Spec) -> tuple[pd.DataFram
     if not is_earlier.any():
         return rows, rows.iloc[:0], []
     earlier = rows[is_earlier]
-    same = earlier[[*keys, CONTENT]].merge(rows.loc[~is_earlier & has_order, [*keys, CONTENT]])
+    last = rows.loc[~is_earlier & has_order, [*keys, CONTENT]]
+    is_same = earlier[[*keys, CONTENT]].merge(last, how="left", indicator=True)["_merge"].eq("both").to_numpy()
     slots = _Slots(earlier)
     days = np.unique(slots.of_rows)
     detail = sentence(
         N_("found {rows} of orders that a later row tells of again, {changed} with another time or count, on {days}"),
         rows=_rows(len(earlier)),
-        changed=len(earlier) - len(same),
+        changed=int(np.count_nonzero(~is_same)),
         days=_span(slots.dates(days)),
     )
     finding = batch_finding("repeated_orders", len(earlier), detail, "", spec, slots.places(days))
+    is_of_one_file = rows.duplicated([*keys, "source"], keep="last").to_numpy()[is_earlier]
+    number, ordered = int(np.count_nonzero(is_of_one_file & ~is_same)), int(np.count_nonzero(has_order))
+    if number >= max(FEW_ORDERS, MANY_ORDERS * ordered) and "repeated_orders" not in spec.demand.rules.severity:
+        finding = _no_order_ids(number, ordered, spec, finding.places)
     return rows[~is_earlier], earlier, [finding]
+
+
+def _no_order_ids(number: int, ordered: int, spec: Spec, places: tuple[tuple[str, str], ...]) -> Finding:
+    """The finding of a column whose values many orders, or the lines of an order, have in common."""
+    detail = sentence(
+        N_(
+            "{column}: found {n} of {all} rows with the value of another row of the same file, depot and day, and with "
+            "another time or count"
+        ),
+        column=f"demand.columns.order_id: {spec.demand.columns.order_id}",
+        n=number,
+        all=ordered,
+    )
+    wanted = N_(
+        "a value of its own for each order, or each line of one; {key} takes the last row of those that have one value"
+    )
+    key = "demand.rules.severity: {repeated_orders: warn}"
+    finding = batch_finding("repeated_orders", number, detail, "", spec, places, wanted=sentence(wanted, key=key))
+    return replace(finding, severity="stop")
 
 
 def repeated_rows(rows: pd.DataFrame, spec: Spec) -> list[Finding]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
@@ -215,6 +216,29 @@ def test_an_order_counts_once_by_its_number_and_its_last_row_counts(tmp_path: Pa
         key = depot, (date.fromisoformat(at[:10]) - FIRST).days
         expected[key] = expected.get(key, 0) + (9 if order == "A6-0" else int(quantity))
     assert counts(spec) == expected
+
+
+def test_numbers_that_many_orders_have_in_common_stop_the_batch(tmp_path: Path) -> None:
+    cut = [f"1.2E+17,{row.partition(',')[2]}" for row in orders(0, 9)]  # as a spreadsheet writes long numbers
+    write(tmp_path, "export.csv", cut)
+    spec = spec_of(tmp_path, "sum", ", columns: {order_id: order}")
+    result = ingest(spec, now=NOW)
+    [finding] = [finding for finding in result.findings if finding.rule == "repeated_orders"]
+    assert (finding.severity, result.accepted) == ("stop", 0)
+    assert re.match(
+        rf"demand.columns.order_id: order: found \d+ of {len(cut)} rows with the value of another row of the same "
+        "file, depot and day, and with another time or count; wanted a value of its own for each order",
+        finding.message,
+    )
+    severity = "rules: {severity: {repeated_orders: warn}}"
+    declared = spec_of(tmp_path, "sum", f", columns: {{order_id: order}}, {severity}")
+    assert ("repeated_orders", "warn") in [(rule, severity) for rule, severity, _ in rules(declared)]
+
+
+def test_a_file_that_has_an_export_twice_tells_its_orders_again(tmp_path: Path) -> None:
+    write(tmp_path, "export.csv", 3 * orders(0, 9))
+    spec = spec_of(tmp_path, "sum", ", columns: {order_id: order}")
+    assert rules(spec) == [("repeated_orders", "warn", 2 * len(orders(0, 9)))]
 
 
 def test_rows_without_a_number_all_count(tmp_path: Path) -> None:
