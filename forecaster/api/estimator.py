@@ -312,17 +312,24 @@ class Forecaster:
 
     def pipeline_content(self) -> dict[str, Any]:
         """What a pipeline file says for these arguments, but for its sources."""
-        calendar = {"country": self.country, "subdivision": self.subdivision, "known_future": list(self.known_future)}
+        calendar = {
+            "country": self.country,
+            "subdivision": self.subdivision,
+            "known_future": as_python(self.known_future),
+        }
         content: dict[str, Any] = {
             "name": "forecaster",
             "timezone": self.timezone,
             "horizon": self.horizon,
             "calendar": {name: value for name, value in calendar.items() if value},
-            "model": {"quantiles": list(self.quantiles)},
+            "model": {"quantiles": as_python(self.quantiles)},
             "training": {"preset": self.preset, "seed": self.seed},
             "state": "state",
         }
-        whole: dict[str, Any] = as_python(merged(content, self.options or {}))
+        options = {} if self.options is None else self.options
+        if not isinstance(options, Mapping):
+            raise SpecError(f"options: found {options!r}, wanted a mapping, as in {{'training': {{'members': 3}}}}")
+        whole: dict[str, Any] = as_python(merged(content, options))
         return whole
 
     def _check_fitted(self) -> None:
@@ -376,5 +383,7 @@ def _repeatable(value: Any) -> Any:
 
 
 def _backtest_section(windows: int, horizon: int, baselines: Sequence[str]) -> dict[str, Any]:
+    if isinstance(baselines, str):
+        raise SpecError(f"baselines: found the text {baselines!r}, wanted a list of names: [{baselines!r}]")
     windows, every = whole_number("windows", windows, least=1), whole_number("horizon", horizon, least=1)
     return {"backtest": {"days": windows * every, "every": every, "baselines": list(baselines)}}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -91,7 +92,7 @@ def _without(table: Any, depots: pa.Array) -> Any:
 def _without_counted_days(future: pa.Table, readings: pa.Table, spec: Spec, logged: set[str]) -> pa.Table:
     """The rows of `future` but for days of which the readings have a count: beside it, an empty one that comes later
     would be believed in its place."""
-    counted = parsing.numbers(_column(readings, OURS.demand)).notna().to_numpy()
+    counted = np.isfinite(parsing.numbers(_column(readings, OURS.demand)).to_numpy())
     is_counted = _depot_days(future, spec).isin(_depot_days(readings, spec)[counted])
     if is_counted.any():
         rows = count(int(is_counted.sum()), "row")

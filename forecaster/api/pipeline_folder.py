@@ -16,7 +16,7 @@ import re
 import shutil
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -73,6 +73,8 @@ def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str], ar
     `known_future`, and where that is no list, NoUsableData for a frame without a row."""
     if isinstance(known_future, str):
         raise SpecError(f"known_future: found the text {known_future!r}, wanted a list of names: [{known_future!r}]")
+    if not isinstance(known_future, Iterable):
+        raise SpecError(f"known_future: found {known_future!r}, wanted a list of names")
     readings = long_frame(df, argument)
     if len(readings.table) == 0:
         raise NoUsableData(f"{argument}: found no row, wanted one for each depot and day")

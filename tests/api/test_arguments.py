@@ -39,6 +39,9 @@ def test_numbers_of_numpy_are_taken_for_numbers(tmp_path: Path) -> None:
         ({"known_future": ["promo", "cubs"]}, r"found 'cubs', which is no column of df, .* wanted one of promo$"),
         ({"known_future": "promo"}, r"known_future: found the text 'promo', wanted a list of names: \['promo'\]"),
         ({"options": {"trainning": {}}}, r"^options: unknown key 'trainning'"),
+        ({"known_future": None}, r"^known_future: found None, wanted a list of names"),
+        ({"options": ["training"]}, r"^options: found \['training'\], wanted a mapping"),
+        ({"quantiles": 0.5}, r"^quantiles: found 0.5, wanted a valid tuple"),
         ({"quantiles": (0.1, 0.5)}, r"^quantiles: \[0.9\] missing"),
         ({"preset": "nigtly"}, r"^preset: found 'nigtly', .* did you mean 'nightly'"),
         ({"seed": 0.5}, r"^seed: found 0.5"),
@@ -65,6 +68,8 @@ def test_what_is_wrong_with_frames_is_told_at_once_and_without_a_path() -> None:
         make().fit(readings(), events=pd.DataFrame({"ds": ["2026-01-01"], "kind": ["closure"]}))
     with pytest.raises(SpecError, match=r"^baselines.0: found 'prophett'"):
         make().backtest(baselines=["prophett"], df=readings())
+    with pytest.raises(SpecError, match=r"^baselines: found the text 'theta', wanted a list of names: \['theta'\]"):
+        make().backtest(baselines="theta", df=readings())
     with pytest.raises(SpecError, match=r"^horizon: found '7', wanted a whole number of 1 or more"):
         make(horizon="7").backtest(df=readings())
 
