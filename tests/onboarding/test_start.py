@@ -115,7 +115,7 @@ def test_what_the_contract_suspects_is_shown(tmp_path: Path) -> None:
     outcome, _, _ = made(tmp_path / "fleet", a_file(tmp_path, "total.csv", "site,day,n", rows))
     place = outcome.lines.index("check     usable")
     assert outcome.lines[place + 1] == "suspect   total_row 60"
-    assert outcome.lines[place + 2].startswith("finding   total_row (warn, 60): depot All sites: found the sum of other")
+    assert outcome.lines[place + 2].startswith("finding   total_row (warn, 60): depot All sites: found the sum of")
 
 
 def test_a_pipeline_file_is_never_overwritten(tmp_path: Path) -> None:
