@@ -17,6 +17,12 @@ Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
 
 
+def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"found {', '.join(repeated)} more than once, wanted each name once")
+    return names
+
+
 class DemandColumns(Section):
     depot_id: str = "depot_id"
     """Column that names the depot."""
@@ -168,6 +174,11 @@ class Depots(Section):
     def _whole(cls, source: Source) -> Source:
         return whole_rows(source)
 
+    @field_validator("static")
+    @classmethod
+    def _once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return _each_once(names)
+
 
 class EventColumns(Section):
     date: str = "date"
@@ -217,6 +228,11 @@ class Calendar(Section):
     """Source with promotions, closures and the like: when, of which kind, and whom they concern."""
     known_future: tuple[str, ...] = ()
     """Covariates known for the horizon: columns of the demand source or kinds of events."""
+
+    @field_validator("known_future")
+    @classmethod
+    def _once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
+        return _each_once(names)
 
     @model_validator(mode="after")
     def _subdivision_needs_country(self) -> Self:

@@ -39,6 +39,7 @@ def test_numbers_of_numpy_are_taken_for_numbers(tmp_path: Path) -> None:
         ({"known_future": ["promo", "cubs"]}, r"found 'cubs', which is no column of df, .* wanted one of promo$"),
         ({"known_future": "promo"}, r"known_future: found the text 'promo', wanted a list of names: \['promo'\]"),
         ({"options": {"trainning": {}}}, r"^options: unknown key 'trainning'"),
+        ({"known_future": ["promo", "promo"]}, r"^known_future: found promo more than once, wanted each name once"),
         ({"known_future": None}, r"^known_future: found None, wanted a list of names"),
         ({"options": ["training"]}, r"^options: found \['training'\], wanted a mapping"),
         ({"quantiles": 0.5}, r"^quantiles: found 0.5, wanted a valid tuple"),

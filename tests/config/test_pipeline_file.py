@@ -133,6 +133,14 @@ def test_a_short_file_is_enough(read: Read) -> None:
             "calendar: {subdivision: NY}",
             "calendar: subdivision is given without country; wanted both, as in country: US, subdivision: NY",
         ),
+        (
+            "calendar: {known_future: [promo, rain, promo]}",
+            "calendar.known_future: found promo more than once, wanted each name once",
+        ),
+        (
+            "depots: {source: {kind: csv, path: d.csv}, static: [city, city]}",
+            "depots.static: found city more than once, wanted each name once",
+        ),
         ("depots: {}", "'depots.source' is missing"),
         (
             "depots: {source: depots.csv}",
