@@ -96,7 +96,7 @@ class Training(Section):
     """Models trained side by side from different keys; their quantiles are averaged. Left out: by the preset."""
     precision: Literal["float32", "bfloat16"] = "float32"
     """Of the products in training; parameters and sums are float32 in any case."""
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(2**31), lt=2**32)
     """What randomness starts from: the same seed and data give the same model."""
     hosts: Hosts | None = None
     """Several machines train as one. Left out: the night's own devices."""

@@ -133,6 +133,7 @@ def test_a_short_file_is_enough(read: Read) -> None:
             "calendar: {subdivision: NY}",
             "calendar: subdivision is given without country; wanted both, as in country: US, subdivision: NY",
         ),
+        ("training: {seed: 4294967296}", "training.seed: found 4294967296, wanted less than 4294967296"),
         (
             "calendar: {known_future: [promo, rain, promo]}",
             "calendar.known_future: found promo more than once, wanted each name once",
