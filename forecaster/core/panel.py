@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,7 +126,7 @@ class Panel:
             calendar=self.calendar[:, start:],
         )
 
-    def among(self, depot_ids: Sequence[str]) -> Panel:
+    def among(self, depot_ids: Sequence[str]) -> Self:
         """The same panel for these depots in this order; one that is not in it has no known day and is never open.
 
         Names no days (`marks`), and guesses nothing for the depots that it gains.

@@ -14,11 +14,11 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -49,6 +49,14 @@ class SavedPanel(Panel):
     @cached_property
     def cold(self) -> Bools:
         return np.zeros(len(self.depot_ids), bool)
+
+    def among(self, depot_ids: Sequence[str]) -> Self:
+        """As of any panel; what is doubted of a depot goes with it."""
+        panel = super().among(depot_ids)
+        if self.doubt is None:
+            return panel
+        doubt = dict(zip(self.depot_ids, self.doubt.tolist(), strict=True))
+        return replace(panel, doubt=np.array([doubt.get(depot_id, 0.0) for depot_id in depot_ids]))
 
     @cached_property
     def _guess(self) -> Guess:

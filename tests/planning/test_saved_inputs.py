@@ -52,6 +52,9 @@ def test_intervals_of_a_young_depot_are_as_wide_as_when_they_were_published(tmp_
         np.testing.assert_array_equal(kept.widen_by_doubt(quantiles, levels), published)
         np.testing.assert_array_equal(kept.widen_by_doubt(quantiles[:1], levels, np.array([0])), published[:1])
         np.testing.assert_array_equal(kept.window(60)["demand"], young.window(60)["demand"])
+        other_order = kept.among([*reversed(kept.depot_ids), "of no row"])
+        np.testing.assert_array_equal(other_order.doubt_of_level[:-1], young.doubt_of_level[::-1])
+        assert other_order.doubt_of_level[-1] == 0
 
 
 def test_the_same_inputs_have_the_same_name(tmp_path: Path) -> None:
