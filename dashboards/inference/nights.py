@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, FailFast, Field
 from pydantic_core import from_json
 
-from dashboards.inference.served_models import RETRY_SECONDS, ModelStore, QueuedModel
+from dashboards.inference.served_models import LONGEST_WAIT, RETRY_SECONDS, ModelStore, QueuedModel
 from dashboards.inference.tensors import Malformed
 from dashboards.ops.access.rare_warnings import RareWarnings
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
@@ -280,7 +280,7 @@ class Nights:
 
     def _model(self, loop: asyncio.AbstractEventLoop, _: Path, name: str) -> QueuedModel | BundleError:
         try:
-            model = asyncio.run_coroutine_threadsafe(self._models.model(name), loop).result()
+            model = asyncio.run_coroutine_threadsafe(self._models.model(name), loop).result(LONGEST_WAIT)
         except BundleError as error:
             return error
         return QueuedModel(self._models, model.bundle, loop, lambda: DEADLINE.get(time.monotonic()))

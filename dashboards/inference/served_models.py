@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from forecaster.serving.bundle import Bundle
 
 WARM_ROWS = (1, 8, 64)  # sizes of batches that are computed before a model is asked
+LONGEST_WAIT = 180.0  # seconds that a thread waits for the loop, which may have ended meanwhile
 LOOK_SECONDS = 2.0  # between looks at who is champion
 RETRY_SECONDS = 30.0  # after which one that could not be loaded is tried again
 MOST_MODELS = 4  # in memory: the champion, the one before, and what publications were made with
@@ -239,7 +240,7 @@ class QueuedModel:
         """Quantiles (depots, days, levels). Raises InputError, and what `ServedModel.quantiles` does."""
         input_checks.check(window, self._input_spec, depot_ids, cutoff)
         asking = self._ask(window, len(depot_ids), self._deadline())
-        return asyncio.run_coroutine_threadsafe(asking, self._loop).result()
+        return asyncio.run_coroutine_threadsafe(asking, self._loop).result(LONGEST_WAIT)
 
     async def _ask(self, window: Arrays, rows: int, deadline: float) -> Floats:
         model = await self._models.model(self._bundle.name)  # which may have been let go since

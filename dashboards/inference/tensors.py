@@ -155,7 +155,7 @@ def _numbers(data: object, name: str, shape: tuple[int, ...], dtype: np.dtype[An
         values = np.empty(0)
     if values.size != math.prod(shape):
         raise Malformed(f"input '{name}': the data do not fill the shape {list(shape)}")
-    if values.ndim > 1 and values.shape != shape:
+    if values.ndim > 1 and [n for n in values.shape if n > 1] != [n for n in shape if n > 1]:  # 1s change no order
         raise Malformed(f"input '{name}': the data are nested as {list(values.shape)}, wanted {list(shape)}, or flat")
     if dtype.kind == "i" and values.size and (values.min() < -(1 << 31) or values.max() >= 1 << 31):
         raise Malformed(f"input '{name}': found a number of more than 32 bits")

@@ -49,6 +49,7 @@ OF_ROWS: Mapping[str, Rule] = {
     "recorded_at_form": Rule("quarantine", N_("an instant such as 2024-03-05T04:10:00-05:00"), _FORM),
     "recorded_in_future": Rule("quarantine", N_("not after {now}"), _FORM),
     "day_not_over": Rule("quarantine", N_("a day that was over in {timezone} when the count was recorded"), _FORM),
+    "partial_day": Rule("quarantine", N_("a day whose rows can be read; what is known of it stays"), _FORM),
     "unknown_depot": Rule("quarantine", N_("a depot of the depots source"), _FORM),
     "duplicate_row": Rule("quarantine", N_("each reading once"), _FORM),
     "superseded": Rule("quarantine", N_("one value for a depot and day; the last row counts"), _FORM, releasable=True),

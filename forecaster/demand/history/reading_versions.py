@@ -140,9 +140,10 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
 
 
 def _is_restated(known_counts: Any, counts: Any) -> Bools:
-    """Whether a known count is gone, or another by more than corrections change."""
-    is_near = np.abs(counts - known_counts) <= CORRECTED * np.maximum(counts, known_counts)
-    is_restated: Bools = ~is_near
+    """Whether a known count is gone, or another by more than corrections change, or chance, as it would of 4 by 2."""
+    higher = np.maximum(counts, known_counts)
+    near = np.where(np.minimum(counts, known_counts) > 0, np.maximum(CORRECTED * higher, np.sqrt(higher)), 0)
+    is_restated: Bools = ~(np.abs(counts - known_counts) <= near)
     return is_restated
 
 

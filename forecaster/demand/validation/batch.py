@@ -32,7 +32,8 @@ from forecaster.demand.validation.feed_shape import CANNOT_BE_READ
 from forecaster.demand.validation.known_days import KnownDays
 from forecaster.demand.validation.quarantine import RowSentences, with_distinct_ids
 
-DAY_NOT_OVER, SUPERSEDED = "day_not_over", "superseded"
+DAY_NOT_OVER, PARTIAL_DAY, SUPERSEDED = "day_not_over", "partial_day", "superseded"
+FEW_PARTS = 3  # rows of a day; where one of more is lost, the day is told a little low
 PARTS_LOST = (*CANNOT_BE_READ, "count_too_large")  # rules by which a row of a day may be missing in its sum
 Column = Any  # a pandas Series
 
@@ -45,6 +46,7 @@ class RepeatedDays:
     depot: NDArray[np.integer[Any]]  # (readings,) place among the depots
     day: Ints  # (readings,) since 1970
     restated: Bools  # (readings,) is the count gone, or another by more than a correction?
+    newest: int  # day of the batch
 
 
 @dataclass(frozen=True)
@@ -117,8 +119,8 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
         profiles = DayProfiles.of(rows)
         findings += profiles.findings(contract.spec)
     daily = daily_totals(rows.drop(columns=[HALF_HOUR, CONTENT, ORDER], errors="ignore"), repeated)
-    daily = _unknown_without_parts(daily, with_distinct_ids(batch.refused), discarded)
     whole = replace(batch, accepted=daily, profiles=profiles, findings=tuple(findings))
+    whole = _without_partial_days(whole, with_distinct_ids(batch.refused), discarded, contract)
     today = contract.today(whole.accepted["depot_id"])
     going_on = ~np.isnan(whole.accepted["demand"].to_numpy()) & (whole.accepted["day"].to_numpy() >= today)
     rows = whole.accepted[going_on]
@@ -132,20 +134,32 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
     return whole.refuse(going_on, DAY_NOT_OVER, message, contract.spec, contract.now)
 
 
-def _unknown_without_parts(daily: pd.DataFrame, refused: pd.DataFrame, discarded: Collection[str]) -> pd.DataFrame:
-    """The days, of which those are not known that more rows belong to than corrections change, which cannot be read."""
+def _without_partial_days(whole: Batch, refused: pd.DataFrame, discarded: Collection[str], contract: Contract) -> Batch:
+    """The batch with those days in quarantine of which more rows cannot be read than corrections change."""
     parts = refused[refused["rule"].isin(PARTS_LOST) & ~refused["id"].isin(discarded) & refused["date"].notna()]
     if parts.empty:
-        return daily
-    lost_rows = (
-        parts.assign(day=parts["date"].to_numpy("datetime64[D]").astype("int64")).groupby(["depot_id", "day"]).size()
-    )
-    is_looked_at = daily["depot_id"].isin(parts["depot_id"].unique()).to_numpy()  # of many depots few lose rows
-    days = daily[is_looked_at]
+        return whole
+    parts = parts.assign(day=parts["date"].to_numpy("datetime64[D]").astype("int64"))
+    lost = parts.groupby(["depot_id", "day"]).size()
+    is_looked_at = whole.accepted["depot_id"].isin(parts["depot_id"].unique()).to_numpy()  # of many few lose rows
+    days = whole.accepted[is_looked_at]
     place = pd.MultiIndex.from_arrays([days["depot_id"].astype("str"), days["day"].astype("int64")])
-    number, is_partial = lost_rows.reindex(place, fill_value=0).to_numpy(), np.zeros(len(daily), np.bool_)
-    is_partial[is_looked_at] = number > CORRECTED * (number + days["rows"].to_numpy())
-    return daily.assign(demand=daily["demand"].mask(is_partial))
+    number = np.zeros(len(whole.accepted), np.int64)
+    number[is_looked_at] = lost.reindex(place, fill_value=0).to_numpy()
+    rows = number + whole.accepted["rows"].to_numpy()
+    few = FEW_PARTS if contract.spec.demand.aggregate == "sum" else 0  # of which each is a large part
+    is_partial = (number > CORRECTED * rows) & ((number > 1) | (rows <= few))
+    is_partial &= ~np.isnan(whole.accepted["demand"].to_numpy())
+    partial = whole.accepted[is_partial]
+    message = RowSentences.of(
+        N_("{place}: depot {depot} on {day}: found {n} of {rows} rows that cannot be read, wanted {wanted}"),
+        partial.index,
+        **start(partial),
+        n=pd.Series(number[is_partial], partial.index),
+        rows=pd.Series(rows[is_partial], partial.index),
+        wanted=data_rules.requirement(PARTIAL_DAY),
+    )
+    return whole.refuse(is_partial, PARTIAL_DAY, message, contract.spec, contract.now)
 
 
 def without_repeats(batch: Batch, spec: Spec, now: datetime) -> Batch:
@@ -265,7 +279,11 @@ def _repeated_days(accepted: pd.DataFrame, counted: Bools, restated: Bools) -> R
         return None
     depot = accepted["depot_id"].cat
     return RepeatedDays(
-        depot.categories, depot.codes.to_numpy()[counted], accepted["day"].to_numpy()[counted], restated[counted]
+        depot.categories,
+        depot.codes.to_numpy()[counted],
+        accepted["day"].to_numpy()[counted],
+        restated[counted],
+        int(accepted["day"].max()),
     )
 
 

@@ -50,13 +50,22 @@ class DayStamps:
         if not (len(dates) and (self._open or self._walls_open)):
             return
         self.rows += len(dates)
-        if not pd.api.types.is_datetime64_any_dtype(dates):
-            dates = _times(dates)  # once: there may be millions
-            dates = dates if self._form is None or dates.empty else _as_declared(dates, self._form)
+        head = self._read(dates.head(LOOKED_AT))
+        self._open = self._open and _may_be_days(_instants(head))
+        self._walls_open = self._walls_open and _may_be_days(_wall_times(head))
+        if not (self._open or self._walls_open):
+            return
+        dates = self._read(dates)  # once: there may be millions
         if self._open:
             self._open = _gather(_instants(dates), zone, self._seconds)
         if self._walls_open:
             self._walls_open = _gather(_wall_times(dates), zone, self._walls)
+
+    def _read(self, dates: Column) -> Column:
+        if pd.api.types.is_datetime64_any_dtype(dates):
+            return dates
+        times = _times(dates)
+        return times if self._form is None or times.empty else _as_declared(times, self._form)
 
     def findings(self, spec: Spec) -> list[Finding]:
         """A finding where the instants are days of another zone, and fall on other days in that of their depots.
@@ -85,9 +94,13 @@ class DayStamps:
         return []
 
 
+def _may_be_days(seconds: Any) -> bool:
+    return seconds is not None and (not len(seconds) or _two_times_of_day(seconds))
+
+
 def _gather(seconds: Any, zone: ZoneInfo, times_by_zone: dict[str, pd.Index[Any]]) -> bool:
     """Put further times beside those of a zone; whether all may still be days. None are none at all."""
-    if seconds is None or (len(seconds) and not _two_times_of_day(seconds)):
+    if not _may_be_days(seconds):
         return False
     if len(seconds):
         times_by_zone[zone.key] = times_by_zone.get(zone.key, pd.Index([], dtype="int64")).union(pd.Index(seconds))
@@ -99,6 +112,8 @@ def _of_walls(seconds: Any, zone: ZoneInfo, rows: int, spec: Spec) -> Finding | 
     they are one time, at which counts may be taken as well, it only warns."""
     stamps = _stamps(seconds)
     local = stamps.tz_convert(zone)
+    if spec.demand.date_zone is not None and _at_one_time(stamps):  # of which is said how they are meant
+        return None
     if len(stamps) < FEW_DAYS or not _is_midnight(local) or (_wall_days(stamps) == _wall_days(local)).all():
         return None
     template = N_("found times without a zone that are midnights in {local} if they are in UTC, as {time} is of {day}")

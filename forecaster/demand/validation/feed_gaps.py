@@ -17,7 +17,7 @@ A_WEEK = 7  # days, after which a depot that is open on one weekday alone has be
 MANY = 0.2  # of the depots in business, whose readings never end on about the same day by chance
 SAME_WEEKDAYS = 4  # that tell how many depots such a day has; a feed that is younger is not judged
 NEARLY_ALL = 0.8  # of the depots must be low on a day
-FEWEST, AT_LEAST = 2, 50  # depots that tell a low day, and what is usual of them together: less is low by chance
+FEWEST, AT_LEAST = 3, 50  # depots that tell a low day, and what is usual of them together: less is low by chance
 KNOWN = 3  # of the same weekdays before, that tell what is usual of a depot
 _CELLS = 1 << 18  # looked at together
 

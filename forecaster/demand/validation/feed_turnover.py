@@ -28,6 +28,7 @@ REPEATED = 0.5  # of the rows were known before: the source repeats what it told
 FEW_DAYS = 14  # of history may be those of some depots, and others follow
 SETTLED = 14  # days before the newest known count; younger ones are often preliminary
 MANY_DAYS = 28  # of a depot that are told again, so that its share of restated ones says something
+FEWEST_DAYS = 7  # of them, after as many nights whose batches were stopped as the others are
 MOST = 0.5  # of them must be restated; and of the days from the first to the last of them be told again
 _NAMED = 3  # depots in the message
 
@@ -104,7 +105,10 @@ def restated(repeated_days: RepeatedDays | None, last_readings: LastReadings, sp
     few of all known depots, it only warns. Few days that are told again, or days here and there, are corrections."""
     if repeated_days is None:
         return []
-    is_settled = repeated_days.day <= int(last_readings.last_counted.max(initial=NEVER)) - SETTLED
+    is_settled = repeated_days.day <= repeated_days.newest - SETTLED
+    # While batches are stopped, a window of the newest days has fewer and fewer of those that are known.
+    behind = repeated_days.newest - int(last_readings.last_counted.max(initial=NEVER))
+    many_days = max(MANY_DAYS - max(behind - 1, 0), FEWEST_DAYS)
     depot, day = repeated_days.depot[is_settled], repeated_days.day[is_settled]
     days_told, days_changed = (
         np.bincount(rows, minlength=len(repeated_days.depots))
@@ -114,7 +118,7 @@ def restated(repeated_days: RepeatedDays | None, last_readings: LastReadings, sp
     np.minimum.at(first, depot, day)
     np.minimum.at(last, depot, -day.astype(np.int64))
     is_whole = days_told > MOST * (1 - last - first)
-    depots = np.flatnonzero((days_told >= MANY_DAYS) & is_whole & (days_changed > MOST * days_told))
+    depots = np.flatnonzero((days_told >= many_days) & is_whole & (days_changed > MOST * days_told))
     if not len(depots):
         return []
     known_depots = int(np.count_nonzero(last_readings.last_counted > NEVER))

@@ -3,7 +3,6 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from forecaster.config import Spec, load
@@ -171,26 +170,30 @@ def test_rows_of_a_day_add_up_and_an_unknown_one_makes_the_day_unknown(tmp_path:
 
 
 @pytest.mark.parametrize("aggregate", ["sum", "count"])
-def test_a_day_of_which_a_tenth_of_the_rows_cannot_be_read_is_not_known(tmp_path: Path, aggregate: str) -> None:
+def test_a_day_of_which_rows_cannot_be_read_leaves_what_is_known(tmp_path: Path, aggregate: str) -> None:
     spec = spec_of(tmp_path, f", aggregate: {aggregate}")
     odd = {"sum": "A,2024-03-04T17:00,n/a", "count": "A,2024-03-04T17:00,4,5"}[aggregate]
     few, many = (
         [f"A,{day}T{hour:02d}:00,1" for hour in range(number)]
-        for day, number in (("2024-03-04", 8), ("2024-03-05", 11))
+        for day, number in (("2024-03-04", 8), ("2024-03-05", 19))
     )
-    write(tmp_path, "depot_id,date,demand", *few, odd, *many, odd.replace("-04T", "-05T"))
-    assert numbers(ingest(spec, now=NOW)) == (21, 19, 0, 2)
-    known = counts(spec, NOW)
-    assert np.isnan(known["A", "2024-03-04"])
-    assert known["A", "2024-03-05"] == 11
-    assert numbers(ingest(spec, now=NOW)) == (21, 0, 19, 2)
+    write(tmp_path, "depot_id,date,demand", *few, "A,2024-03-04T18:00,1", "A,2024-03-04T19:00,1")
+    ingest(spec, now=NOW)
+    write(tmp_path, "depot_id,date,demand", *few, odd, odd.replace("17", "18"), *many, odd.replace("-04T", "-05T"))
+    result = ingest(spec, now=NOW + DAY)
+    assert numbers(result) == (30, 19, 0, 11)
+    [finding] = [finding for finding in result.findings if finding.rule == "partial_day"]
+    assert finding.severity == "quarantine"
+    assert "depot A on 2024-03-04: found 2 of 10 rows that cannot be read" in finding.message
+    assert counts(spec, NOW + DAY) == {("A", "2024-03-04"): 10, ("A", "2024-03-05"): 19}
+    assert numbers(ingest(spec, now=NOW + DAY)) == (30, 0, 19, 11)
 
 
-def test_a_day_does_without_a_row_that_a_person_discarded(tmp_path: Path) -> None:
+def test_a_day_of_few_parts_of_which_one_cannot_be_read_is_not_known_until_it_is_discarded(tmp_path: Path) -> None:
     spec = spec_of(tmp_path, ", aggregate: sum")
     write(tmp_path, "depot_id,date,demand", "A,2024-03-04T08:00,3", "A,2024-03-04T17:00,n/a", "A,2024-03-05,4")
     ingest(spec, now=NOW)
-    assert np.isnan(counts(spec, NOW)["A", "2024-03-04"])
+    assert counts(spec, NOW) == {("A", "2024-03-05"): 4}
     discard(spec, RowSelection(rule="count_form"), now=NOW, by="w", reason="no part of it")
     ingest(spec, now=NOW + DAY)
     assert counts(spec, NOW + DAY)["A", "2024-03-04"] == 3

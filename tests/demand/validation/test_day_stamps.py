@@ -164,6 +164,14 @@ def test_one_time_without_a_zone_may_be_when_counts_are_taken(tmp_path: Path) ->
     )
 
 
+def test_one_time_without_a_zone_is_as_the_file_says(tmp_path: Path) -> None:
+    closing = text("%Y-%m-%d %H:%M", "Asia/Kolkata")
+    finding = day_stamps(tmp_path, closing, "Asia/Kolkata")
+    assert finding is not None
+    assert finding.severity == "warn"
+    assert day_stamps(tmp_path / "said", closing, "Asia/Kolkata", ", date_zone: Asia/Kolkata") is None
+
+
 def test_days_alone_hide_no_midnights_in_utc(tmp_path: Path) -> None:
     stamps = pd.Series([*text("%Y-%m-%dT%H:%M:%SZ", days=DAYS[:60]), *[f"{day:%Y-%m-%d}" for day in DAYS[60:]]])
     finding = day_stamps(tmp_path, stamps, "America/New_York")

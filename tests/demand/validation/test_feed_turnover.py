@@ -162,6 +162,26 @@ def test_other_counts_of_most_past_days_stop_the_batch(night: Callable[..., Inge
     assert told(night(again)) == {}
 
 
+def test_a_window_of_the_newest_days_stays_stopped_while_days_that_are_known_are_in_it(
+    night: Callable[..., IngestResult],
+) -> None:
+    source = "{kind: csv, path: demand.csv}, rules: {max_gap_days: 100}"
+    night(table(first=-90, days=90), source=source)
+    for after in (1, 10, 20, 30, 38):
+        window = table(first=after - 45, days=45)
+        result = night(window.assign(demand=window["demand"] * 2), source=source)
+        assert "restated" in told(result)
+        assert result.accepted == 0
+    assert told(night(table(first=-7, days=45), source=source)) == {}
+
+
+def test_small_counts_that_change_by_one_or_two_are_corrections(night: Callable[..., IngestResult]) -> None:
+    few = table().assign(demand=lambda rows: 3 + rows["demand"] % 5)
+    night(few)
+    assert told(night(few.assign(demand=few["demand"] + 1))) == {}
+    assert "restated" in told(night(few.assign(demand=0)))
+
+
 def test_other_counts_of_one_depot_of_many_are_told_of_and_taken(night: Callable[..., IngestResult]) -> None:
     night(table())
     rows = table()
