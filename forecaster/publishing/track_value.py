@@ -2,9 +2,9 @@
 
 The roster of a day is the last one published by the end of its morning: of the forecasts in the archive as of that day
 or before it those of the latest night, refresh or prediction; where none of these covers the day, of a past night that
-was run afterwards (a backfill), which is told. Its crews are those of the publication while the ledger keeps it, else
-they are made again of the archive's quantiles and the planners' numbers. A night adds the days that became known, and
-those whose readings were corrected since are reckoned anew.
+was run afterwards (a backfill), which is told. Its crews, of each shift, are those of the publication while the ledger
+keeps it, else they are made again of the archive's quantiles and the planners' numbers. A night adds the days that
+became known, and those whose readings were corrected since are reckoned anew.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,10 +30,10 @@ from forecaster.ledger.accuracy import monday
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.value import ValuedDay, WayCost
 from forecaster.planning.apply import move_quantiles
-from forecaster.staffing import daily_ways, newsvendor
+from forecaster.staffing import daily_ways
 from forecaster.staffing.cost_backtest import describe_buffer
 from forecaster.staffing.rosters import van_pool
-from forecaster.staffing.vans import VanPool
+from forecaster.staffing.shifts.shift_shares import ShiftShares
 
 MOST_WEEKS = 13  # that a night reckons; what is older is left to the next ones
 BUFFER_DAYS = 56  # before a day, on which its buffer is chosen
@@ -52,10 +53,11 @@ class Origin:
         return 0 <= (day - self.morning).days < horizon
 
 
-def track_value(spec: Spec, panel: Panel) -> None:
+def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None) -> None:
     """Write what rosters of the days up to the panel's cutoff cost into the ledger; nothing without `staffing`.
 
-    A past date run again leaves what is known of later days. Raises LakeError and LedgerError.
+    Where shares of shifts are learned, days are billed by the `shares` of tonight. A past date run again leaves what is
+    known of later days. Raises LakeError and LedgerError.
     """
     if spec.staffing is None:
         return
@@ -78,7 +80,7 @@ def track_value(spec: Spec, panel: Panel) -> None:
         for week in sorted({monday(day) for day in due})[:MOST_WEEKS]:
             days = [day for day in due if monday(day) == week]
             table = _read(lake, version, days)
-            reckoner = _Reckoner(spec, panel, origins, valued, digests)
+            reckoner = _Reckoner(spec, panel, origins, valued, digests, shares)
             with ledger.transaction() as connection:
                 reckoned = [found for day in days if (found := reckoner.reckon(connection, table, day))]
                 costs = [cost for _, of_day in reckoned for cost in of_day]
@@ -135,11 +137,12 @@ class _Reckoner:
         origins: Mapping[str, Origin],
         valued: dict[date, ValuedDay],
         digests: Mapping[date, str],
+        shares: ShiftShares | None,
     ) -> None:
         assert spec.staffing is not None
         self._spec, self._panel, self._origins, self._valued, self._digests = spec, panel, origins, valued, digests
         self._staffing = spec.staffing
-        self._fleet: VanPool | None = van_pool(panel, spec)
+        self._rosters = daily_ways.rostering(spec.staffing, van_pool(panel, spec), len(panel.depot_ids), shares)
         self._counts = _counts(panel)
         self._cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
 
@@ -158,7 +161,7 @@ class _Reckoner:
         recent = [earlier for earlier in known if (day - earlier).days <= BUFFER_DAYS]
         buffer = daily_ways.best_buffer([self._valued[earlier].buffer_costs for earlier in recent])
         before = self._counts[:, : (fold.forecast.cutoff - self._panel.days[0].astype(object)).days + 1]
-        ways = daily_ways.crews(fold, published, before, buffer, self._staffing, self._fleet)
+        ways = daily_ways.crews(fold, published, before, buffer, self._rosters)
         valued_day = ValuedDay(
             day,
             self._digests[day],
@@ -166,10 +169,10 @@ class _Reckoner:
             origin.backfilled,
             len(overrides),
             describe_buffer(buffer),
-            daily_ways.buffer_costs(fold, self._staffing, self._fleet),
+            daily_ways.buffer_costs(fold, self._rosters),
         )
         self._valued[day] = valued_day
-        return valued_day, daily_ways.bills(ways, fold, self._cities, self._staffing, day)
+        return valued_day, daily_ways.bills(ways, fold, self._cities, self._rosters, day)
 
     def _origin(self, of_day: pa.Table, day: date) -> Origin | None:
         """The run whose forecast of a day was up that morning: what was published comes before what was made later."""
@@ -199,12 +202,14 @@ class _Reckoner:
     def _published(
         self, connection: sa.Connection, origin: Origin, fold: Fold, day: date, overrides: Mapping[str, int]
     ) -> tuple[Ints, Fold]:
-        """The crews that went out, and the fold with the days open that were; the ledger's while it keeps them."""
-        crews, open_ = np.zeros((len(self._panel.depot_ids), 1), np.int32), fold.forecast.open.copy()
-        if kept := _kept_crews(connection, self._spec.name, origin.run_id, day):
+        """The crews that went out (shifts, depots, 1), and the fold with the days open that were; the ledger's while it
+        keeps them."""
+        names, open_ = tuple(shift.name for shift in self._staffing.shifts), fold.forecast.open.copy()
+        crews = np.zeros((len(names) or 1, len(self._panel.depot_ids), 1), np.int32)
+        if kept := _kept_crews(connection, self._spec.name, origin.run_id, day, names):
             for row, depot in enumerate(self._panel.depot_ids):
                 if depot in kept:
-                    crews[row], is_open = kept[depot]
+                    crews[:, row, 0], is_open = kept[depot]
                     open_[row] = open_[row] if depot in overrides else is_open  # a planner opens it for us alone
             return crews, replace(fold, forecast=replace(fold.forecast, open=open_))
         quantiles = fold.forecast.quantiles.copy()
@@ -213,23 +218,37 @@ class _Reckoner:
                 quantiles[row] = move_quantiles(quantiles[row], fold.forecast.levels, overrides[depot])
                 open_[row] = True
         changed = replace(fold.forecast, quantiles=quantiles, open=open_)
-        return newsvendor.roster(changed, self._staffing, self._fleet).drivers, fold
+        return self._rosters.cheapest(replace(fold, forecast=changed)), fold
 
 
-def _kept_crews(connection: sa.Connection, pipeline: str, run_id: str, day: date) -> dict[str, tuple[int, bool]] | None:
-    """Depot → drivers and whether it was open, of a run's last publication; None where the ledger has none, or it has
-    no crews."""
+def _kept_crews(
+    connection: sa.Connection, pipeline: str, run_id: str, day: date, shifts: Sequence[str]
+) -> dict[str, tuple[list[int], bool]] | None:
+    """Depot → the drivers of each of these shifts, or of the day where there are none, and whether it was open, of a
+    run's last publication; None where the ledger has none, or it has no such crews."""
     publications, published = tables.publications.c, tables.published.c
     newest = sa.select(sa.func.max(publications.publication_id)).where(
         publications.pipeline == pipeline, publications.run_id == run_id
     )
-    query = sa.select(published.depot_id, published.drivers, published.open).where(
+    query = sa.select(published.depot_id, published.drivers, published.roster, published.open).where(
         published.publication_id == newest.scalar_subquery(), published.target_date == day
     )
     rows = connection.execute(query).all()
-    if not rows or any(drivers is None for _, drivers, _ in rows):
+    crews = {depot: (_crews_of(drivers, roster, shifts), is_open) for depot, drivers, roster, is_open in rows}
+    kept = {depot: (crew, is_open) for depot, (crew, is_open) in crews.items() if crew is not None}
+    return kept if kept and len(kept) == len(rows) else None
+
+
+def _crews_of(drivers: int | None, roster: Mapping[str, Any] | None, shifts: Sequence[str]) -> list[int] | None:
+    """The drivers of each shift of a published day; None where it has others, or none at all."""
+    if drivers is None:
         return None
-    return {depot: (drivers, is_open) for depot, drivers, is_open in rows}
+    if not shifts:
+        return [drivers]
+    by_shift = dict((roster or {}).get("shifts") or ())
+    if not by_shift and not drivers:  # nobody works a closed day
+        return [0] * len(shifts)
+    return [by_shift[name] for name in shifts] if by_shift.keys() == set(shifts) else None
 
 
 def _overrides(connection: sa.Connection, pipeline: str, day: date) -> dict[str, int]:
