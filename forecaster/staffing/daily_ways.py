@@ -92,8 +92,9 @@ def _missing(crew: Ints, fold: Fold, rosters: Rostering) -> Doubles:
 def _paid(crew: Ints, fold: Fold, rosters: Rostering) -> Doubles:
     """What a crew cost in missing and idle drivers of all shifts, (depots, 1); NaN where nothing is known."""
     missing, costs = _missing(crew, fold, rosters), rosters.costs
-    paid: Doubles = costs.cost_short * np.maximum(missing, 0) + costs.cost_idle * np.maximum(-missing, 0)
-    return paid.sum(axis=0)
+    by_shift = costs.cost_short * np.maximum(missing, 0) + costs.cost_idle * np.maximum(-missing, 0)
+    paid: Doubles = by_shift.sum(axis=0)
+    return paid
 
 
 def best_buffer(costs_before: Sequence[Sequence[float]]) -> tuple[float, float]:
