@@ -24,6 +24,8 @@ from forecaster.config import Spec
 from forecaster.core.arrays import Doubles, Ints
 from forecaster.core.forecast import Fold, Forecast
 from forecaster.core.panel import Panel
+from forecaster.demand.history.aliases import archive_by_current_id, by_current_id
+from forecaster.demand.history.point_in_time import former_names
 from forecaster.lake import Lake
 from forecaster.ledger import tables, value
 from forecaster.ledger.accuracy import monday
@@ -67,7 +69,8 @@ def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None) -> 
             origins = origins_of(connection, spec)
         if valued and max(valued) > panel.cutoff:
             return
-        digests = _digests(panel)
+        former = former_names(spec, panel.depot_ids)
+        digests = _digests(panel, former)
         first = max(value.first_kept(panel.cutoff), panel.days[0].astype(object))
         due = [
             day
@@ -79,8 +82,8 @@ def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None) -> 
         version = lake.version("forecasts")  # of which the table is opened once
         for week in sorted({monday(day) for day in due})[:MOST_WEEKS]:
             days = [day for day in due if monday(day) == week]
-            table = _read(lake, version, days)
-            reckoner = _Reckoner(spec, panel, origins, valued, digests, shares)
+            table = archive_by_current_id(_read(lake, version, days), former)
+            reckoner = _Reckoner(spec, panel, origins, valued, digests, former, shares)
             with ledger.transaction() as connection:
                 reckoned = [found for day in days if (found := reckoner.reckon(connection, table, day))]
                 costs = [cost for _, of_day in reckoned for cost in of_day]
@@ -106,11 +109,13 @@ def origins_of(connection: sa.Connection, spec: Spec) -> dict[str, Origin]:
     }
 
 
-def _digests(panel: Panel) -> dict[date, str]:
+def _digests(panel: Panel, former: Mapping[str, str]) -> dict[date, str]:
     """Of each day up to the cutoff a digest of what came where, and of the city of each depot: the sum of a hash of
-    each depot's known count, so that a new depot leaves the days before it as they are."""
+    each depot's known count, so that a new depot leaves the days before it as they are. So does a depot's new name:
+    `former` is former id → depot."""
+    first_names = {depot: id_ for id_, depot in sorted(former.items(), reverse=True)}
     cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
-    names = [f"{depot}\x1f{city}" for depot, city in zip(panel.depot_ids, cities, strict=True)]
+    names = [f"{first_names.get(depot, depot)}\x1f{city}" for depot, city in zip(panel.depot_ids, cities, strict=True)]
     keys = np.array([int.from_bytes(sha256(name.encode()).digest()[:8], "little") for name in names], np.uint64)
     counts = _counts(panel)
     known = np.isfinite(counts)
@@ -137,11 +142,12 @@ class _Reckoner:
         origins: Mapping[str, Origin],
         valued: dict[date, ValuedDay],
         digests: Mapping[date, str],
+        former: Mapping[str, str],
         shares: ShiftShares | None,
     ) -> None:
         assert spec.staffing is not None
         self._spec, self._panel, self._origins, self._valued, self._digests = spec, panel, origins, valued, digests
-        self._staffing = spec.staffing
+        self._staffing, self._former = spec.staffing, former
         self._rosters = daily_ways.rostering(spec.staffing, van_pool(panel, spec), len(panel.depot_ids), shares)
         self._counts = _counts(panel)
         self._cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
@@ -155,7 +161,9 @@ class _Reckoner:
         if origin is None:
             return None
         fold = self._fold(of_day.filter(pc.equal(of_day["run_id"], origin.run_id)), day)
-        overrides = {} if origin.backfilled else _overrides(connection, self._spec.name, day)
+        overrides = (
+            {} if origin.backfilled else by_current_id(_overrides(connection, self._spec.name, day), self._former)
+        )
         published, fold = self._published(connection, origin, fold, day, overrides)
         known = sorted(earlier for earlier in self._valued if earlier <= fold.forecast.cutoff)
         recent = [earlier for earlier in known if (day - earlier).days <= BUFFER_DAYS]
@@ -207,6 +215,7 @@ class _Reckoner:
         names, open_ = tuple(shift.name for shift in self._staffing.shifts), fold.forecast.open.copy()
         crews = np.zeros((len(names) or 1, len(self._panel.depot_ids), 1), np.int32)
         if kept := _kept_crews(connection, self._spec.name, origin.run_id, day, names):
+            kept = by_current_id(kept, self._former)
             for row, depot in enumerate(self._panel.depot_ids):
                 if depot in kept:
                     crews[:, row, 0], is_open = kept[depot]

@@ -8,12 +8,15 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from forecaster.config import Spec
 from forecaster.core.panel import Panel
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
-from forecaster.lake import Lake
+from forecaster.demand.panel import build as panels
+from forecaster.lake import TABLES, Lake
 from forecaster.ledger import value
 from forecaster.ledger.records import Kind
 from forecaster.ledger.store import Ledger
@@ -206,6 +209,30 @@ def test_crews_of_other_shifts_than_todays_are_made_again(tmp_path: Path) -> Non
         weeks = value.week_costs(connection, spec.name, "EUR", since=date(2024, 1, 1))
     found = {week.way: (week.drivers, week.short, week.idle) for week in weeks}
     assert found[PUBLISHED] == found[MODEL] == (6, 2, 0)
+
+
+def test_a_depot_that_was_renamed_keeps_what_its_rosters_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither are its days reckoned again for its name's sake; where a count is corrected, its crews are found."""
+    spec = first_night(tmp_path, COSTS)
+    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,61", "B,2024-03-11,12")
+    ingest(spec, now=TONIGHT + timedelta(days=1))
+    assert one_day_later(spec).remark is None
+    before = costs(spec)
+    assert before["2024-03-11", "", PUBLISHED] == (7 - 4 + 2 - 1) * 30
+
+    knowledge = read_as_of(spec, as_of=TONIGHT + timedelta(days=1))
+    panel = replace(panels.build(knowledge, spec), depot_ids=("New", "B"))
+    row = {"alias": "A", "depot_id": "New", "retracted": False, "recorded_at": TONIGHT}
+    Lake.of(spec).append("aliases", pa.Table.from_pylist([row], schema=TABLES["aliases"]))
+    with monkeypatch.context() as patched:
+        patched.setattr("forecaster.publishing.track_value._read", lambda *_: pytest.fail("the archive was read"))
+        track_value(spec, panel)
+    assert costs(spec) == before
+
+    corrected = panel.demand.copy()
+    corrected[0, -1] = 51
+    track_value(spec, replace(panel, demand=corrected))
+    assert costs(spec)["2024-03-11", "", PUBLISHED] == (6 - 4 + 2 - 1) * 30
 
 
 def test_a_publication_goes_out_though_nobody_can_say_what_rosters_cost(
