@@ -1,5 +1,6 @@
 """Model comparison (leaderboard) by rolling-origin backtest: a fresh model, the champion and the baselines, on the same
-days that none of them saw, with a paired significance test of the first against the second."""
+days that none of them saw (it says so where the champion did), with a paired significance test of the first against
+the second."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ def publish(
             tell_of_namesake(ledger, publication, troubles)
             number = ledger.publish(publication, keep=spec.retention.publications)
         _follow_up(spec, result.panel, run_id, troubles)
-        _look_back(spec, result.panel, run_id, remarks)
+        _look_back(spec, result.panel, run_id, remarks, shares)
     cutoff, depots = result.panel.cutoff.isoformat(), len(result.panel.depot_ids)
     tier, model, digest = result.choice.tier, result.choice.model, result.digest
     return PublishedForecast(
@@ -348,10 +348,10 @@ def _follow_up(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> Non
         track_accuracy(spec, panel, rival)
 
 
-def _look_back(spec: Spec, panel: Panel, run_id: str, remarks: Troubles) -> None:
+def _look_back(spec: Spec, panel: Panel, run_id: str, remarks: Troubles, shares: ShiftShares | None) -> None:
     """What rosters cost, and what drifts: the world did that, not this run, so it degrades nothing."""
     with remarks.collect(Exception, "what rosters cost is not told"):
-        track_value(spec, panel)
+        track_value(spec, panel, shares)
     with remarks.collect(Exception, "what drifts is not told"):
         if summary := track_drift(spec, panel, run_id):
             remarks.add(summary)

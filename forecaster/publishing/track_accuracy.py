@@ -6,7 +6,7 @@ ones are added; so a night reads few weeks of the archive, whatever its length.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, get_args
@@ -18,6 +18,8 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec
 from forecaster.core.panel import Panel
+from forecaster.demand.history.aliases import archive_by_current_id
+from forecaster.demand.history.point_in_time import former_names
 from forecaster.lake import Lake
 from forecaster.ledger import accuracy
 from forecaster.ledger.accuracy import ALL, CITY, DEPOT, FORECAST, HORIZON, LEGACY, MODELS, TIER, WEEKDAY, Tally, monday
@@ -73,19 +75,23 @@ def track_accuracy(spec: Spec, panel: Panel, rival: external_forecasts.ExternalF
         weeks = _weeks_to_tally(
             newest if met else None, last
         )  # a rival that was just declared is compared from the start
-        tallies = list(tally_weeks(panel, Lake.of(spec), weeks, rival))
+        tallies = list(tally_weeks(panel, Lake.of(spec), weeks, rival, former_names(spec, panel.depot_ids)))
         with ledger.transaction() as connection:
             accuracy.replace_weeks(connection, spec.name, weeks, tallies)
 
 
 def tally_weeks(
-    panel: Panel, lake: Lake, weeks: Iterable[date], rival: external_forecasts.ExternalForecasts | None = None
+    panel: Panel,
+    lake: Lake,
+    weeks: Iterable[date],
+    rival: external_forecasts.ExternalForecasts | None = None,
+    former: Mapping[str, str] | None = None,
 ) -> Iterator[Tally]:
-    """The tallies of these weeks, and of the depots over the last four."""
+    """The tallies of these weeks, and of the depots over the last four; `former` is former id → depot."""
     depots = np.zeros((len(panel.depot_ids), len(MODELS), 5))
     version = lake.version("forecasts")  # of which the table is opened once
     for week in weeks:
-        scored = _read_scored(panel, lake, version, week, rival)
+        scored = _read_scored(panel, lake, version, week, rival, former or {})
         if not len(scored):
             continue
         for part, labels, of_row in _breakdowns(panel, scored):
@@ -107,12 +113,17 @@ def _weeks_to_tally(newest: date | None, last: date) -> list[date]:
 
 
 def _read_scored(
-    panel: Panel, lake: Lake, version: int, week: date, rival: external_forecasts.ExternalForecasts | None
+    panel: Panel,
+    lake: Lake,
+    version: int,
+    week: date,
+    rival: external_forecasts.ExternalForecasts | None,
+    former: Mapping[str, str],
 ) -> ScoredForecasts:
     """What was forecast of a week's days up to the cutoff, where what came is known."""
     end = min(week + timedelta(days=SEASON - 1), panel.cutoff)
     in_week = (pc.field("target_date") >= pa.scalar(week)) & (pc.field("target_date") <= pa.scalar(end))
-    table = lake.read("forecasts", where=in_week, version=version, columns=_READ)
+    table = archive_by_current_id(lake.read("forecasts", where=in_week, version=version, columns=_READ), former)
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     row = np.array([place.get(depot, -1) for depot in table["depot_id"].to_pylist()], np.intp)
     day = (table["target_date"].to_numpy().astype("datetime64[D]") - panel.days[0]).astype(np.intp)

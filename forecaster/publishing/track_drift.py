@@ -21,6 +21,8 @@ from forecaster.core.arrays import Bools, Doubles
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, as_sentence, counted, joined, sentence
 from forecaster.core.panel import Panel
+from forecaster.demand.history.aliases import archive_by_current_id
+from forecaster.demand.history.point_in_time import former_names
 from forecaster.evaluation import drift, input_drift, pit
 from forecaster.lake import Lake
 from forecaster.ledger import drift as rows
@@ -38,7 +40,7 @@ DIRECTIONS = {  # as Prometheus is told
     (rows.SPREAD, 1): "too_narrow",
     (rows.SPREAD, -1): "too_wide",
 }
-_READ = ("recorded_at", "depot_id", "target_date", "horizon", "levels", "quantiles")
+_READ = ("run_id", "recorded_at", "depot_id", "target_date", "horizon", "levels", "quantiles")
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +71,9 @@ def track_drift(spec: Spec, panel: Panel, run_id: str) -> str | None:
             if (day not in scored or day > panel.cutoff - AGAIN)
             and any(origin.covers(day, spec.horizon) for origin in origins)
         ]
-        fresh = {day.day: day for day in _score(panel, Lake.of(spec), due)}
-        recent = _assemble(panel, {**scored, **fresh})
+        former = former_names(spec, panel.depot_ids)
+        fresh = {day.day: day for day in _score(panel, Lake.of(spec), due, former)}
+        recent = _assemble(panel, {**scored, **fresh}, former)
         with ledger.transaction() as connection:
             before = {(row.part, row.label, row.kind): row for row in rows.drifts(connection, spec.name)}
         found, measures = judged(panel, recent)
@@ -110,14 +113,15 @@ def judged(panel: Panel, recent: Recent) -> tuple[list[Drift], dict[str, Any]]:
     return [*of_groups, *of_depots, *inputs], measures
 
 
-def _score(panel: Panel, lake: Lake, due: Sequence[date]) -> Iterator[ScoredDay]:
+def _score(panel: Panel, lake: Lake, due: Sequence[date], former: Mapping[str, str]) -> Iterator[ScoredDay]:
     """The scores of days of which something was forecast, the newest weeks first."""
     version = lake.version("forecasts")  # of which the table is opened once
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     for week in sorted({monday(day) for day in due}, reverse=True)[:MOST_WEEKS]:
         days = [day for day in due if monday(day) == week]
         in_days = pc.field("target_date").isin(pa.array(days, pa.date32()))
-        table = _newest(lake.read("forecasts", where=in_days, version=version, columns=_READ))
+        archived = archive_by_current_id(lake.read("forecasts", where=in_days, version=version, columns=_READ), former)
+        table = _newest(archived)
         row = np.array([place.get(depot, -1) for depot in table["depot_id"].to_pylist()], np.intp)
         day_of_row = table["target_date"].to_numpy().astype("datetime64[D]")
         column = (day_of_row - panel.days[0]).astype(np.intp)
@@ -164,14 +168,14 @@ def _scores(table: pa.Table, actual: Doubles) -> tuple[Doubles, Doubles]:
     return scores, median
 
 
-def _assemble(panel: Panel, scored: Mapping[date, ScoredDay]) -> Recent:
+def _assemble(panel: Panel, scored: Mapping[date, ScoredDay], former: Mapping[str, str]) -> Recent:
     days = tuple(panel.cutoff - timedelta(days=back) for back in reversed(range(drift.DAYS)))
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     scores, actual, median = (np.full((len(place), len(days)), np.nan) for _ in range(3))
     for column, day in enumerate(days):
         if (of_day := scored.get(day)) is None:
             continue
-        at = np.array([place.get(depot, -1) for depot in of_day.depots], np.intp)
+        at = np.array([place.get(former.get(depot, depot), -1) for depot in of_day.depots], np.intp)
         there = at >= 0
         for array, values in ((scores, of_day.scores), (actual, of_day.actual), (median, of_day.median)):
             array[at[there], column] = np.array(values, float)[there]

@@ -2,9 +2,9 @@
 
 The roster of a day is the last one published by the end of its morning: of the forecasts in the archive as of that day
 or before it those of the latest night, refresh or prediction; where none of these covers the day, of a past night that
-was run afterwards (a backfill), which is told. Its crews are those of the publication while the ledger keeps it, else
-they are made again of the archive's quantiles and the planners' numbers. A night adds the days that became known, and
-those whose readings were corrected since are reckoned anew.
+was run afterwards (a backfill), which is told. Its crews, of each shift, are those of the publication while the ledger
+keeps it, else they are made again of the archive's quantiles and the planners' numbers. A night adds the days that
+became known, and those whose readings were corrected since are reckoned anew.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from hashlib import sha256
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -23,16 +24,18 @@ from forecaster.config import Spec
 from forecaster.core.arrays import Doubles, Ints
 from forecaster.core.forecast import Fold, Forecast
 from forecaster.core.panel import Panel
+from forecaster.demand.history.aliases import archive_by_current_id, by_current_id
+from forecaster.demand.history.point_in_time import former_names
 from forecaster.lake import Lake
 from forecaster.ledger import tables, value
 from forecaster.ledger.accuracy import monday
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.value import ValuedDay, WayCost
 from forecaster.planning.apply import move_quantiles
-from forecaster.staffing import daily_ways, newsvendor
+from forecaster.staffing import daily_ways
 from forecaster.staffing.cost_backtest import describe_buffer
 from forecaster.staffing.rosters import van_pool
-from forecaster.staffing.vans import VanPool
+from forecaster.staffing.shifts.shift_shares import ShiftShares
 
 MOST_WEEKS = 13  # that a night reckons; what is older is left to the next ones
 BUFFER_DAYS = 56  # before a day, on which its buffer is chosen
@@ -52,10 +55,11 @@ class Origin:
         return 0 <= (day - self.morning).days < horizon
 
 
-def track_value(spec: Spec, panel: Panel) -> None:
+def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None) -> None:
     """Write what rosters of the days up to the panel's cutoff cost into the ledger; nothing without `staffing`.
 
-    A past date run again leaves what is known of later days. Raises LakeError and LedgerError.
+    Where shares of shifts are learned, days are billed by the `shares` of tonight. A past date run again leaves what is
+    known of later days. Raises LakeError and LedgerError.
     """
     if spec.staffing is None:
         return
@@ -65,7 +69,8 @@ def track_value(spec: Spec, panel: Panel) -> None:
             origins = origins_of(connection, spec)
         if valued and max(valued) > panel.cutoff:
             return
-        digests = _digests(panel)
+        former = former_names(spec, panel.depot_ids)
+        digests = _digests(panel, former)
         first = max(value.first_kept(panel.cutoff), panel.days[0].astype(object))
         due = [
             day
@@ -77,8 +82,8 @@ def track_value(spec: Spec, panel: Panel) -> None:
         version = lake.version("forecasts")  # of which the table is opened once
         for week in sorted({monday(day) for day in due})[:MOST_WEEKS]:
             days = [day for day in due if monday(day) == week]
-            table = _read(lake, version, days)
-            reckoner = _Reckoner(spec, panel, origins, valued, digests)
+            table = archive_by_current_id(_read(lake, version, days), former)
+            reckoner = _Reckoner(spec, panel, origins, valued, digests, former, shares)
             with ledger.transaction() as connection:
                 reckoned = [found for day in days if (found := reckoner.reckon(connection, table, day))]
                 costs = [cost for _, of_day in reckoned for cost in of_day]
@@ -104,11 +109,13 @@ def origins_of(connection: sa.Connection, spec: Spec) -> dict[str, Origin]:
     }
 
 
-def _digests(panel: Panel) -> dict[date, str]:
+def _digests(panel: Panel, former: Mapping[str, str]) -> dict[date, str]:
     """Of each day up to the cutoff a digest of what came where, and of the city of each depot: the sum of a hash of
-    each depot's known count, so that a new depot leaves the days before it as they are."""
+    each depot's known count, so that a new depot leaves the days before it as they are. So does a depot's new name:
+    `former` is former id → depot."""
+    first_names = {depot: id_ for id_, depot in sorted(former.items(), reverse=True)}
     cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
-    names = [f"{depot}\x1f{city}" for depot, city in zip(panel.depot_ids, cities, strict=True)]
+    names = [f"{first_names.get(depot, depot)}\x1f{city}" for depot, city in zip(panel.depot_ids, cities, strict=True)]
     keys = np.array([int.from_bytes(sha256(name.encode()).digest()[:8], "little") for name in names], np.uint64)
     counts = _counts(panel)
     known = np.isfinite(counts)
@@ -135,11 +142,13 @@ class _Reckoner:
         origins: Mapping[str, Origin],
         valued: dict[date, ValuedDay],
         digests: Mapping[date, str],
+        former: Mapping[str, str],
+        shares: ShiftShares | None,
     ) -> None:
         assert spec.staffing is not None
         self._spec, self._panel, self._origins, self._valued, self._digests = spec, panel, origins, valued, digests
-        self._staffing = spec.staffing
-        self._fleet: VanPool | None = van_pool(panel, spec)
+        self._staffing, self._former = spec.staffing, former
+        self._rosters = daily_ways.rostering(spec.staffing, van_pool(panel, spec), len(panel.depot_ids), shares)
         self._counts = _counts(panel)
         self._cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
 
@@ -152,13 +161,15 @@ class _Reckoner:
         if origin is None:
             return None
         fold = self._fold(of_day.filter(pc.equal(of_day["run_id"], origin.run_id)), day)
-        overrides = {} if origin.backfilled else _overrides(connection, self._spec.name, day)
+        overrides = (
+            {} if origin.backfilled else by_current_id(_overrides(connection, self._spec.name, day), self._former)
+        )
         published, fold = self._published(connection, origin, fold, day, overrides)
         known = sorted(earlier for earlier in self._valued if earlier <= fold.forecast.cutoff)
         recent = [earlier for earlier in known if (day - earlier).days <= BUFFER_DAYS]
         buffer = daily_ways.best_buffer([self._valued[earlier].buffer_costs for earlier in recent])
         before = self._counts[:, : (fold.forecast.cutoff - self._panel.days[0].astype(object)).days + 1]
-        ways = daily_ways.crews(fold, published, before, buffer, self._staffing, self._fleet)
+        ways = daily_ways.crews(fold, published, before, buffer, self._rosters)
         valued_day = ValuedDay(
             day,
             self._digests[day],
@@ -166,10 +177,10 @@ class _Reckoner:
             origin.backfilled,
             len(overrides),
             describe_buffer(buffer),
-            daily_ways.buffer_costs(fold, self._staffing, self._fleet),
+            daily_ways.buffer_costs(fold, self._rosters),
         )
         self._valued[day] = valued_day
-        return valued_day, daily_ways.bills(ways, fold, self._cities, self._staffing, day)
+        return valued_day, daily_ways.bills(ways, fold, self._cities, self._rosters, day)
 
     def _origin(self, of_day: pa.Table, day: date) -> Origin | None:
         """The run whose forecast of a day was up that morning: what was published comes before what was made later."""
@@ -199,12 +210,15 @@ class _Reckoner:
     def _published(
         self, connection: sa.Connection, origin: Origin, fold: Fold, day: date, overrides: Mapping[str, int]
     ) -> tuple[Ints, Fold]:
-        """The crews that went out, and the fold with the days open that were; the ledger's while it keeps them."""
-        crews, open_ = np.zeros((len(self._panel.depot_ids), 1), np.int32), fold.forecast.open.copy()
-        if kept := _kept_crews(connection, self._spec.name, origin.run_id, day):
+        """The crews that went out (shifts, depots, 1), and the fold with the days open that were; the ledger's while it
+        keeps them."""
+        names, open_ = tuple(shift.name for shift in self._staffing.shifts), fold.forecast.open.copy()
+        crews = np.zeros((len(names) or 1, len(self._panel.depot_ids), 1), np.int32)
+        if kept := _kept_crews(connection, self._spec.name, origin.run_id, day, names):
+            kept = by_current_id(kept, self._former)
             for row, depot in enumerate(self._panel.depot_ids):
                 if depot in kept:
-                    crews[row], is_open = kept[depot]
+                    crews[:, row, 0], is_open = kept[depot]
                     open_[row] = open_[row] if depot in overrides else is_open  # a planner opens it for us alone
             return crews, replace(fold, forecast=replace(fold.forecast, open=open_))
         quantiles = fold.forecast.quantiles.copy()
@@ -213,23 +227,37 @@ class _Reckoner:
                 quantiles[row] = move_quantiles(quantiles[row], fold.forecast.levels, overrides[depot])
                 open_[row] = True
         changed = replace(fold.forecast, quantiles=quantiles, open=open_)
-        return newsvendor.roster(changed, self._staffing, self._fleet).drivers, fold
+        return self._rosters.cheapest(replace(fold, forecast=changed)), fold
 
 
-def _kept_crews(connection: sa.Connection, pipeline: str, run_id: str, day: date) -> dict[str, tuple[int, bool]] | None:
-    """Depot → drivers and whether it was open, of a run's last publication; None where the ledger has none, or it has
-    no crews."""
+def _kept_crews(
+    connection: sa.Connection, pipeline: str, run_id: str, day: date, shifts: Sequence[str]
+) -> dict[str, tuple[list[int], bool]] | None:
+    """Depot → the drivers of each of these shifts, or of the day where there are none, and whether it was open, of a
+    run's last publication; None where the ledger has none, or it has no such crews."""
     publications, published = tables.publications.c, tables.published.c
     newest = sa.select(sa.func.max(publications.publication_id)).where(
         publications.pipeline == pipeline, publications.run_id == run_id
     )
-    query = sa.select(published.depot_id, published.drivers, published.open).where(
+    query = sa.select(published.depot_id, published.drivers, published.roster, published.open).where(
         published.publication_id == newest.scalar_subquery(), published.target_date == day
     )
     rows = connection.execute(query).all()
-    if not rows or any(drivers is None for _, drivers, _ in rows):
+    crews = {depot: (_crews_of(drivers, roster, shifts), is_open) for depot, drivers, roster, is_open in rows}
+    kept = {depot: (crew, is_open) for depot, (crew, is_open) in crews.items() if crew is not None}
+    return kept if kept and len(kept) == len(rows) else None
+
+
+def _crews_of(drivers: int | None, roster: Mapping[str, Any] | None, shifts: Sequence[str]) -> list[int] | None:
+    """The drivers of each shift of a published day; None where it has others, or none at all."""
+    if drivers is None:
         return None
-    return {depot: (drivers, is_open) for depot, drivers, is_open in rows}
+    if not shifts:
+        return [drivers]
+    by_shift = dict((roster or {}).get("shifts") or ())
+    if not by_shift and not drivers:  # nobody works a closed day
+        return [0] * len(shifts)
+    return [by_shift[name] for name in shifts] if by_shift.keys() == set(shifts) else None
 
 
 def _overrides(connection: sa.Connection, pipeline: str, day: date) -> dict[str, int]:

@@ -174,12 +174,6 @@ def drivers_needed(orders: Floats | Doubles, costs: Staffing) -> Doubles:
     return drivers
 
 
-def with_buffer(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
-    """The drivers that the median needs, with a share and a number of drivers more."""
-    buffered: Doubles = np.ceil(np.round(buffered_need(fold, buffer, costs), DIGITS))
-    return buffered
-
-
 def buffered_need(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
     """What the median needs with its buffer, in fractions of a driver."""
     share, drivers = buffer
@@ -191,17 +185,12 @@ def _last_week(fold: Fold, panel_at: PanelAt) -> Doubles:
     """The orders of the same weekday when they were last known; 0 where they were not in eight weeks."""
     before = panel_at(fold.forecast.cutoff)
     orders: Doubles = np.where(before.open[:, : before.history], before.demand, np.nan)
-    return np.nan_to_num(_last_known(orders, fold.actuals.shape[1]))
+    return np.nan_to_num(same_weekday_orders(orders, fold.actuals.shape[1]))
 
 
-def same_as_last_week(orders: Doubles, steps: int, costs: Staffing) -> Doubles:
-    """Drivers (depots, steps) that the same weekday needed when it was last known, of orders (depots, days) up to the
-    cutoff, NaN where closed or not known; 0 where it was not in eight weeks."""
-    return np.nan_to_num(drivers_needed(_last_known(orders, steps), costs))
-
-
-def _last_known(orders: Doubles, steps: int) -> Doubles:
-    """Orders (depots, steps) of the same weekday when they were last known in eight weeks; NaN where they were not."""
+def same_weekday_orders(orders: Doubles, steps: int) -> Doubles:
+    """Orders (depots, steps) of the same weekday when they were last known in eight weeks, of orders (depots, days) up
+    to the cutoff, NaN where closed or not known; NaN where they were not."""
     orders = np.pad(orders, [(0, 0), (7 * WEEKS, 0)], constant_values=np.nan)
     last_known = np.full((len(orders), steps), np.nan)
     for back in range(1, WEEKS + 1):

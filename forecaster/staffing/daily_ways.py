@@ -1,7 +1,8 @@
 """What each way to roster made of one day: the crews of ours, of its rivals and of ten more vans, and what they cost.
 
 The rivals are those of `cost_backtest`, which has the arithmetic. All keep to the same limits and vans, and are billed
-on the same depots.
+on the same depots; where shifts are declared, all have a crew for each and are billed for each by itself. Crews are
+(shifts, depots, 1), of one shift where none is declared.
 """
 
 from __future__ import annotations
@@ -25,57 +26,75 @@ from forecaster.ledger.value import (
     VANS_MORE,
     WayCost,
 )
-from forecaster.staffing import newsvendor
 from forecaster.staffing.cost_backtest import (
     BUFFERS,
-    costs_paid,
-    drivers_needed,
-    missing_drivers,
-    same_as_last_week,
-    with_buffer,
-    within_limits,
+    DayWays,
+    buffered_need,
+    same_weekday_orders,
 )
+from forecaster.staffing.shifts import shift_shares
+from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.shifts.shift_ways import ShiftWays
 from forecaster.staffing.vans import VanPool
 
 PLAIN_MEDIAN = BUFFERS.index((0.0, 0.0))  # where no day before tells of a better one
+Rostering = DayWays | ShiftWays  # by whole days, or by shift
+
+
+def rostering(costs: Staffing, fleet: VanPool | None, depots: int, shares: ShiftShares | None = None) -> Rostering:
+    """How days are rostered and billed; where shares of shifts are learned they are `shares`, else those of hours."""
+    if not costs.shifts:
+        return DayWays(costs, fleet)
+    if shares is None and costs.learns_shares:
+        shares = shift_shares.of_hours(costs, depots)
+    return ShiftWays(costs, fleet, shares)
 
 
 def crews(
-    fold: Fold,
-    published: Ints,
-    before: Doubles,
-    buffer: tuple[float, float],
-    costs: Staffing,
-    fleet: VanPool | None,
+    fold: Fold, published: Ints, before: Doubles, buffer: tuple[float, float], rosters: Rostering
 ) -> dict[str, Ints]:
-    """Way to roster → crews (depots, 1) of a fold of one day, which the model alone forecast.
+    """Way to roster → crews (shifts, depots, 1) of a fold of one day, which the model alone forecast.
 
     `published` are the crews that went out, planners' numbers included; `before` are orders (depots, days) up to the
     cutoff, NaN where closed or not known.
     """
+    costs = rosters.costs
     ahead = (fold.forecast.target_dates[0] - fold.forecast.cutoff).days
-    last_week = same_as_last_week(before, ahead, costs)[:, -1:]
-    needed = np.nan_to_num(drivers_needed(fold.actuals, costs))
-    model = newsvendor.roster(fold.forecast, costs, fleet).drivers
+    last_week = np.nan_to_num(same_weekday_orders(before, ahead)[:, -1:])
+    actual = np.nan_to_num(fold.actuals.astype(float))
     ways = {
         PUBLISHED: published,
-        MODEL: model,
-        LAST_WEEK: within_limits(last_week, fold, costs, fleet),
-        BUFFER: within_limits(with_buffer(fold, buffer, costs), fold, costs, fleet),
-        FORESIGHT: within_limits(needed, fold, costs, fleet),
+        MODEL: rosters.cheapest(fold),
+        LAST_WEEK: rosters.limited(last_week / costs.orders_per_driver, fold),
+        BUFFER: rosters.limited(buffered_need(fold, buffer, costs), fold),
+        FORESIGHT: rosters.limited(actual / costs.orders_per_driver, fold),
     }
-    if fleet is not None:
-        larger = replace(fleet, total=fleet.total + VANS_MORE)
-        ways[MORE_VANS] = newsvendor.roster(fold.forecast, costs, larger).drivers
+    if rosters.fleet is not None:
+        larger = replace(rosters.fleet, total=rosters.fleet.total + VANS_MORE)
+        ways[MORE_VANS] = replace(rosters, fleet=larger).cheapest(fold)
     return ways
 
 
-def buffer_costs(fold: Fold, costs: Staffing, fleet: VanPool | None) -> tuple[float, ...]:
+def buffer_costs(fold: Fold, rosters: Rostering) -> tuple[float, ...]:
     """What each buffer would have cost on this day, by which those of later days are chosen."""
     return tuple(
-        float(np.nansum(costs_paid(within_limits(with_buffer(fold, buffer, costs), fold, costs, fleet), fold, costs)))
+        float(np.nansum(_paid(rosters.limited(buffered_need(fold, buffer, rosters.costs), fold), fold, rosters)))
         for buffer in BUFFERS
     )
+
+
+def _missing(crew: Ints, fold: Fold, rosters: Rostering) -> Doubles:
+    """Drivers missing (below 0: too many) of each shift (shifts, depots, 1); NaN where nothing is known."""
+    missing: Doubles = rosters.needed(fold.actuals, fold) - crew
+    return missing
+
+
+def _paid(crew: Ints, fold: Fold, rosters: Rostering) -> Doubles:
+    """What a crew cost in missing and idle drivers of all shifts, (depots, 1); NaN where nothing is known."""
+    missing, costs = _missing(crew, fold, rosters), rosters.costs
+    by_shift = costs.cost_short * np.maximum(missing, 0) + costs.cost_idle * np.maximum(-missing, 0)
+    paid: Doubles = by_shift.sum(axis=0)
+    return paid
 
 
 def best_buffer(costs_before: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -85,14 +104,14 @@ def best_buffer(costs_before: Sequence[Sequence[float]]) -> tuple[float, float]:
 
 
 def bills(
-    ways: Mapping[str, Ints], fold: Fold, cities: Sequence[str], costs: Staffing, day: date
+    ways: Mapping[str, Ints], fold: Fold, cities: Sequence[str], rosters: Rostering, day: date
 ) -> tuple[WayCost, ...]:
     """What each way cost each city, of the depots whose count is known; `cities` has the city of each depot."""
     names, of_depot = np.unique(np.asarray(cities, object).astype(str), return_inverse=True)
     rows = []
     for way, crew in ways.items():
-        missing, paid = missing_drivers(crew, fold, costs)[:, 0], costs_paid(crew, fold, costs)[:, 0]
-        known = np.isfinite(missing)
+        missing, paid = _missing(crew, fold, rosters)[:, :, 0], _paid(crew, fold, rosters)[:, 0]
+        known = np.isfinite(paid)
 
         def by_city(values: Doubles, known: Bools = known) -> Doubles:
             sums: Doubles = np.bincount(of_depot[known], values[known], len(names)).astype(float)
@@ -100,10 +119,10 @@ def bills(
 
         sums = [
             by_city(paid),
-            by_city(np.maximum(missing, 0)),
-            by_city(np.maximum(-missing, 0)),
-            by_city(crew[:, 0].astype(float)),
-            by_city(np.ones(len(missing))),
+            by_city(np.maximum(missing, 0).sum(axis=0)),
+            by_city(np.maximum(-missing, 0).sum(axis=0)),
+            by_city(crew.sum(axis=0)[:, 0].astype(float)),
+            by_city(np.ones(len(paid))),
         ]
         for city, (cost, short, idle, drivers, depots) in zip(names.tolist(), np.transpose(sums).tolist(), strict=True):
             if depots:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import date, timedelta
 from functools import partial
 from pathlib import Path
 
@@ -40,10 +41,11 @@ def backtest(
     fan: Fan = in_turn,
 ) -> tuple[dict[str, Scores], list[str]]:
     """The scores of the models (the candidate among them), baselines and champion on the same last days, which none of
-    them trained on, each forecasting from what was known at the cutoff.
+    them trained on, each forecasting from what was known at the cutoff. A champion that knew some of them, since fewer
+    were held out when it was made, is scored nevertheless.
 
     `on_model` hears each one's name before it is fitted; `fan` fits the declared baselines and does their folds. The
-    second value says why a champion or a declared baseline could not be compared, empty when all were.
+    second value says why a champion or a declared baseline could not be compared, or not fairly, empty when all were.
     """
     days, every, levels = spec.backtest.days, spec.backtest.every, tuple(spec.model.quantiles)
     panel_at = panel_at or panel.at
@@ -67,11 +69,24 @@ def backtest(
             reigning = Predictor(bundles.load(champion, spec.paths.folder))
             past = panel_at if isinstance(panel_at, Past) else Past(knowledge, panel, spec)
             champion_panel_at = past.under(reigning.bundle.encoding)
+            troubles += _known_before(reigning, earlier.cutoff, days)
             predictors = {CHAMPION: _announcing(CHAMPION, _without_last_calibration(reigning), on_model)}
             scores |= backtests.run(predictors, panel, days, every=every, panel_at=champion_panel_at)
         except ForecasterError as error:
             troubles.append(sentence(N_("the champion could not be compared: {why}"), why=of_error(error)))
     return scores, troubles
+
+
+def _known_before(reigning: Predictor, first: date, days: int) -> list[str]:
+    """That a champion knew some of the days held out after the first cutoff, in a sentence; none where it did not."""
+    last = reigning.bundle.manifest["training"].get("validated_until")
+    known = min((date.fromisoformat(last) - first).days, days) if last else 0
+    if known <= 0:
+        return []
+    template = N_(
+        "the champion learned from {known} of the {days} held-out days, those up to {last}: its scores are too good"
+    )
+    return [sentence(template, known=known, days=days, last=first + timedelta(days=known))]
 
 
 def _without_last_calibration(reigning: Predictor) -> backtests.Predictor:

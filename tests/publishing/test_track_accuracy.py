@@ -92,6 +92,14 @@ def test_errors_are_summed_with_their_sign_and_beside_the_naive_on_the_same_days
     assert (FORECAST, WEEKDAY, "Sun") not in tallies
 
 
+def test_what_was_forecast_of_a_former_id_is_the_renamed_depots(panel: Panel, lake: Lake) -> None:
+    cutoff = date(2024, 1, 14)
+    archive(lake, ("n1", "Old", cutoff, 1, 111.0), ("n1", "B", cutoff, 1, 9.0), ("n2", "A", cutoff, 2, 113.0))
+    tallies = {(t.model, t.part, t.label): t for t in tally_weeks(panel, lake, [MONDAY], None, {"Old": "A"})}
+    assert tallies[FORECAST, ALL, ""] == Tally(MONDAY, FORECAST, ALL, "", 3, 230.0, 3.0, 5.0, 2)
+    assert tallies[FORECAST, "city", "Town"].days == 2
+
+
 def test_of_a_night_that_was_run_again_the_last_word_counts(panel: Panel, lake: Lake) -> None:
     cutoff = date(2024, 1, 14)
     archive(lake, ("n2", "A", cutoff, 1, 110.0), at=datetime(2024, 2, 2, tzinfo=UTC))

@@ -118,6 +118,20 @@ def test_an_empty_archive_says_nothing_and_fails_nothing(spec: Spec) -> None:
     assert not {"depots_drifted", "depots_drift_tested"} & measures(spec).keys()
 
 
+def test_a_depot_that_was_renamed_drifts_beside_its_own_past(spec: Spec) -> None:
+    """Scored days have its former id, and so has the archive of those that are scored now."""
+    demand = counts()
+    demand[3, -20:] *= 1.5
+    archive(spec, range(DAYS))
+    track_drift(spec, panel_of(demand[:, :-5]), "tonight")
+    row = {"alias": "D3", "depot_id": "New", "retracted": False, "recorded_at": datetime(2023, 1, 1, tzinfo=UTC)}
+    Lake(spec.lake_url).append("aliases", pa.Table.from_pylist([row], schema=TABLES["aliases"]))
+    panel = panel_of(demand)
+    track_drift(spec, replace(panel, depot_ids=("D0", "D1", "D2", "New", *panel.depot_ids[4:])), "tonight")
+    assert measures(spec)["depots_drift_tested"] == DEPOTS
+    assert [drifted.label for drifted in drifts(spec) if drifted.part == drift.DEPOT] == ["New"]
+
+
 def test_nights_that_were_right_find_no_drift_and_say_how_many_depots_they_judged(spec: Spec) -> None:
     archive(spec, range(DAYS))
     assert track_drift(spec, panel_of(counts()), "tonight") is None
@@ -163,9 +177,9 @@ def test_a_night_reads_the_days_that_are_new_and_those_that_late_counts_may_chan
     asked: list[date] = []
     score = tracking._score
 
-    def noted(panel: Panel, lake: Lake, due: list[date]) -> object:
+    def noted(panel: Panel, lake: Lake, due: list[date], former: Mapping[str, str]) -> object:
         asked.extend(due)
-        return score(panel, lake, due)
+        return score(panel, lake, due, former)
 
     monkeypatch.setattr(tracking, "_score", noted)
     track_drift(spec, panel_of(counts()), "tonight")

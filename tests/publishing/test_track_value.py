@@ -8,12 +8,15 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from forecaster.config import Spec
 from forecaster.core.panel import Panel
+from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
-from forecaster.lake import Lake
+from forecaster.demand.panel import build as panels
+from forecaster.lake import TABLES, Lake
 from forecaster.ledger import value
 from forecaster.ledger.records import Kind
 from forecaster.ledger.store import Ledger
@@ -22,6 +25,7 @@ from forecaster.planning import override_table
 from forecaster.planning.overrides import ProposedOverride
 from forecaster.publishing import publish as publishing
 from forecaster.publishing.track_value import track_value
+from forecaster.staffing import value_account
 from tests.demand.history.test_past_panels import FIRST, LAST, TONIGHT, days, write
 from tests.panels import bare
 from tests.publishing.test_publish import FALLBACK, one_day_later, published
@@ -139,17 +143,23 @@ def test_a_day_that_nothing_changed_is_not_reckoned_again(
     track_value(spec, newcomer)
 
 
-def test_crews_are_those_that_were_published_whatever_todays_code_would_make_of_it(tmp_path: Path) -> None:
-    """40 orders at A and 10 at B make four drivers and one; with twice as many orders a driver since, they stay."""
+def first_night(tmp_path: Path, costs_declared: str) -> Spec:
+    """40 orders a day at A, 10 at B, and a night that has published them; a second one has begun."""
     rows = (f"{depot},{day},{count}" for depot, count in (("A", 40), ("B", 10)) for day in days(FIRST, LAST))
     write(tmp_path, "demand", "depot_id,date,demand", *rows)
-    spec = spec_of(tmp_path, COSTS)
+    spec = spec_of(tmp_path, costs_declared)
     ingest(spec, now=TONIGHT)
     with Ledger.open(spec.ledger_url) as ledger:
         for day, run in enumerate(("first", "second")):
             ledger.start_run(run, pipeline=spec.name, as_of=TONIGHT + timedelta(days=day), spec_digest=spec.digest)
         publishing.publish(spec, FALLBACK, as_of=TONIGHT, run_id="first")
         ledger.finish_run("first", "published", 0)
+    return spec
+
+
+def test_crews_are_those_that_were_published_whatever_todays_code_would_make_of_it(tmp_path: Path) -> None:
+    """40 orders at A and 10 at B make four drivers and one; with twice as many orders a driver since, they stay."""
+    spec = first_night(tmp_path, COSTS)
     write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,41", "B,2024-03-11,12")
     ingest(spec, now=TONIGHT + timedelta(days=1))
     assert spec.staffing is not None
@@ -161,6 +171,68 @@ def test_crews_are_those_that_were_published_whatever_todays_code_would_make_of_
     found = {week.way: (week.drivers, week.short, week.idle) for week in weeks}
     assert found[PUBLISHED] == (5, 0, 1)  # 4 and 1 went out; 3 and 1 are needed at 20 orders a driver
     assert found[MODEL] == (3, 1, 0)
+
+
+def test_crews_of_shifts_are_billed_by_shift_as_they_were_published(tmp_path: Path) -> None:
+    """42 and 12 orders came: three drivers in each shift of A and one in each of B, where 40 and 10 were forecast.
+
+    As whole days these would have been five and two, beside which the six that went out had one too many.
+    """
+    shifts = (
+        "[{name: a, start: '06:00', end: '14:00', share: 0.5}, {name: b, start: '14:00', end: '22:00', share: 0.5}]"
+    )
+    spec = first_night(tmp_path, COSTS.replace("currency", f"shifts: {shifts}, currency"))
+    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,42", "B,2024-03-11,12")
+    ingest(spec, now=TONIGHT + timedelta(days=1))
+    assert one_day_later(spec).remark is None
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        weeks = value.week_costs(connection, spec.name, "EUR", since=date(2024, 1, 1))
+        told = value_account.account(connection, spec.name, 8)
+    found = {week.way: (week.drivers, week.short, week.idle, week.cost) for week in weeks}
+    assert found[PUBLISHED] == found[MODEL] == found[LAST_WEEK] == (6, 2, 0, 60)
+    assert found[FORESIGHT] == (8, 0, 0, 0)
+    assert told.overrides is None  # nobody planned anything
+
+
+def test_crews_of_other_shifts_than_todays_are_made_again(tmp_path: Path) -> None:
+    spec = first_night(tmp_path, COSTS)
+    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,42", "B,2024-03-11,12")
+    ingest(spec, now=TONIGHT + timedelta(days=1))
+    shifts = [
+        {"name": name, "start": start, "end": end, "share": 0.5}
+        for name, start, end in (("a", "06:00", "14:00"), ("b", "14:00", "22:00"))
+    ]
+    assert spec.staffing is not None
+    changed = type(spec.staffing).model_validate({**spec.staffing.model_dump(exclude_unset=True), "shifts": shifts})
+    assert one_day_later(spec.model_copy(update={"staffing": changed})).remark is None
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        weeks = value.week_costs(connection, spec.name, "EUR", since=date(2024, 1, 1))
+    found = {week.way: (week.drivers, week.short, week.idle) for week in weeks}
+    assert found[PUBLISHED] == found[MODEL] == (6, 2, 0)
+
+
+def test_a_depot_that_was_renamed_keeps_what_its_rosters_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither are its days reckoned again for its name's sake; where a count is corrected, its crews are found."""
+    spec = first_night(tmp_path, COSTS)
+    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,61", "B,2024-03-11,12")
+    ingest(spec, now=TONIGHT + timedelta(days=1))
+    assert one_day_later(spec).remark is None
+    before = costs(spec)
+    assert before["2024-03-11", "", PUBLISHED] == (7 - 4 + 2 - 1) * 30
+
+    knowledge = read_as_of(spec, as_of=TONIGHT + timedelta(days=1))
+    panel = replace(panels.build(knowledge, spec), depot_ids=("New", "B"))
+    row = {"alias": "A", "depot_id": "New", "retracted": False, "recorded_at": TONIGHT}
+    Lake.of(spec).append("aliases", pa.Table.from_pylist([row], schema=TABLES["aliases"]))
+    with monkeypatch.context() as patched:
+        patched.setattr("forecaster.publishing.track_value._read", lambda *_: pytest.fail("the archive was read"))
+        track_value(spec, panel)
+    assert costs(spec) == before
+
+    corrected = panel.demand.copy()
+    corrected[0, -1] = 51
+    track_value(spec, replace(panel, demand=corrected))
+    assert costs(spec)["2024-03-11", "", PUBLISHED] == (6 - 4 + 2 - 1) * 30
 
 
 def test_a_publication_goes_out_though_nobody_can_say_what_rosters_cost(

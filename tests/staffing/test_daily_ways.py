@@ -18,6 +18,7 @@ from tests.staffing.test_cost_backtest import staffed
 COSTS = staffed().staffing
 DAY = date(2024, 1, 15)
 assert COSTS is not None
+ROSTERS = daily_ways.rostering(COSTS, None, 2)
 
 
 def sure(*orders: float, actual: tuple[float, ...]) -> Fold:
@@ -31,15 +32,14 @@ def before(*orders: float) -> np.ndarray:
 
 
 def drivers(ways: dict[str, Ints]) -> dict[str, list[int]]:
-    return {way: crew[:, 0].tolist() for way, crew in ways.items()}
+    return {way: crew[0, :, 0].tolist() for way, crew in ways.items()}
 
 
 def test_each_way_rosters_what_it_knows() -> None:
     """Forecast 120 and 10, came 110 and 10, last week 100 and 10, at 10 orders a driver; a planner said 11."""
-    assert COSTS is not None
     day = sure(120, 10, actual=(110, 10))
-    published = np.array([[11], [1]], np.int32)
-    ways = daily_ways.crews(day, published, before(100, 10), (0.1, 0.0), COSTS, None)
+    published = np.array([[[11], [1]]], np.int32)
+    ways = daily_ways.crews(day, published, before(100, 10), (0.1, 0.0), ROSTERS)
     assert drivers(ways) == {
         PUBLISHED: [11, 1],
         MODEL: [12, 1],
@@ -47,7 +47,7 @@ def test_each_way_rosters_what_it_knows() -> None:
         BUFFER: [14, 2],  # 13.2 and 1.1, which nobody has a part of
         FORESIGHT: [11, 1],
     }
-    rows = daily_ways.bills(ways, day, ("Town", "Port"), COSTS, DAY)
+    rows = daily_ways.bills(ways, day, ("Town", "Port"), ROSTERS, DAY)
     assert [row for row in rows if row.way == MODEL] == [
         WayCost(DAY, "Port", MODEL, 0, 0, 0, 1, 1),
         WayCost(DAY, "Town", MODEL, 10, 0, 1, 12, 1),
@@ -63,32 +63,31 @@ def test_each_way_rosters_what_it_knows() -> None:
 
 
 def test_ten_more_vans_go_where_they_are_missing() -> None:
-    assert COSTS is not None
     day = sure(120, 40, actual=(120, 40))
     fleet = VanPool(total=8, city=np.array([0, 0]))
-    ways = daily_ways.crews(day, np.array([[4], [4]], np.int32), before(120, 40), BUFFERS[0], COSTS, fleet)
+    ways = daily_ways.crews(
+        day, np.array([[[4], [4]]], np.int32), before(120, 40), BUFFERS[0], daily_ways.rostering(COSTS, fleet, 2)
+    )
     assert int(ways[MODEL].sum()) == 8
     assert drivers(ways)[MORE_VANS] == [12, 4]
-    rows = {row.way: row for row in daily_ways.bills(ways, day, ("Town", "Town"), COSTS, DAY)}
+    rows = {row.way: row for row in daily_ways.bills(ways, day, ("Town", "Town"), ROSTERS, DAY)}
     assert (rows[MODEL].cost, rows[MORE_VANS].cost) == (8 * 30, 0)
 
 
 def test_a_depot_whose_count_is_not_known_is_billed_to_nobody() -> None:
-    assert COSTS is not None
     day = sure(120, 10, actual=(110, np.nan))
-    ways = daily_ways.crews(day, np.array([[11], [9]], np.int32), before(100, 10), BUFFERS[0], COSTS, None)
-    rows = daily_ways.bills(ways, day, ("Town", "Port"), COSTS, DAY)
+    ways = daily_ways.crews(day, np.array([[[11], [9]]], np.int32), before(100, 10), BUFFERS[0], ROSTERS)
+    rows = daily_ways.bills(ways, day, ("Town", "Port"), ROSTERS, DAY)
     assert {row.city for row in rows} == {"Town"}
 
 
 def test_the_buffer_is_the_cheapest_on_the_days_before_and_none_before_the_first() -> None:
-    assert COSTS is not None
     assert daily_ways.best_buffer([]) == (0.0, 0.0)
-    costs = daily_ways.buffer_costs(sure(100, actual=(120,)), COSTS, None)
+    costs = daily_ways.buffer_costs(sure(100, actual=(120,)), ROSTERS)
     assert len(costs) == len(BUFFERS)
     assert costs[BUFFERS.index((0.0, 0.0))] == 60
     assert daily_ways.best_buffer([costs]) == (0.11, 0.0)  # the first that makes ten drivers twelve
-    assert daily_ways.best_buffer([costs, daily_ways.buffer_costs(sure(100, actual=(140,)), COSTS, None)]) == (
+    assert daily_ways.best_buffer([costs, daily_ways.buffer_costs(sure(100, actual=(140,)), ROSTERS)]) == (
         0.31,
         0.0,
     )
@@ -96,7 +95,6 @@ def test_the_buffer_is_the_cheapest_on_the_days_before_and_none_before_the_first
 
 def test_last_week_is_the_same_weekday_though_the_cutoff_lies_days_back() -> None:
     """Days 0 to 13 had 10, 20, … 140 orders; the day after the next is day 15, a week after day 8 with 90."""
-    assert COSTS is not None
     day = fold([[[50.0] * 3]], [[90.0]], cutoff=date(2024, 1, 14))
     late = Fold(
         type(day.forecast)(
@@ -110,5 +108,29 @@ def test_last_week_is_the_same_weekday_though_the_cutoff_lies_days_back() -> Non
         day.actuals,
     )
     orders = 10.0 * (1 + np.arange(14.0))[None]
-    ways = daily_ways.crews(late, np.array([[5]], np.int32), orders, BUFFERS[0], COSTS, None)
+    ways = daily_ways.crews(late, np.array([[[5]]], np.int32), orders, BUFFERS[0], ROSTERS)
     assert drivers(ways)[LAST_WEEK] == [9]
+
+
+def test_shifts_are_rostered_and_billed_by_themselves_in_every_way() -> None:
+    """42 orders in halves of 21 are three drivers in each shift, where the day as a whole needed five."""
+    halves = [
+        {"name": "early", "start": "06:00", "end": "14:00", "share": 0.5},
+        {"name": "late", "start": "14:00", "end": "22:00", "share": 0.5},
+    ]
+    costs = staffed(shifts=halves).staffing
+    assert costs is not None
+    rosters, day = daily_ways.rostering(costs, None, 1), sure(42, actual=(45,))
+    ways = daily_ways.crews(day, np.array([[[2]], [[4]]], np.int32), before(38), BUFFERS[0], rosters)
+    assert {way: crew[:, 0, 0].tolist() for way, crew in ways.items()} == {
+        PUBLISHED: [2, 4],
+        MODEL: [3, 3],
+        LAST_WEEK: [2, 2],
+        BUFFER: [2, 2],  # 30 % less than 42 are 14.7 a shift
+        FORESIGHT: [3, 3],
+    }
+    rows = {row.way: row for row in daily_ways.bills(ways, day, ("Town",), rosters, DAY)}
+    assert (rows[PUBLISHED].cost, rows[PUBLISHED].short, rows[PUBLISHED].idle) == (30 + 10, 1, 1)
+    assert (rows[LAST_WEEK].cost, rows[LAST_WEEK].drivers) == (60, 4)
+    assert (rows[MODEL].cost, rows[MODEL].drivers, rows[FORESIGHT].cost) == (0, 6, 0)
+    assert daily_ways.buffer_costs(day, rosters)[BUFFERS.index((0.0, 0.0))] == 0

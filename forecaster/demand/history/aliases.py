@@ -5,15 +5,19 @@ A renamed depot has one former id, a merged one several.
 
 from __future__ import annotations
 
-from typing import Any
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 
 from forecaster.core.arrays import Bools
 from forecaster.demand.panel.grid import coded
 
 Frame = pd.DataFrame
+V = TypeVar("V")
 _DAY = ["depot_id", "date"]
 
 
@@ -31,6 +35,39 @@ def resolve(table: Frame) -> tuple[Frame, Bools]:
 def current(depot_ids: Any, aliases: Frame) -> Any:
     """A column of depot ids as they are now; what is no alias stays as it is."""
     return depot_ids.map(_current_ids(aliases)).fillna(depot_ids) if len(aliases) else depot_ids
+
+
+def former_names(aliases: Frame, depot_ids: Sequence[str]) -> dict[str, str]:
+    """Former id → depot, of these depots and of former ids that are none of them; `aliases` are resolved ones."""
+    here = aliases[aliases["depot_id"].isin(depot_ids) & ~aliases["alias"].isin(depot_ids)].sort_values("alias")
+    return dict(zip(here["alias"], here["depot_id"], strict=True))
+
+
+def by_current_id(by_depot: Mapping[str, V], former: Mapping[str, str]) -> dict[str, V]:
+    """What was said of depots by the ids of now: what was said of a depot's own id holds, and what was said of several
+    former ids, which were merged since, is said of none."""
+    own = {depot: value for depot, value in by_depot.items() if depot not in former}
+    said_once = Counter(former[depot] for depot in by_depot if depot in former)
+    moved = {former[depot]: value for depot, value in by_depot.items() if said_once[former.get(depot, "")] == 1}
+    return moved | own
+
+
+def archive_by_current_id(rows: pa.Table, former: Mapping[str, str]) -> pa.Table:
+    """Rows of an archive, with columns run_id and depot_id, by the ids of now, each run as in `by_current_id`."""
+    if not former:  # as in most fleets
+        return rows
+    written, runs = rows["depot_id"].to_pylist(), rows["run_id"].to_pylist()
+    if former.keys().isdisjoint(written):
+        return rows
+    ids_of_run = defaultdict[str, set[str]](set)
+    for run, depot in zip(runs, written, strict=True):
+        ids_of_run[run].add(depot)
+    said = {run: by_current_id({depot: depot for depot in sorted(ids)}, former) for run, ids in ids_of_run.items()}
+    ids = [former.get(depot, depot) for depot in written]
+    kept = [said[run].get(id_) == depot for run, depot, id_ in zip(runs, written, ids, strict=True)]
+    place = rows.schema.get_field_index("depot_id")
+    of_now = rows.set_column(place, rows.schema.field(place), pa.array(ids, rows.schema.field(place).type))
+    return of_now.filter(pa.array(kept))
 
 
 def apply(demand: Frame, depots: Frame, aliases: Frame) -> tuple[Frame, Frame]:

@@ -86,6 +86,11 @@ def former_ids(spec: Spec) -> pd.DataFrame:
     return current_rows(frame(Lake.of(spec), "aliases"), KEYS["aliases"])
 
 
+def former_names(spec: Spec, depot_ids: Sequence[str]) -> dict[str, str]:
+    """Former id → depot of these, as the aliases stand now. Raises LakeError."""
+    return aliases.former_names(former_ids(spec), depot_ids)
+
+
 def frame(
     lake: Lake,
     table: str,

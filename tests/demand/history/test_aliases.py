@@ -5,11 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pandas as pd
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from forecaster.demand.history.aliases import apply, current, resolve
+from forecaster.demand.history.aliases import (
+    apply,
+    archive_by_current_id,
+    by_current_id,
+    current,
+    former_names,
+    resolve,
+)
 
 NAN, NONE = float("nan"), None
 Frame = pd.DataFrame
@@ -196,3 +204,26 @@ def test_sums_are_those_of_a_slow_loop(counts: dict[tuple[str, int], Any]) -> No
         due = [d for d in former if last[d] and min(last[d]) <= day <= max(last[d])]
         parts = [day_counts.get((d, day)) for d in due]
         assert sums[("m", day)] == (sum(parts) if parts and None not in parts else None)
+
+
+def test_what_was_said_of_a_former_id_was_said_of_the_depot_unless_that_spoke_itself_or_several_were_merged() -> None:
+    former = former_names(
+        names(("old", "new"), ("a", "m"), ("b", "m"), ("gone", "nowhere"), ("kept", "new")), ["new", "m", "kept"]
+    )
+    assert former == {"a": "m", "b": "m", "old": "new"}
+    assert by_current_id({"old": 1, "x": 2}, former) == {"new": 1, "x": 2}
+    assert by_current_id({"old": 1, "new": 3}, former) == {"new": 3}
+    assert by_current_id({"a": 1, "b": 2, "x": 2}, former) == {"x": 2}
+    assert by_current_id({"a": 1}, former) == {"m": 1}
+    said = [("1", "old"), ("1", "old"), ("1", "a"), ("1", "b"), ("2", "new"), ("2", "old"), ("2", "a"), ("3", "x")]
+    rows = pa.table({"run_id": [run for run, _ in said], "depot_id": [depot for _, depot in said], "n": range(8)})
+    of_now = archive_by_current_id(rows, former)
+    assert of_now.schema == rows.schema
+    assert [tuple(row.values()) for row in of_now.to_pylist()] == [
+        ("1", "new", 0),
+        ("1", "new", 1),
+        ("2", "new", 4),
+        ("2", "m", 6),
+        ("3", "x", 7),
+    ]
+    assert archive_by_current_id(rows, {}) is rows
