@@ -144,7 +144,7 @@ def test_each_broken_rule_is_named(tmp_path: Path) -> None:
         tmp_path, content, f"{TOLD}, {rules}", "{known_future: [promo]}", known_depots=pd.Index(["D1", "D2"])
     )
     assert refusals(outcome) == {row: rule for row, rule in enumerate(lines.values(), 2) if rule}
-    assert set(outcome.quarantined["rule"]) == set(OF_ROWS) - {"superseded"}
+    assert set(outcome.quarantined["rule"]) == set(OF_ROWS) - {"partial_day", "superseded"}
 
 
 def test_a_message_names_file_row_depot_and_what_was_found_and_wanted(tmp_path: Path) -> None:
