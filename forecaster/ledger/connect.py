@@ -32,7 +32,7 @@ from forecaster.ledger.tables import REVISION, REVISION_TABLE, metadata, revisio
 if TYPE_CHECKING:
     from alembic.config import Config
 
-WAIT_SECONDS = 5  # for another writer's lock, at least
+WAIT_SECONDS = 20  # for another writer's lock, at least: planners who save at once come one after the other
 PATIENCE = 60.0  # seconds that a writer waits for SQLite's lock, or for a PostgreSQL that takes nobody just now
 ATTENDED = 2.0  # the same where somebody waits for the answer
 # What it says, or the system for it, while it is restarted, and while its connections are all taken.
@@ -48,7 +48,9 @@ LEAST_ROOM = 65_536  # bytes without which SQLite cannot so much as open its sha
 # Of a PostgreSQL that accepts and says nothing, or whose machine is gone: seconds to connect, then milliseconds of
 # silence, of one statement and of another's lock, after which a transaction fails.
 ANSWER_LIMITS = {"connect_timeout": 10, "tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_interval": 5}
-STATEMENT_LIMITS = "-c statement_timeout=60000 -c lock_timeout=20000 -c idle_in_transaction_session_timeout=120000"
+STATEMENT_LIMITS = (
+    f"-c statement_timeout=60000 -c lock_timeout={WAIT_SECONDS * 1000} -c idle_in_transaction_session_timeout=120000"
+)
 
 
 def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:

@@ -39,6 +39,17 @@ def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytes
         start(ledger, "night-1")
 
 
+@pytest.mark.parametrize(("patience", "milliseconds"), [(connect.ATTENDED, 20_000), (connect.PATIENCE, 60_000)])
+def test_whoever_saves_waits_for_others_who_do_and_a_night_for_longer(
+    tmp_path: Path, patience: float, milliseconds: int
+) -> None:
+    with (
+        Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}", patience=patience) as ledger,
+        ledger.transaction() as connection,
+    ):
+        assert connection.exec_driver_sql("pragma busy_timeout").scalar_one() == milliseconds
+
+
 def test_a_night_outlasts_a_planner_who_writes_for_longer_than_anybody_likes_to_wait(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
