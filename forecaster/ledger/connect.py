@@ -32,8 +32,8 @@ from forecaster.ledger.tables import REVISION, REVISION_TABLE, metadata, revisio
 if TYPE_CHECKING:
     from alembic.config import Config
 
-WAIT_SECONDS = 5  # for another writer's lock
-PATIENCE = 60.0  # seconds that a writer goes on trying to reach a PostgreSQL that takes nobody just now
+WAIT_SECONDS = 20  # for another writer's lock, at least: planners who save at once come one after the other
+PATIENCE = 60.0  # seconds that a writer waits for SQLite's lock, or for a PostgreSQL that takes nobody just now
 ATTENDED = 2.0  # the same where somebody waits for the answer
 # What it says, or the system for it, while it is restarted, and while its connections are all taken.
 PASSING = (
@@ -48,14 +48,17 @@ LEAST_ROOM = 65_536  # bytes without which SQLite cannot so much as open its sha
 # Of a PostgreSQL that accepts and says nothing, or whose machine is gone: seconds to connect, then milliseconds of
 # silence, of one statement and of another's lock, after which a transaction fails.
 ANSWER_LIMITS = {"connect_timeout": 10, "tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_interval": 5}
-STATEMENT_LIMITS = "-c statement_timeout=60000 -c lock_timeout=20000 -c idle_in_transaction_session_timeout=120000"
+STATEMENT_LIMITS = (
+    f"-c statement_timeout=60000 -c lock_timeout={WAIT_SECONDS * 1000} -c idle_in_transaction_session_timeout=120000"
+)
 
 
 def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
     """An engine on the ledger at its newest revision; folder and tables are made if need be.
 
     `patience` is for how many seconds a PostgreSQL that takes nobody just now is tried again, now and at each later
-    transaction. Raises LedgerError when the place cannot be written or the ledger is of an unknown revision.
+    transaction; beyond `ATTENDED`, also for how many SQLite waits for another writer. Raises LedgerError when the place
+    cannot be written or the ledger is of an unknown revision.
     """
     with translated_errors(url):
         path = sqlite_file(url)
@@ -243,13 +246,15 @@ def _engine(url: str, path: Path | None, *, read_only: bool, patience: float) ->
     else:
         mode = "ro" if read_only else "rwc"
         address = f"file:{quote(str(path))}?mode={mode}"
-        connect = partial(sqlite3.connect, address, uri=True, check_same_thread=False, timeout=WAIT_SECONDS)
+        # A planner's wish for many depots takes longer than anybody likes to wait, and may not cost a night.
+        wait = WAIT_SECONDS if patience <= ATTENDED else patience
+        connect = partial(sqlite3.connect, address, uri=True, check_same_thread=False, timeout=wait)
         if read_only:
             connect = partial(_connected_reader, path, url, connect)
         # A connection lives for one transaction: a page goes on when the file is replaced from a backup.
         engine = sa.create_engine(url, json_serializer=json_text, poolclass=NullPool, creator=connect)
         engine.dialect.statement_compiler = row_checksums.Compiler
-        sa.event.listen(engine, "connect", partial(_pragmas, read_only))
+        sa.event.listen(engine, "connect", partial(_pragmas, read_only, wait))
     sa.event.listen(engine, "begin", partial(_begin, read_only))
     return engine
 
@@ -300,9 +305,9 @@ def _limits(url: str) -> dict[str, Any]:
     return {name: value for name, value in limits.items() if name not in parsed.query}
 
 
-def _pragmas(read_only: bool, connection: sqlite3.Connection, _: Any) -> None:
+def _pragmas(read_only: bool, wait: float, connection: sqlite3.Connection, _: Any) -> None:
     connection.isolation_level = None  # we say when a transaction begins
-    for pragma in (f"busy_timeout={WAIT_SECONDS * 1000}", "foreign_keys=on"):
+    for pragma in (f"busy_timeout={wait * 1000:.0f}", "foreign_keys=on"):
         connection.execute("pragma " + pragma)
     if not read_only:
         _log_ahead(connection)

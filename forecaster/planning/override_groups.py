@@ -8,7 +8,7 @@ stays when a later night expects another number.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Self
@@ -77,24 +77,12 @@ class OverrideGroup:
         """An override for each open day of the group among the published depots, and how many days are closed and stay
         so.
 
-        Raises OverrideError for a depot or a city that is not published, where no day is, where all are closed, and for
-        more days than one wish may have.
+        Raises OverrideError for a depot, a city or a day that is not published, where all days are closed, and for more
+        days than one wish may have.
         """
-        days = [(depot, day) for depot in self._members(depots) for day in self._days(depot)]
-        if not days:
-            published = depots[0].days
-            values = {"first": published[0].target_date, "last": published[-1].target_date}
-            if self.first == self.last:
-                raise OverrideError(
-                    _(
-                        "date: found {target_date}, wanted a published day, from {first} to {last}",
-                        target_date=self.first,
-                        **values,
-                    )
-                )
-            raise OverrideError(
-                _("date: found {days}, wanted published days, from {first} to {last}", days=self._period(), **values)
-            )
+        members = list(self._members(depots))
+        self._check_period({day.target_date for depot in members for day in depot.days})
+        days = [(depot, day) for depot in members for day in self._days(depot)]
         if len(days) > MOST_CELLS:
             raise OverrideError(
                 _(
@@ -127,6 +115,23 @@ class OverrideGroup:
             for depot, day in open_days
         )
         return overrides, len(days) - len(open_days)
+
+    def _check_period(self, published: Set[date]) -> None:
+        """No day of the wish falls away. Raises OverrideError where one is not published."""
+        values = {"first": min(published), "last": max(published)}
+        if values["first"] <= self.first and self.last <= values["last"]:
+            return
+        if self.first == self.last:
+            raise OverrideError(
+                _(
+                    "date: found {target_date}, wanted a published day, from {first} to {last}",
+                    target_date=self.first,
+                    **values,
+                )
+            )
+        raise OverrideError(
+            _("date: found {days}, wanted published days, from {first} to {last}", days=self._period(), **values)
+        )
 
     def _members(self, depots: Sequence[PublishedDepot]) -> Iterable[PublishedDepot]:
         if self.city is not None:

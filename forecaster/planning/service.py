@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     from forecaster.planning.refresh import RefreshOutcome
 
 
+Number = Callable[[float], str]
+
+
+def _whole(value: float) -> str:
+    return f"{value:,.0f}"
+
+
 @dataclass(frozen=True)
 class OverrideChange:
     """An override that was written down or withdrawn, and what became of the page."""
@@ -47,8 +54,8 @@ class OverrideChange:
     revised: RefreshOutcome
     replaced_by: int | None = None  # the newest override of the same day, where that is another
 
-    def sentence(self, *, for_readers: bool = False) -> str:
-        """For people: what was saved or withdrawn, and what the page shows."""
+    def sentence(self, *, for_readers: bool = False, number: Number = _whole) -> str:
+        """For people: what was saved or withdrawn, and what the page shows; `number` writes numbers as they do."""
         override = self.override
         values = {"number": override.id, "depot": override.depot_id, "day": override.target_date}
         if self.replaced_by is not None:
@@ -64,7 +71,7 @@ class OverrideChange:
                 "override {number}: {depot} on {day} is {n} order ({reason}), until {until}",
                 "override {number}: {depot} on {day} is {n} orders ({reason}), until {until}",
                 override.orders,
-                n=f"{override.orders:,}",
+                n=number(override.orders),
                 reason=override.reason,
                 until=override.until,
                 **values,
@@ -85,23 +92,23 @@ class GroupChange:
         (override,) = self.overrides
         return OverrideChange(override, self.revised)
 
-    def sentence(self, *, for_readers: bool = False) -> str:
-        """For people: what was saved, and what the page shows."""
+    def sentence(self, *, for_readers: bool = False, number: Number = _whole) -> str:
+        """For people: what was saved, and what the page shows; `number` writes numbers as they do."""
         if len(self.overrides) == 1:
-            return self.of_one_day().sentence(for_readers=for_readers)
+            return self.of_one_day().sentence(for_readers=for_readers, number=number)
         first, last = self.overrides[0], self.overrides[-1]
         days = sorted({override.target_date for override in self.overrides})
         depots = sorted({override.depot_id for override in self.overrides})
         whose = depots[0]
         if len(depots) > 1:
-            whose = ngettext("{n} depot", "{n} depots", len(depots), n=f"{len(depots):,}")
+            whose = ngettext("{n} depot", "{n} depots", len(depots), n=number(len(depots)))
         when = f"{days[0]}" if len(days) == 1 else _("{first} to {last}", first=days[0], last=days[-1])
         orders = sum(override.orders for override in self.overrides)
         message = ngettext(
             "overrides {first} to {last}: {depots} on {days}, {n} order together ({reason})",
             "overrides {first} to {last}: {depots} on {days}, {n} orders together ({reason})",
             orders,
-            n=f"{orders:,}",
+            n=number(orders),
             first=first.id,
             last=last.id,
             depots=whose,
@@ -113,7 +120,7 @@ class GroupChange:
                 "{message}; {n} closed day stays closed",
                 "{message}; {n} closed days stay so",
                 self.closed,
-                n=f"{self.closed:,}",
+                n=number(self.closed),
                 message=message,
             )
         return message + self.revised.later(for_readers)

@@ -26,7 +26,10 @@ ROOT = Path(__file__).parents[2]
 def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connect, "WAIT_SECONDS", 0.05)
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    with Ledger.open(url) as ledger, closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as other:
+    with (
+        Ledger.open(url, patience=connect.ATTENDED) as ledger,
+        closing(sqlite3.connect(tmp_path / "ledger.db", isolation_level=None)) as other,
+    ):
         other.execute("begin immediate")
         with pytest.raises(LedgerError, match="another program has been writing to it"):
             start(ledger, "night-1")
@@ -34,6 +37,34 @@ def test_a_writer_that_waits_too_long_says_so(tmp_path: Path, monkeypatch: pytes
             assert reader.current() is None
         other.execute("rollback")
         start(ledger, "night-1")
+
+
+@pytest.mark.parametrize(("patience", "milliseconds"), [(connect.ATTENDED, 20_000), (connect.PATIENCE, 60_000)])
+def test_whoever_saves_waits_for_others_who_do_and_a_night_for_longer(
+    tmp_path: Path, patience: float, milliseconds: int
+) -> None:
+    with (
+        Ledger.open(f"sqlite:///{tmp_path / 'ledger.db'}", patience=patience) as ledger,
+        ledger.transaction() as connection,
+    ):
+        assert connection.exec_driver_sql("pragma busy_timeout").scalar_one() == milliseconds
+
+
+def test_a_night_outlasts_a_planner_who_writes_for_longer_than_anybody_likes_to_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connect, "WAIT_SECONDS", 0.01)
+    file = tmp_path / "ledger.db"
+    with (
+        Ledger.open(f"sqlite:///{file}") as night,
+        closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as planner,
+    ):
+        planner.execute("begin immediate")
+        done = threading.Timer(0.5, planner.execute, ["rollback"])
+        done.start()
+        start(night, "night-1")
+        done.join()
+        assert [run.run_id for run in night.runs()] == ["night-1"]
 
 
 def test_a_writer_outlasts_a_database_that_is_started_again_and_holds_no_connection(postgres: Postgres) -> None:

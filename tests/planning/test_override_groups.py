@@ -56,6 +56,14 @@ def test_a_city_and_a_range_are_a_day_each_and_closed_days_stay_closed() -> None
     )
 
 
+@pytest.mark.parametrize("period", [(TUESDAY, date(2024, 1, 4)), (date(2024, 1, 1), WEDNESDAY)])
+def test_no_day_of_a_range_falls_away_because_it_is_not_published(period: tuple[date, date]) -> None:
+    first, last = period
+    wanted = f"date: found {first} to {last}, wanted published days, from 2024-01-02 to 2024-01-03"
+    with pytest.raises(OverrideError, match=wanted):
+        _cells(replace(GROUP, first=first, last=last))
+
+
 def test_one_day_off_that_is_named_alone_is_opened() -> None:
     assert _cells(replace(GROUP, first=WEDNESDAY)) == ([("A", WEDNESDAY, 50)], 0)
     with pytest.raises(OverrideError, match="A is closed on 2024-01-03; wanted an open day"):

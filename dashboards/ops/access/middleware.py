@@ -24,6 +24,7 @@ from forecaster.errors import LedgerError
 FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they like
 READY = "/readyz"  # likewise, and it says more to whom it knows
 OPEN = ("/sign-in", "/sign-in/back", "/sign-out")  # for everyone, in measure; links and feeds are, too
+ROSTER, WEEK = "/roster", "/week"
 Refuse = Callable[[Request, int, str], Response]
 _API = re.compile(r"(/p/[^/]+)?/api/")  # of a pipeline that is not there, too
 
@@ -31,6 +32,13 @@ _API = re.compile(r"(/p/[^/]+)?/api/")  # of a pipeline that is not there, too
 def is_api(path: str) -> bool:
     """Whether a program asks, and not a browser."""
     return _API.match(path) is not None
+
+
+def _page_of(request: Request) -> str:
+    """The page whose view a request is of. Files of /roster are the plans of /week, with people's names: no screen that
+    shows crews alone has them."""
+    path = request.url.path
+    return WEEK if path == ROSTER and "format" in request.query_params else path
 
 
 class AccessMiddleware:
@@ -77,7 +85,7 @@ class AccessMiddleware:
             return person
         if person is None:
             return self._unauthenticated(request)
-        if not person.opens(path) or (person.via == "link" and request.method not in SAFE):
+        if not person.opens(_page_of(request)) or (person.via == "link" and request.method not in SAFE):
             raise AccessRefused(403, _("this link opens one view alone, for reading"))
         if request.method not in SAFE and csrf.is_foreign(request, context):
             raise AccessRefused(403, _("this came from another site; wanted a page of ours"))

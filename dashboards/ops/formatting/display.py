@@ -25,6 +25,11 @@ def number(value: float, places: int = 0) -> str:
     return text.translate({ord(","): style.group, ord("."): style.decimal})
 
 
+def decimal(value: float) -> str:
+    """A number with the decimals that it has, two at most: 40.0 is "40", 37.5 is "37.5" or "37,5"."""
+    return number(value, next((places for places in (0, 1) if round(value, places) == round(value, 2)), 2))
+
+
 def short(value: float) -> str:
     """A number of orders where there is little room: from 100,000 on in thousands, "445k"."""
     return _("{n}k", n=number(value / 1000)) if round(value) >= 100_000 else orders(value)

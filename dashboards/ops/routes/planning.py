@@ -21,7 +21,7 @@ from starlette.concurrency import run_in_threadpool
 from dashboards.ops.access import Person, audit, csrf_token, person, planner, require
 from dashboards.ops.access.context import access_context
 from dashboards.ops.access.roles import RoleFirst
-from dashboards.ops.formatting.csv import sheet
+from dashboards.ops.formatting import csv, display
 from dashboards.ops.http import idempotency
 from dashboards.ops.http.idempotency import KeyHeader, Once
 from dashboards.ops.http.render import HTML, JSON, RenderPage, attached
@@ -58,7 +58,7 @@ from forecaster.core.language import ENGLISH, _, use_language
 from forecaster.errors import BundleError, DeskError, ForecasterError, OverrideError
 from forecaster.planning import service
 from forecaster.planning.override_groups import OverrideGroup
-from forecaster.planning.overrides import Override, ProposedOverride, as_of_day, shown
+from forecaster.planning.overrides import Override, ProposedOverride, shown
 from forecaster.planning.scenario import WhatIfAnswer
 from forecaster.planning.value_added import Account, account
 
@@ -154,7 +154,7 @@ class PlanningRoutes:
     def book_page(self, request: Request) -> Response:
         """Every override, and what those of past days were worth."""
         edition = self._edition(request)
-        view = book(self._visible(edition), self._account(edition), as_of_day(edition.head))
+        view = book(self._visible(edition), self._account(edition), edition.head)
         body = self._page("overrides.html", front=edition.front, book=view, who=_form_context(request))
         return Response(body, media_type=HTML)
 
@@ -206,7 +206,7 @@ class PlanningRoutes:
         """Every override, withdrawn ones too, the oldest first."""
         rows = self._visible(self._edition(request))
         if format == "csv":
-            return attached(sheet(Override, rows).csv(), "overrides")
+            return attached(csv.sheet(Override, rows).csv(), "overrides")
         return Response(to_json(OverridesOut(list(rows))), media_type=JSON)
 
     def worth(self, request: Request, format: Format = "json") -> Response:
@@ -379,7 +379,7 @@ def _to_depot(request: Request, change: Change) -> Response:
 
 
 def _as_json(status: int, change: Change) -> Response:
-    sentence = change.sentence(for_readers=True)
+    sentence = change.sentence(for_readers=True, number=display.number)
     if isinstance(change, service.OverrideChange):
         return Response(to_json(SavedOut(change.override, sentence)), status, media_type=JSON)
     saved = GroupOut(list(change.overrides), change.closed, sentence)

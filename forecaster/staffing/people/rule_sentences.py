@@ -8,6 +8,7 @@ from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.week_plan import RuleCost, WeekPlan
 
 Money = Callable[[float], str]
+Number = Callable[[float], str]
 RULES = {
     "max_shifts_week": N_("“At most {limit} shifts a week” ({contract}) costs {cost}."),
     "min_rest_hours": N_("“{limit} hours of rest between shifts” ({contract}) costs {cost}."),
@@ -21,18 +22,23 @@ def whole_money(value: float) -> str:
     return f"{value:,.0f}" if value >= 1 else f"{value:.2f}"
 
 
-def summary(plan: WeekPlan, money: Money = whole_money) -> str:
+def plain_number(value: float) -> str:
+    """A number with the decimals that it has, as a command writes it."""
+    return f"{int(value):,}" if float(value).is_integer() else f"{value:g}"
+
+
+def summary(plan: WeekPlan, money: Money = whole_money, number: Number = plain_number) -> str:
     """What of the week is uncovered, what that is expected to cost, and how much overtime there is."""
     wanted = sum(cover.wanted for cover in plan.shifts)
     if not wanted:
         return _("Nobody is wanted in these days.")
     if plan.missing:
-        drivers = ngettext("{n} driver wanted", "{n} drivers wanted", wanted, n=f"{wanted:,}")
+        drivers = ngettext("{n} driver wanted", "{n} drivers wanted", wanted, n=number(wanted))
         text = ngettext(
             "{drivers} over the week; {n} of them is not covered",
             "{drivers} over the week; {n} of them are not covered",
             plan.missing,
-            n=f"{plan.missing}",
+            n=number(plan.missing),
             drivers=drivers,
         )
     else:
@@ -40,14 +46,14 @@ def summary(plan: WeekPlan, money: Money = whole_money) -> str:
             "The {n} driver wanted over the week is covered",
             "The {n} drivers wanted over the week are covered",
             wanted,
-            n=f"{wanted:,}",
+            n=number(wanted),
         )
     if plan.overtime_hours:
         text = ngettext(
             "{text}, with {n} hour of overtime",
             "{text}, with {n} hours of overtime",
             plan.overtime_hours,
-            n=f"{plan.overtime_hours:g}",
+            n=number(plan.overtime_hours),
             text=text,
         )
     if plan.cost >= 0.005:
@@ -58,15 +64,19 @@ def summary(plan: WeekPlan, money: Money = whole_money) -> str:
     return f"{text}. {gap}"
 
 
-def rule_sentence(rule: RuleCost, money: Money = whole_money) -> str:
+def rule_sentence(rule: RuleCost, money: Money = whole_money, number: Number = plain_number) -> str:
     """What the rule costs this week, all others in force."""
     if rule.rule == "days_off":
-        return f"Days off ({rule.contract}) cost {money(rule.cost)}: shifts are open that those who are off could work."
+        return _(
+            "Days off ({contract}) cost {cost}: shifts are open that those who are off could work.",
+            contract=rule.contract,
+            cost=money(rule.cost),
+        )
     if rule.rule == "per_depot":
         return _(
             "One more {contract} driver beside the {limit} would save {cost}.",
             contract=rule.contract,
-            limit=f"{rule.limit:g}",
+            limit=number(rule.limit),
             cost=money(rule.cost),
         )
-    return _(RULES[rule.rule], limit=f"{rule.limit:g}", contract=rule.contract, cost=money(rule.cost))
+    return _(RULES[rule.rule], limit=number(rule.limit), contract=rule.contract, cost=money(rule.cost))

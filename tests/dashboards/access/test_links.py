@@ -15,7 +15,7 @@ from forecaster.ledger import access as ledger_access
 from forecaster.ledger.store import Ledger
 from tests.calls import Call
 from tests.dashboards.guests import HOME, SECRET, Guest, declared, hang_up, house
-from tests.dashboards.seed import NOON, fill, publication
+from tests.dashboards.seed import NOON, fill, publication, with_plans
 from tests.dashboards.visitor import text
 
 PIPELINE = """
@@ -63,6 +63,18 @@ def test_a_screen_opens_its_link_once_and_sees_its_view_from_then_on(app: FastAP
     assert "NYC-01" not in page
     assert screen("/api/v1/network").status_code == 200
     assert {screen(path).status_code for path in ("/health", "/depot/BOS-01", "/api/v1/depots", "/api/v1/me")} == {403}
+
+
+def test_names_of_people_are_for_links_of_their_plans_alone(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill(url, with_plans(publication(), named=True))
+    app = house(url, declared())
+    crews, plans = Guest(app), Guest(app)
+    crews(hang_up(url, view="rosters")[1])
+    plans(hang_up(url, view="shifts")[1])
+    assert "Ana of BOS-01" in plans("/roster?format=csv").text
+    assert (crews("/roster").status_code, crews("/roster?format=csv").status_code) == (200, 403)
+    assert (plans("/week").status_code, plans("/roster").status_code) == (200, 403)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])

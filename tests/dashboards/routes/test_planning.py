@@ -216,6 +216,15 @@ def test_a_group_is_saved_as_one_wish_and_its_body_is_in_the_schema(app: FastAPI
         assert body["additionalProperties"] is False
 
 
+def test_numbers_of_a_saved_override_are_written_as_its_reader_does(app: FastAPI) -> None:
+    wish = {"depot_id": "BOS-01", "target_date": "2025-06-18", "orders": 1234, "reason": "weather", "by": "Ana"}
+    answer = ask_locally(app, "POST", "/api/v1/overrides", json=wish, headers={"Accept-Language": "de"})
+    assert " 1.234 " in answer.json()["said"]
+    group = {"depot_ids": ["BOS-01", "NYC-01"], "first": "2025-06-18", "orders": 1234, "reason": "weather", "by": "Bo"}
+    answer = ask_locally(app, "POST", "/api/v1/overrides/group", json=group, headers={"Accept-Language": "de"})
+    assert " 2.468 " in answer.json()["said"]
+
+
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forecaster.config import EmploymentContract
+from forecaster.core.language import use_language
 from forecaster.ledger.week_plan import Duty, RuleCost, WeekPlan
 from forecaster.staffing.people.rule_sentences import rule_sentence, summary
 from forecaster.staffing.people.week_planner import Staff, WantedShift, plan_week
@@ -94,6 +95,9 @@ def test_a_night_shift_is_an_hour_longer_where_clocks_go_back_and_is_counted_so(
     assert summary(result) == (
         "The 1 driver wanted over the week is covered, with 1 hour of overtime, at an expected cost of 2."
     )
+    assert " with 7,5 hours of overtime" in summary(
+        replace(result, overtime_hours=7.5), number=lambda value: f"{value:g}".replace(".", ",")
+    )
 
 
 def test_overtime_is_worked_where_it_costs_less_than_a_missing_driver() -> None:
@@ -153,6 +157,8 @@ def test_whoever_is_off_works_on_other_days_and_what_that_costs_is_said() -> Non
     assert rule_sentence(result.rules[0]) == (
         "Days off (full-time) cost 30: shifts are open that those who are off could work."
     )
+    with use_language("de"):
+        assert rule_sentence(result.rules[0]).startswith("Freie Tage (full-time) kosten 30: ")
 
 
 def test_nobody_works_a_shift_that_they_cannot_and_others_do() -> None:

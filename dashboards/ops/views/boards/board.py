@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime
+from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Bars
@@ -114,6 +115,12 @@ def nights_of(book: Logbook) -> list[Run]:
     """The last nights that came to an end, the oldest first."""
     runs = book.ledger.runs(book.pipeline, limit=NIGHTS, ended=True, nights=True) if book.pipeline else ()
     return list(reversed(runs))
+
+
+def nights_on_clocks(book: Logbook) -> list[Run]:
+    """The same with their beginnings on the publication's clocks, else in UTC, as a page names their days."""
+    zone = ZoneInfo(book.head.timezone if book.head else "UTC")
+    return [replace(run, started_at=run.started_at.astimezone(zone)) for run in nights_of(book)]
 
 
 def picture(

@@ -19,6 +19,7 @@ from dashboards.ops.views.boards.board import (
     BoardRow,
     hidden_board,
     nights_of,
+    nights_on_clocks,
     numbers,
     picture,
     picture_of_seconds,
@@ -39,7 +40,7 @@ def debug(book: Logbook) -> Board:
     if (hidden := hidden_board(book, 2)) is not None:
         return hidden
     address, name = BOARDS[2]
-    runs = nights_of(book)
+    runs = nights_on_clocks(book)
     trained = [run for run in runs if "compile_misses" in _measures(run)]
     parts = (_compiling(trained), _versions(runs), _stages(runs), _backtests(runs), _processor(runs), _devices(runs))
     return Board(

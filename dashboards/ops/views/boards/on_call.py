@@ -21,6 +21,7 @@ from dashboards.ops.views.boards.board import (
     BoardRow,
     hidden_board,
     nights_of,
+    nights_on_clocks,
     numbers,
     picture,
     picture_of_seconds,
@@ -61,7 +62,7 @@ def on_call(book: Logbook) -> Board:
     if (hidden := hidden_board(book, 1)) is not None:
         return hidden
     address, name = BOARDS[1]
-    runs, told = nights_of(book), _told(book)
+    runs, told = nights_on_clocks(book), _told(book)
     age = book.now - book.head.published_at if book.head else None
     tier = book.head.tier if book.head else ""
     parts = (_shown(book, told), *_last_night(runs), _durations(runs), _outcomes(runs), *_aside(runs))

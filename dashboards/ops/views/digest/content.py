@@ -280,7 +280,7 @@ def _alarm(edition: Edition, tier: str) -> str:
     elif front.alarm:
         sentences.append(f"{front.alarm.title} {front.alarm.sentence}")
     if tier in WITHOUT_OWN_MODEL:
-        sentences.append(MEANING[tier].format(night=night(made, front.today)))
+        sentences.append(_(MEANING[tier], night=night(made, front.today)))
     return " ".join(sentences)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 from datetime import date
+from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.csv import CsvSheet
 from dashboards.ops.views.planning.plan_day import reason_text, why_text
 from forecaster.core.language import _, ngettext
-from forecaster.planning.overrides import Override, find_superseded
+from forecaster.ledger.records import Head
+from forecaster.planning.overrides import Override, as_of_day, find_superseded
 from forecaster.planning.value_added import Account, Added
 
 
@@ -38,14 +40,16 @@ class Worth:
 @dataclass(frozen=True)
 class OverrideBook:
     entries: tuple[OverrideRow, ...]  # the newest first
+    more: str  # how many there are, where not all are listed; else empty
     everyone: Worth | None
     reasons: tuple[Worth, ...]
     planners: tuple[Worth, ...]
     unnamed: str
 
 
-def book(overrides: tuple[Override, ...], account: Account, as_of: date, most: int = 200) -> OverrideBook:
-    """The newest overrides, and what those of past days were worth."""
+def book(overrides: tuple[Override, ...], account: Account, head: Head, most: int = 200) -> OverrideBook:
+    """The newest overrides, and what those of past days were worth, on the clocks of the publication that is shown."""
+    as_of, zone = as_of_day(head), ZoneInfo(head.timezone)
     unnamed = ""
     if account.unnamed:
         fewer = ngettext(
@@ -60,7 +64,10 @@ def book(overrides: tuple[Override, ...], account: Account, as_of: date, most: i
         )
     newer = find_superseded(overrides)
     return OverrideBook(
-        tuple(_override_row(override, as_of, newer.get(override.id)) for override in reversed(overrides[-most:])),
+        tuple(_override_row(override, as_of, zone, newer.get(override.id)) for override in reversed(overrides[-most:])),
+        _("The {n} newest are listed; the API has all {total}.", n=display.number(most), total=display.number(total))
+        if (total := len(overrides)) > most
+        else "",
         _worth(account.everyone) if account.everyone.days else None,
         tuple(map(_worth, account.reasons)),
         tuple(map(_worth, account.planners)),
@@ -68,11 +75,11 @@ def book(overrides: tuple[Override, ...], account: Account, as_of: date, most: i
     )
 
 
-def _override_row(override: Override, as_of: date, newer: int | None) -> OverrideRow:
+def _override_row(override: Override, as_of: date, zone: ZoneInfo, newer: int | None) -> OverrideRow:
     over = override.target_date < as_of
     state = _("until {day}", day=display.day(override.until))
     if override.withdrawn is not None:
-        state = _("withdrawn on {day}", day=display.day(override.withdrawn.date()))
+        state = _("withdrawn on {day}", day=display.day(override.withdrawn.astimezone(zone).date()))
     elif over or not override.holds(as_of):
         state = _("over")
     elif newer is not None:

@@ -117,7 +117,7 @@ def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
         hours = sum(duty.hours for duty in position.duties)
         cells = tuple(shifts.get(day, "") for day in dates)
         address = _address(depot_id, "ics", person=position.key(depot_id))
-        people.append(PersonWeek(position.name, cells, f"{hours:g}", address))
+        people.append(PersonWeek(position.name, cells, display.decimal(hours), address))
     rows = tuple(
         ShiftWeek(name, letters[name], _clock(plan, name, zone), tuple(_cell(covers.get((day, name))) for day in dates))
         for name in names
@@ -131,9 +131,9 @@ def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
         ),
         tuple(people),
         rows,
-        summary(plan, _money),
+        summary(plan, _money, display.decimal),
         tuple(_uncovered(cover, plan, zone) for cover in plan.shifts if cover.planned < cover.wanted),
-        tuple(rule_sentence(rule, _money) for rule in plan.rules),
+        tuple(rule_sentence(rule, _money, display.decimal) for rule in plan.rules),
         tuple((_address(depot_id, form), _(name)) for form, name in FORMS),
         shares(edition.depot(depot_id).days[edition.front.meant]),
     )
@@ -149,7 +149,7 @@ def all_weeks(edition: Edition, city: str = "") -> AllWeeks:
             _address(plan.depot_id),
             display.number(plan.missing) if plan.missing else "",
             _money(plan.cost) if plan.cost >= 0.005 else "",
-            summary(plan, _money),
+            summary(plan, _money, display.decimal),
         )
         for plan in plans[:MOST_LISTED]
     )
@@ -193,7 +193,7 @@ def _uncovered(cover: ShiftCover, plan: WeekPlan, zone: ZoneInfo) -> str:
         "day": display.day(cover.date),
         "shift": cover.shift,
         "hours": f"{start:%H:%M}–{end:%H:%M}",
-        "missing": cover.wanted - cover.planned,
+        "missing": display.number(cover.wanted - cover.planned),
         "drivers": display.drivers(cover.wanted),
         "cost": _money(cover.cost),
         "off": display.listed([who.name for who in plan.positions if cover.date in who.days_off]),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from dashboards.ops.views.boards.executive import executive, executive_out
 from dashboards.ops.views.boards.on_call import RUNBOOKS, on_call, on_call_out
 from dashboards.ops.views.reliability.promises import TITLES
 from forecaster.config import Spec
+from forecaster.ledger import tables
 from forecaster.ledger.store import Ledger
 from forecaster.monitoring import slo
 from tests.dashboards.seed import NOON
@@ -143,3 +145,13 @@ def test_a_page_without_a_pipeline_file_or_a_night_says_what_it_knows(spec: Spec
         answer = ask_locally(new, "GET", address)
         assert answer.status_code == 200, answer.text
     assert "No night of the last ones trained a model." in text(ask_locally(new, "GET", "/views/debug"))
+
+
+def test_nights_have_the_day_of_the_pipelines_own_clocks(spec: Spec, book: ReadAs) -> None:
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        in_the_evening = datetime(2025, 6, 17, 1, 30, tzinfo=UTC)  # 21:30 on Monday in New York
+        of_last = tables.runs.update().where(tables.runs.c.run_id == "night-1")
+        connection.execute(of_last.values(started_at=in_the_evening))
+    assert part(debug(book(None)), "Compiling")[0][0] == "16 Jun"
+    when = {row.at for row in debug_out(book(None)).rows if row.panel == "stage"}
+    assert in_the_evening in when

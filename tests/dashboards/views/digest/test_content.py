@@ -12,6 +12,7 @@ from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.views.digest import mail, wording
 from dashboards.ops.views.digest.content import Digest, DigestScope, NoSuchCity, digest
 from dashboards.ops.views.digest.crew_changes import crew_changes
+from dashboards.ops.views.digest.language import in_language
 from forecaster.ledger.once.digests import CLOSED
 from forecaster.ledger.publication import (
     Publication,
@@ -133,6 +134,14 @@ def test_a_fallback_and_old_numbers_are_told(url: str) -> None:
     assert wording.subject(old).startswith("Old forecast: BOS-01, tomorrow, Thu 19 Jun: closed")
     much_later = digest(edition(url, NOON + timedelta(days=5)), DigestScope("BOS-01"))
     assert much_later.alarm.startswith("Stale, and the last run failed.")
+
+
+def test_a_digest_is_of_one_language(url: str) -> None:
+    fill(url, publication(tier="fallback"))
+    with in_language("de"):
+        content = digest(edition(url), DigestScope("BOS-01"))
+    assert content.alarm.startswith("Kein Modell konnte")
+    assert "same weekdays" not in content.alarm
 
 
 def test_a_mail_takes_any_name_and_brings_nothing_from_elsewhere(url: str) -> None:
