@@ -22,7 +22,8 @@ from dashboards.inference import refusals, tensors
 from dashboards.inference.entrance import Bodies, Entrance, LastAnswers
 from dashboards.inference.header_numbers import whole_number
 from dashboards.inference.metrics import InferenceMetrics
-from dashboards.inference.nights import Nights, read_question
+from dashboards.inference.nights import Nights
+from dashboards.inference.questions import read_question
 from dashboards.inference.refusals import Refused
 from dashboards.inference.served_models import DATATYPES, ModelStore, ServedModel
 from dashboards.inference.tensors import Malformed

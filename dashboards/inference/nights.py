@@ -6,7 +6,6 @@ The numbers are those of the page: the model's (a canary's, for the depots that 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -14,23 +13,20 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
-from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, FailFast, Field
-from pydantic_core import from_json
 
+from dashboards.inference.background import background
+from dashboards.inference.questions import ForecastIn, supposition
 from dashboards.inference.served_models import LONGEST_WAIT, RETRY_SECONDS, ModelStore, QueuedModel
-from dashboards.inference.tensors import Malformed
 from dashboards.ops.access.rare_warnings import RareWarnings
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.reading.store import PublicationStore
-from forecaster.errors import BundleError, ForecasterError, OverrideError
+from forecaster.errors import BundleError, ForecasterError
 from forecaster.ledger.publication import Publication, PublishedDepot
-from forecaster.planning.scenario import WITHOUT_VALUE, Supposition
 from forecaster.serving.batching import DeadlinePassed, NotComputed
 
 if TYPE_CHECKING:
@@ -38,54 +34,12 @@ if TYPE_CHECKING:
     from forecaster.planning.what_if import Questions
     from forecaster.staffing.newsvendor import Roster
 
-Day = date
-MOST_DEPOTS = 20_000  # of a request
 DECIMALS = 3  # of orders
 LOOK_SECONDS = 2.0  # between looks at what is published
 AHEAD_SECONDS = 60.0  # of computing for a night that nobody has asked for yet
 THREADS = 8  # that answer at a time; models are loaded in others, which these wait for
 LATE = "the deadline came before its turn; ask again later, or with a longer one"
 DEADLINE: ContextVar[float] = ContextVar("deadline")  # of what is asked now, as `time.monotonic` counts
-
-
-class WhatIfIn(BaseModel):
-    """One thing that may be otherwise at the depots that are asked for, on a day or up to a last one."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    date: Day
-    kind: Annotated[str, Field(max_length=200)]  # orders, percent, closed, open, or a covariate such as promo
-    value: float | None = None
-    last: Day | None = None
-
-
-class ForecastIn(BaseModel):
-    """Which depots; left out: all that whoever asks may see."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-    depots: Annotated[
-        tuple[Annotated[str, Field(max_length=500)], ...] | None, FailFast(), Field(max_length=MOST_DEPOTS)
-    ] = None
-    what_if: WhatIfIn | None = None
-
-
-def read_question(body: bytes) -> ForecastIn:
-    """The question of a body. Raises Malformed where it is no JSON, ValidationError for the first thing in it that is
-    otherwise than wanted."""
-    try:
-        content = from_json(body or b"{}")
-    except ValueError as error:
-        raise Malformed(f"the body is no JSON: {str(error)[:80]}") from None
-    if isinstance(content, dict):
-        content = _with_one_odd(content, ForecastIn)
-        if isinstance(supposed := content.get("what_if"), dict):
-            content["what_if"] = _with_one_odd(supposed, WhatIfIn)
-    return ForecastIn.model_validate(content)
-
-
-def _with_one_odd(content: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
-    """The keys that are known, and one at most that is not: of each a sentence would be made, which take memory."""
-    odd = next((key for key in content if key not in model.model_fields), None)
-    return {key: value for key, value in content.items() if key in model.model_fields or key == odd}
 
 
 @dataclass(frozen=True)
@@ -110,7 +64,7 @@ class PublishedNight:
             self.requested_depots.update(depot_ids)
             forecast = self.questions.forecast(rows)
         else:
-            would_be = self.questions.suppose(_supposition(wanted.what_if, depot_ids))
+            would_be = self.questions.suppose(supposition(wanted.what_if, depot_ids))
             forecast, closed = would_be.after, would_be.closed
             rosters = {step: self.questions.staff_day(forecast, step) for step in would_be.steps}
         return self._head(wanted, closed) | {"depots": self._depots(depot_ids, rows, forecast, rosters)}
@@ -183,13 +137,8 @@ class Nights:
     @asynccontextmanager
     async def reading_ahead(self) -> AsyncIterator[None]:
         """Look from time to time whether there is another publication to read."""
-        looking = asyncio.create_task(self._look_again())
-        try:
+        async with background(self._look_again()):
             yield
-        finally:
-            looking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await looking
 
     async def _look_again(self) -> None:
         loop = asyncio.get_running_loop()
@@ -289,15 +238,6 @@ class Nights:
 def _key(edition: Edition) -> tuple[object, ...]:
     """Which publication is shown, as corrected when."""
     return edition.head.publication_id, edition.head.revised_at
-
-
-def _supposition(what_if: WhatIfIn, depot_ids: Sequence[str]) -> Supposition:
-    if not depot_ids:
-        raise OverrideError("depots: found none, wanted one or more")
-    if what_if.value is None and what_if.kind not in WITHOUT_VALUE:
-        raise OverrideError(f"what_if.value: found nothing, wanted a number for {what_if.kind[:80]}")
-    value = 1.0 if what_if.value is None else what_if.value
-    return Supposition(depot_ids[0], what_if.date, what_if.kind, value, tuple(depot_ids[1:]), what_if.last)
 
 
 def _crew(depot: PublishedDepot) -> tuple[list[int | None], list[int | None]]:

@@ -7,7 +7,6 @@ A champion that cannot be loaded leaves the one that is served where it is, and 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dashboards.inference.background import background
 from dashboards.inference.metrics import BUNDLE_REFUSED, LOADED, InferenceMetrics
 from dashboards.ops.access.rare_warnings import RareWarnings
 from forecaster.core.arrays import Floats, Ints
@@ -135,13 +135,10 @@ class ModelStore:
     async def serving(self) -> AsyncIterator[None]:
         """Load the champion, look for another one from time to time, and let what was asked come to its end."""
         await self.look()
-        looking = asyncio.create_task(self._look_again())
         try:
-            yield
+            async with background(self._look_again()):
+                yield
         finally:
-            looking.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await looking
             await asyncio.gather(*(model.batcher.close(1.0) for model in self._models.values()), *self._endings)
 
     async def look(self) -> None:

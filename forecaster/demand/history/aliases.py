@@ -46,28 +46,28 @@ def former_names(aliases: Frame, depot_ids: Sequence[str]) -> dict[str, str]:
 def by_current_id(by_depot: Mapping[str, V], former: Mapping[str, str]) -> dict[str, V]:
     """What was said of depots by the ids of now: what was said of a depot's own id holds, and what was said of several
     former ids, which were merged since, is said of none."""
-    own = {depot: value for depot, value in by_depot.items() if depot not in former}
-    said_once = Counter(former[depot] for depot in by_depot if depot in former)
-    moved = {former[depot]: value for depot, value in by_depot.items() if said_once[former.get(depot, "")] == 1}
-    return moved | own
+    of_own_id = {depot: value for depot, value in by_depot.items() if depot not in former}
+    mentions = Counter(former[depot] for depot in by_depot if depot in former)
+    of_former_id = {former[depot]: value for depot, value in by_depot.items() if mentions[former.get(depot, "")] == 1}
+    return of_former_id | of_own_id
 
 
 def archive_by_current_id(rows: pa.Table, former: Mapping[str, str]) -> pa.Table:
     """Rows of an archive, with columns run_id and depot_id, by the ids of now, each run as in `by_current_id`."""
     if not former:  # as in most fleets
         return rows
-    written, runs = rows["depot_id"].to_pylist(), rows["run_id"].to_pylist()
-    if former.keys().isdisjoint(written):
+    archive_ids, runs = rows["depot_id"].to_pylist(), rows["run_id"].to_pylist()
+    if former.keys().isdisjoint(archive_ids):
         return rows
     ids_of_run = defaultdict[str, set[str]](set)
-    for run, depot in zip(runs, written, strict=True):
+    for run, depot in zip(runs, archive_ids, strict=True):
         ids_of_run[run].add(depot)
-    said = {run: by_current_id({depot: depot for depot in sorted(ids)}, former) for run, ids in ids_of_run.items()}
-    ids = [former.get(depot, depot) for depot in written]
-    kept = [said[run].get(id_) == depot for run, depot, id_ in zip(runs, written, ids, strict=True)]
+    sources = {run: by_current_id({depot: depot for depot in sorted(ids)}, former) for run, ids in ids_of_run.items()}
+    ids = [former.get(depot, depot) for depot in archive_ids]
+    holds = [sources[run].get(id_) == depot for run, depot, id_ in zip(runs, archive_ids, ids, strict=True)]
     place = rows.schema.get_field_index("depot_id")
     of_now = rows.set_column(place, rows.schema.field(place), pa.array(ids, rows.schema.field(place).type))
-    return of_now.filter(pa.array(kept))
+    return of_now.filter(pa.array(holds))
 
 
 def apply(demand: Frame, depots: Frame, aliases: Frame) -> tuple[Frame, Frame]:

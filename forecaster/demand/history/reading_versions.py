@@ -20,7 +20,7 @@ from forecaster.demand.readings import covariates
 Longs = NDArray[np.int64]
 Places = NDArray[np.signedinteger[Any]]
 LOOKED_AT = 10_000  # rows that tell their order
-CORRECTED = 0.1  # of the higher count: what corrections usually change at most
+CORRECTION = 0.1  # of the higher count: what corrections usually change at most
 DENSE = 4  # slots a row that a table over all depots and days may have; beyond, slots are numbered by sorting
 
 
@@ -142,7 +142,7 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
 def _is_restated(known_counts: Any, counts: Any) -> Bools:
     """Whether a known count is gone, or another by more than corrections change, or chance, as it would of 4 by 2."""
     higher = np.maximum(counts, known_counts)
-    near = np.where(np.minimum(counts, known_counts) > 0, np.maximum(CORRECTED * higher, np.sqrt(higher)), 0)
+    near = np.where(np.minimum(counts, known_counts) > 0, np.maximum(CORRECTION * higher, np.sqrt(higher)), 0)
     is_restated: Bools = ~(np.abs(counts - known_counts) <= near)
     return is_restated
 

@@ -170,14 +170,16 @@ def _damaged(file: File, line: int, error: Exception) -> SourceError:
     return SourceError(f"{file.place}: breaks off or is damaged{after} ({error}); wanted a whole compressed file")
 
 
-def _is_noted(name: str) -> bool:
+def _is_macos_note(name: str) -> bool:
     """Is it one of the files in which macOS notes what it knows of another?"""
     return name.startswith("__MACOSX/") or PurePosixPath(name).name == ".DS_Store"
 
 
 def _only_member(raw: BinaryIO) -> IO[bytes]:
     archive = zipfile.ZipFile(raw)
-    names = [member.filename for member in archive.infolist() if not member.is_dir() and not _is_noted(member.filename)]
+    names = [
+        member.filename for member in archive.infolist() if not member.is_dir() and not _is_macos_note(member.filename)
+    ]
     if len(names) != 1:
         raise zipfile.BadZipFile(f"{len(names)} files in the archive; wanted one")
     return archive.open(names[0])

@@ -22,7 +22,7 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.demand.half_hours.profiles import DayProfiles
 from forecaster.demand.history import reading_versions
-from forecaster.demand.history.reading_versions import CORRECTED
+from forecaster.demand.history.reading_versions import CORRECTION
 from forecaster.demand.order_lines.repeated_rows import repeated_rows, without_repeated_orders
 from forecaster.demand.parsing import each_value
 from forecaster.demand.readings import CONTENT, HALF_HOUR, ORDER, Days, dates, day_words
@@ -148,7 +148,7 @@ def _without_partial_days(whole: Batch, refused: pd.DataFrame, discarded: Collec
     number[is_looked_at] = lost.reindex(place, fill_value=0).to_numpy()
     rows = number + whole.accepted["rows"].to_numpy()
     few = FEW_PARTS if contract.spec.demand.aggregate == "sum" else 0  # of which each is a large part
-    is_partial = (number > CORRECTED * rows) & ((number > 1) | (rows <= few))
+    is_partial = (number > CORRECTION * rows) & ((number > 1) | (rows <= few))
     is_partial &= ~np.isnan(whole.accepted["demand"].to_numpy())
     partial = whole.accepted[is_partial]
     message = RowSentences.of(

@@ -13,6 +13,7 @@ from forecaster.config import Spec, WrittenSource, data_rules
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, counted, joined, sentence
+from forecaster.demand.history.reading_versions import CORRECTION
 from forecaster.demand.readings import dates, depot_ids
 from forecaster.demand.validation import notation_hints
 from forecaster.demand.validation.days import order as day_order
@@ -25,7 +26,6 @@ FEW_DAYS = 10  # with several rows are told of one by one
 MOST_DAYS = 0.5  # of the depot days, above which several rows are the rule
 DIFFERENT = 0.2  # of the days with several rows; where fewer have different counts, the rows are copies
 NEARLY_EVERY = 0.9  # of the days, with different counts side by side, are parts however little they differ
-RESTATED = 0.1  # of the highest count: what corrections usually change at most
 PLACES = 50  # depots and days that a finding names
 
 
@@ -139,7 +139,7 @@ def _corrects(rows: pd.DataFrame, days: pd.DataFrame, differing: pd.DataFrame, k
 
 
 def _differ_little(differing: pd.DataFrame) -> bool:
-    return bool(((differing["max"] - differing["min"]) / differing["max"]).median() <= RESTATED)
+    return bool(((differing["max"] - differing["min"]) / differing["max"]).median() <= CORRECTION)
 
 
 def _lost_depots(unreadable_rows: pd.DataFrame, accepted: pd.DataFrame) -> list[str]:

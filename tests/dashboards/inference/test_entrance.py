@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from dashboards.inference.app import _outcome
 from dashboards.inference.entrance import Bodies
-from dashboards.inference.nights import read_question
+from dashboards.inference.questions import read_question
 from dashboards.inference.tensors import HEADER_LENGTH, Malformed
 from dashboards.ops.access import links
 from forecaster.config import Access, Spec, load

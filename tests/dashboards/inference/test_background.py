@@ -1,0 +1,31 @@
+"""Work beside a server ends with what it stands beside, however that ends."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from dashboards.inference.background import background
+
+
+def test_work_goes_on_beside_the_context_and_is_cancelled_with_it() -> None:
+    turns: list[str] = []
+
+    async def work() -> None:
+        try:
+            while True:
+                turns.append("turn")
+                await asyncio.sleep(0)
+        finally:
+            turns.append("end")
+
+    async def broken() -> None:
+        async with background(work()):
+            while not turns:
+                await asyncio.sleep(0)
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        asyncio.run(broken())
+    assert (turns[0], turns[-1]) == ("turn", "end")
