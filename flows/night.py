@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from flows.outcome.troubles import NightTroubles
 from flows.outcome.verdict_lines import verdict_lines, verdict_row
 from forecaster.config import Spec, load
-from forecaster.core.forecast import Verdict
+from forecaster.core.forecast import Scores, Verdict
 from forecaster.core.knowledge import Finding, Knowledge, finding_of_row
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import (
@@ -84,6 +84,7 @@ class Night:
         self.findings: list[Finding] = []
         self.verdict: Verdict | None = None
         self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
+        self.prior_scores: Mapping[str, Scores] = {}  # of the prior, where it goes out until there is a model
         self.preview: int | None = None  # the publication that stands until there is a model
         self.canary: CanaryOutcome | None = None  # what became of the one that ran
         self.waits = threading.Event()  # for a process of its own, by now or already before

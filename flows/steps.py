@@ -107,6 +107,7 @@ def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
     from forecaster.publishing import publish
     from forecaster.training import preview as previews
     from forecaster.training import score_rows
+    from forecaster.training.backtest import PRIOR
 
     with night.stage("preview"):
         try:
@@ -115,15 +116,17 @@ def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
             night.remark(sentence(N_("the prior does not forecast: {why}"), why=of_error(error)))
             return
         night.progress.say(f"           {made.sentence(night.spec.gate.metric)}")
+        prior_scores = {PRIOR: made.scores[PRIOR]}
         with night.lacks("the lake does not have the prior's scores"):
             score_rows.append_scores(
-                {previews.PRIOR: made.scores[previews.PRIOR]},
+                prior_scores,
                 Lake.of(night.spec),
                 run_id=night.run_id,
                 now=datetime.now(UTC),
             )
         if made.exported is None:
             return
+        night.prior_scores = prior_scores
         published = publish.publish(
             night.spec,
             forecast.of_prior(made.exported.folder),
@@ -192,12 +195,13 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
 
 def backtest(
     night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge, *, fan: Fan = in_turn
-) -> tuple[Candidate, dict[str, Scores]]:
+) -> tuple[Candidate, Mapping[str, Scores]]:
     """Score candidate, champion and baselines on the same unseen days, and calibrate the candidate on them too."""
     from forecaster.lake import Lake
     from forecaster.training import backtest as model_backtest
     from forecaster.training import fit_candidate, score_rows
 
+    scores: Mapping[str, Scores]
     with night.stage("backtest"):
         past_panels = _past_panels(night, panel, knowledge)
         candidate_forecaster = fit_candidate.rolling_forecaster(candidate, panel, night.spec, panel_at=past_panels)
@@ -211,6 +215,9 @@ def backtest(
             on_model=lambda name: night.progress.advance(0, name),
             fan=fan,
         )
+        candidate_forecaster, scores = model_backtest.with_bias_removed(
+            candidate_forecaster, scores, panel, night.spec, past_panels
+        )
         with night.lacks("the lake does not have tonight's scores"):
             score_rows.append_scores(
                 scores,
@@ -221,7 +228,7 @@ def backtest(
     night.past_panels = None  # which may be large, and is not asked again
     if troubles:
         night.note(message=joined(troubles))
-    return fit_candidate.calibrated_after_backtest(candidate, candidate_forecaster, panel), scores
+    return fit_candidate.calibrated_after_backtest(candidate, candidate_forecaster, panel, night.spec), scores
 
 
 def _past_panels(night: Night, panel: Panel, knowledge: Knowledge) -> Past:
@@ -233,11 +240,11 @@ def _past_panels(night: Night, panel: Panel, knowledge: Knowledge) -> Past:
 
 
 def gate(night: Night, scores: Mapping[str, Scores]) -> Verdict:
-    """May the candidate go out?"""
+    """Judge whether the candidate may go out, in place of what is published without it."""
     from forecaster.training.gate import judge
 
     with night.stage("gate"):
-        verdict = judge(scores, night.spec)
+        verdict = judge({**scores, **night.prior_scores}, night.spec)
     night.keep_verdict(verdict)
     return verdict
 

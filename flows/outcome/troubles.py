@@ -59,10 +59,10 @@ class NightTroubles:
         self._by_products |= set(self._sentences[before:])
 
     def for_the_page(self, verdict: Verdict | None) -> Sentence | None:
-        """What readers are told: the first trouble that concerns them, else that tonight's model was not admitted."""
+        """The first trouble that concerns readers, else the gate's objections to tonight's model."""
         for text in self._sentences:
             if text in self._for_readers and text not in self._by_products:
                 return sentence(N_("Tonight {what}."), what=as_sentence(self._for_readers[text]))
-        if verdict is not None and not verdict.admitted:
+        if verdict is not None and verdict.objections:
             return sentence(N_("Tonight's model was {verdict}."), verdict=verdict.sentence())
         return None

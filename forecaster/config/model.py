@@ -162,7 +162,8 @@ class Gate(Section):
     """Bounds for the share of days that fall into the 80 % interval; it objects where the share is surely (95 %)
     outside, by what so few days can tell."""
     max_bias: float = Field(default=0.03, gt=0)
-    """Largest absolute bias, as a share of demand; it objects where the bias is surely (95 %) larger."""
+    """Largest absolute bias, as a share of demand; it objects where the bias is surely (95 %) larger. Coverage or bias
+    out of bounds is only a caution where the forecast that would be published instead is as bad or surely worse."""
 
     @field_validator("coverage")
     @classmethod

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from statistics import NormalDist
 from typing import Any, NamedTuple
@@ -78,6 +78,16 @@ class Fold:
     forecast: Forecast
     actuals: Floats  # NaN where nothing can be scored: not known, or the depot was closed
 
+    def among(self, depot_ids: tuple[str, ...]) -> Fold:
+        """Return the fold of these depots alone, in their order."""
+        forecast = self.forecast
+        if depot_ids == forecast.depot_ids:
+            return self
+        places = {depot: row for row, depot in enumerate(forecast.depot_ids)}
+        rows = [places[depot] for depot in depot_ids]
+        quantiles, open_ = forecast.quantiles[rows], forecast.open[rows]
+        return Fold(replace(forecast, depot_ids=depot_ids, quantiles=quantiles, open=open_), self.actuals[rows])
+
 
 class Scale(NamedTuple):
     """Scale of errors (MASE; Hyndman & Koehler 2006): how much a depot's demand changes from week to week, (depots,).
@@ -103,7 +113,7 @@ class Scores:
 class Verdict:
     """Verdict of the promotion gate: may the candidate replace the champion?
 
-    Every objection is a sentence with its numbers.
+    Every objection is a sentence with its numbers; those of an admitted candidate are cautions.
     """
 
     admitted: bool
@@ -111,6 +121,8 @@ class Verdict:
     compared: Mapping[str, Mapping[str, float]]  # model → its metrics on the same folds
 
     def sentence(self) -> str:
+        if self.admitted and self.objections:
+            return sentence(N_("admitted with a caution: {cautions}"), cautions=joined(self.objections) or "")
         if self.admitted:
             return sentence(N_("admitted"))
         return sentence(N_("not admitted: {objections}"), objections=joined(self.objections) or "")

@@ -68,6 +68,32 @@ def factors(folds: Sequence[Fold]) -> Floats:
     return np.stack([_uncrossed(f, r, middle) for f, r in zip(clipped, typical, strict=True)]).astype(np.float32)
 
 
+def offset(folds: Sequence[Fold]) -> float:
+    """Return the log counts that added to all medians remove their bias, log(Σ(actual + 1) / Σ(median + 1)).
+
+    Of two weeks before, a day counts half. 0 where nothing is known.
+    """
+    rows = [np.nonzero(np.isfinite(fold.actuals)) for fold in folds]
+    parts = list(zip(folds, rows, strict=True))
+    actuals, medians = (
+        np.concatenate([values[row].astype(float) for values, row in both])
+        for both in ([(fold.actuals, row) for fold, row in parts], [(fold.forecast.median, row) for fold, row in parts])
+    )
+    day = np.concatenate([np.asarray(fold.forecast.target_dates, "datetime64[D]")[row[1]] for fold, row in parts])
+    if not len(day):
+        return 0.0
+    weight = _weight(day)
+    return float(np.log((weight @ (actuals + 1)) / (weight @ (medians + 1))))
+
+
+def shifted(forecast: Forecast, offset: float) -> Forecast:
+    """Add an offset in log counts to all quantiles of open days."""
+    if offset == 0:
+        return forecast
+    counts = np.maximum(np.expm1(np.log1p(forecast.quantiles.astype(float)) + offset), 0.0)
+    return replace(forecast, quantiles=np.where(forecast.open[..., None], counts, 0.0).astype(np.float32))
+
+
 def stretched(forecast: Forecast, factors: Floats) -> Forecast:
     """Apply calibration factors: each level's distance to the median, in log counts, times its factor."""
     middle = forecast.levels.index(0.5)
@@ -111,7 +137,7 @@ def _factor(score: Doubles, day: Days, promised: float, off: float, season: floa
     """
     if len(score) < ENOUGH:
         return 1.0, promised
-    weight = 0.5 ** ((day.max() - day).astype(float) / HALF_LIFE)
+    weight = _weight(day)
     inside = score <= 1
     share, error = _share_and_error(inside, day, weight)
     trusted = off**2 / (off**2 + error**2)
@@ -122,6 +148,11 @@ def _factor(score: Doubles, day: Days, promised: float, off: float, season: floa
     if season:
         held = min(held, (1 + promised) / 2)
     return max(_weighted_quantile(score, weight, held), LEAST), held  # forecasts may be right to the last bit
+
+
+def _weight(day: Days) -> Doubles:
+    weight: Doubles = 0.5 ** ((day.max() - day).astype(float) / HALF_LIFE)
+    return weight
 
 
 def _share_and_error(inside: NDArray[np.bool_], day: Days, weight: Doubles) -> tuple[float, float]:

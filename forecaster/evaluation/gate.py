@@ -6,12 +6,16 @@ that NaN fails it. Where the held-out days have no demand at all, that is said o
 A candidate that is no better than the champion need not be worse: where their difference is so small that chance
 explains it, and surely below what the pipeline file allows, the fresher model goes out. Nor is a coverage or a bias
 outside its bounds an objection where so few days may have it by chance.
+
+A refusal must not leave a worse forecast standing. An objection is a caution, with which the candidate is admitted,
+where the model that would be published instead is worse in the metric by more than chance, or breaks the same bound as
+badly and is no better in the metric.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -25,22 +29,61 @@ from forecaster.evaluation.sampling_error import HeldOut
 CHAMPION = "champion"
 CANDIDATE, OF_CHAMPION = N_("the candidate"), N_("the champion")
 ROUNDING = 1e-4  # relative: a candidate that is the champion again says so to within the parity of ONNX and JAX
+BIAS, COVERAGE = "bias", "coverage"
 LARGE = 0.5  # the largest depots that together make this share of demand have a veto,
 LEAST = 14  # each with so many scored days at least
 
 
-def judge(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Verdict:
-    """Judge a candidate; `rivals` holds the models to beat by name, those that there are."""
-    objections = [*_not_finite(candidate)]
+def judge(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate, *, instead: str | None = None) -> Verdict:
+    """Judge a candidate; `rivals` holds the models to beat by name, those that there are.
+
+    `instead` names the rival that is published where the candidate is refused; without it every objection refuses.
+    """
+    final, bounds, excuses = [*_not_finite(candidate)], dict[str, str](), list[str]()
     held_out = HeldOut.of(candidate.folds, candidate.scale) if candidate.folds else None
     if held_out and not held_out.demand > 0:
-        objections.append(_no_demand(held_out))
+        final.append(_no_demand(held_out))
     else:
-        objections += [*_beaten(candidate, rivals, gate), *_bounds(candidate, held_out, gate)]
+        beaten = dict(_beaten(candidate, rivals, gate))
+        final += [beaten.pop(name) for name in gate.beat if name in beaten and name in (instead, CHAMPION)]
+        bounds = {**beaten, **dict(_bounds(candidate, held_out, gate))}
         if CHAMPION in rivals and CHAMPION in gate.beat:
-            objections += _vetoes(candidate, rivals[CHAMPION], gate)
+            final += _vetoes(candidate, rivals[CHAMPION], gate)
+    if instead is not None and bounds and not final:
+        excuses = _excuses(candidate, rivals[instead], gate, tuple(bounds))
+    objections = (*final, *bounds.values())
     compared = {scores.model: dict(scores.metrics) for scores in (candidate, *rivals.values())}
-    return Verdict(not objections, tuple(objections), compared)
+    return Verdict(not objections or bool(excuses), (*objections, *excuses), compared)
+
+
+def is_surely_biased(candidate: Scores, gate: Gate) -> bool:
+    """Return whether the bias is beyond `max_bias` by more than chance."""
+    bias = candidate.metrics["bias"]
+    return abs(bias) > gate.max_bias and HeldOut.of(candidate.folds, candidate.scale).surely_biased(bias, gate.max_bias)
+
+
+def _excuses(candidate: Scores, instead: Scores, gate: Gate, broken: Sequence[str]) -> list[str]:
+    """Return why a candidate that breaks these bounds is admitted nevertheless, in sentences; none where it is not."""
+    difference = _pairs(candidate, instead, gate).difference()
+    if difference.high < 0:
+        compared = difference.sentence(sentence(CANDIDATE), instead.model, gate.metric)
+        worse = N_("{name} would be published instead, and {compared}")
+        return [sentence(worse, name=instead.model, compared=compared)]
+    excess, rival_excess = _excess(candidate, gate), _excess(instead, gate)
+    as_bad = (name in excess and rival_excess[name] >= excess[name] for name in broken)
+    if difference.relative <= 0 and all(as_bad):
+        alike = N_(
+            "{name} would be published instead: its bias is {bias} of demand, and its 80 % interval covers {coverage}"
+        )
+        bias, coverage = (amount(instead.metrics[name], form) for name, form in ((BIAS, "+.4f"), (COVERAGE, ".3f")))
+        return [sentence(alike, name=instead.model, bias=bias, coverage=coverage)]
+    return []
+
+
+def _excess(scores: Scores, gate: Gate) -> dict[str, float]:
+    """Return the absolute bias, and the distance of the coverage from its bounds, 0 between them."""
+    (low, high), coverage = gate.coverage, scores.metrics[COVERAGE]
+    return {BIAS: abs(scores.metrics[BIAS]), COVERAGE: max(low - coverage, coverage - high, 0.0)}
 
 
 def _not_finite(candidate: Scores) -> Iterator[str]:
@@ -64,19 +107,20 @@ def _no_demand(held_out: HeldOut) -> str:
     return sentence(N_("no demand on the held-out days ({days}): nothing can be compared"), days=_days(held_out.days))
 
 
-def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iterator[str]:
+def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iterator[tuple[str, str]]:
+    """Yield each model of `gate.beat` that the candidate does not beat, with the objection."""
     mine = candidate.metrics[gate.metric]
     for name in gate.beat:
         if name not in rivals:
             if name != CHAMPION:  # of whom there may be none yet
                 absent = N_("{name}, which is to be beaten, was not compared: is it declared, and installed?")
-                yield sentence(absent, name=name)
+                yield name, sentence(absent, name=name)
             continue
         theirs = rivals[name].metrics[gate.metric]
         if not (math.isfinite(mine) and math.isfinite(theirs)):
             unknown = sentence(CANDIDATE) if not math.isfinite(mine) else name
             incomparable = N_("{metric} of {unknown} is not a number, so that nothing can be compared with {name}")
-            yield sentence(incomparable, metric=gate.metric, unknown=unknown, name=name)
+            yield name, sentence(incomparable, metric=gate.metric, unknown=unknown, name=name)
             continue
         limit = theirs * (1 - gate.margin)
         if mine <= limit * (1 + ROUNDING):
@@ -99,30 +143,32 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
                 difference=difference.sentence(sentence(CANDIDATE), name, gate.metric),
                 most=amount(gate.max_loss, ".0%"),
             )
-        yield objection
+        yield name, objection
 
 
-def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator[str]:
-    """Is coverage or bias outside its bounds, and surely so? Without folds nothing is known of chance."""
+def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator[tuple[str, str]]:
+    """Yield coverage and bias where they are outside their bounds by more than chance, with the objection.
+
+    Without folds nothing is known of chance.
+    """
     coverage, bias, (low, high) = candidate.metrics["coverage"], candidate.metrics["bias"], gate.coverage
     limits = {"low": str(low), "high": str(high)}
     if not math.isfinite(coverage):
-        yield sentence(N_("what the 80 % interval covers is not a number, wanted {low} to {high}"), **limits)
+        yield COVERAGE, sentence(N_("what the 80 % interval covers is not a number, wanted {low} to {high}"), **limits)
     elif not low <= coverage <= high and (held_out is None or held_out.surely_covers_outside(coverage, low, high)):
         covers = sentence(
             N_("the 80 % interval covers {coverage}, wanted {low} to {high}"),
             coverage=amount(coverage, ".3f"),
             **limits,
         )
-        yield _surely(covers, held_out)
+        yield COVERAGE, _surely(covers, held_out)
     most = gate.max_bias
     if not math.isfinite(bias):
-        yield sentence(
-            N_("bias (forecast minus actual) is not a number, wanted -{most} to {most} of demand"), most=str(most)
-        )
+        unknown = N_("bias (forecast minus actual) is not a number, wanted -{most} to {most} of demand")
+        yield BIAS, sentence(unknown, most=str(most))
     elif abs(bias) > most and (held_out is None or held_out.surely_biased(bias, most)):
         biased = N_("bias (forecast minus actual) is {bias} of demand, wanted -{most} to {most}")
-        yield _surely(sentence(biased, bias=amount(bias, "+.4f"), most=str(most)), held_out)
+        yield BIAS, _surely(sentence(biased, bias=amount(bias, "+.4f"), most=str(most)), held_out)
 
 
 def _surely(objection: str, held_out: HeldOut | None) -> str:
@@ -156,5 +202,7 @@ def _vetoes(candidate: Scores, champion: Scores, gate: Gate) -> Iterator[str]:
             )
 
 
-def _pairs(candidate: Scores, champion: Scores, gate: Gate) -> Pairs:
-    return pairs(candidate.folds, champion.folds, candidate.scale, gate.metric)
+def _pairs(candidate: Scores, rival: Scores, gate: Gate) -> Pairs:
+    """Pair a candidate with a rival, which may have been scored on a sample of the depots."""
+    depot_ids = next((fold.forecast.depot_ids for fold in rival.folds), ())
+    return pairs([fold.among(depot_ids) for fold in candidate.folds], rival.folds, rival.scale, gate.metric)

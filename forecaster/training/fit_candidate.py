@@ -29,6 +29,7 @@ from forecaster.model.fitting.training_loop import Epoch
 
 ForecasterOf = Callable[[Candidate], backtests.Predictor]
 FIRST, LAST = "calibration", "last_calibration"  # in a candidate's summary: before its backtest, and after it
+OFFSETS = "offsets"  # likewise both, of a candidate whose bias was removed
 
 
 def train_and_calibrate(
@@ -185,8 +186,13 @@ def rolling_forecaster(
     return RollingCalibration(predict, earlier, trained_until=_trained_until(before))
 
 
-def calibrated_after_backtest(candidate: Candidate, rolling: RollingCalibration, panel: Panel) -> Candidate:
+def calibrated_after_backtest(candidate: Candidate, rolling: RollingCalibration, panel: Panel, spec: Spec) -> Candidate:
     """The candidate as it forecasts from the panel's own cutoff, all held-out days being known."""
+    offset = rolling.offset(panel)
+    if offset:
+        blend = {**candidate.parameters["blend"], "offset": np.float32(offset)}
+        summary = {**candidate.summary, OFFSETS: [rolling.offset(panel.at(first_cutoff(panel, spec))), offset]}
+        candidate = replace(candidate, parameters={**candidate.parameters, "blend": blend}, summary=summary)
     factors = np.asarray(candidate.parameters["calibration"]) * rolling.factors(panel)
     return _with_calibration(candidate, np.clip(factors, calibration.NARROWEST, calibration.WIDEST), LAST)
 

@@ -7,10 +7,14 @@ from collections.abc import Mapping
 from forecaster.config import Spec
 from forecaster.core.forecast import Scores, Verdict
 from forecaster.evaluation import gate
-from forecaster.training.backtest import CANDIDATE
+from forecaster.training.backtest import CANDIDATE, CHAMPION, NAIVE, PRIOR
 
 
 def judge(scores: Mapping[str, Scores], spec: Spec) -> Verdict:
-    """The gate's verdict on the candidate beside all other models of `scores`."""
+    """Judge the candidate among `scores`.
+
+    Where it is refused, the champion is published, without one the prior, without both the seasonal naive.
+    """
     rivals = {name: of_model for name, of_model in scores.items() if name != CANDIDATE}
-    return gate.judge(scores[CANDIDATE], rivals, spec.gate)
+    instead = next((name for name in (CHAMPION, PRIOR, NAIVE) if name in rivals), None)
+    return gate.judge(scores[CANDIDATE], rivals, spec.gate, instead=instead)

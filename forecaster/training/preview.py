@@ -26,10 +26,9 @@ from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.numpy_model import ReferenceModel
 from forecaster.training import export, fit_candidate
-from forecaster.training.backtest import NAIVE
+from forecaster.training.backtest import NAIVE, PRIOR
 from forecaster.training.export import ExportedBundle
 
-PRIOR = "prior"  # in scores
 MOST_DEPOTS = 256  # that calibrate and judge, one as far from the next as another: a large fleet's page need not wait
 
 
@@ -89,7 +88,7 @@ def judged(
     naive = partial(seasonal_naive, levels=tuple(spec.model.quantiles))
     days, every = spec.backtest.days, spec.backtest.every
     scores = backtests.run({PRIOR: rolling, NAIVE: naive}, sample, days, every=every, panel_at=at)
-    return fit_candidate.calibrated_after_backtest(candidate, rolling, sample), scores
+    return fit_candidate.calibrated_after_backtest(candidate, rolling, sample, spec), scores
 
 
 def in_numpy(candidate: Candidate) -> backtests.Predictor:

@@ -43,8 +43,10 @@ def main() -> None:
 
 
 def spec_of(name: str, folder: str) -> Spec:
-    """A pipeline file of the sample, whose lake and state lie in the folder."""
-    return load(SAMPLE / f"{name}.yaml").model_copy(update={"state": folder, "lake": f"{folder}/lake"})
+    """A pipeline file of the sample, with a lake and a state folder of its own in the folder."""
+    return load(SAMPLE / f"{name}.yaml").model_copy(
+        update={"state": f"{folder}/{name}", "lake": f"{folder}/{name}/lake"}
+    )
 
 
 def panel_of(spec: Spec) -> Panel:

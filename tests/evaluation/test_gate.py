@@ -259,3 +259,67 @@ def test_days_without_demand_are_said_in_one_sentence() -> None:
     assert judge(candidate, {"seasonal_naive": candidate}, Gate()).objections == (
         "no count is known of the held-out days: nothing can be compared",
     )
+
+
+# --- the model that is published where the candidate is refused -------------------------------------------------------
+
+WAVE = np.where(np.arange(DAYS) % 2, 1.0, -1.0)  # no bias over two days
+
+
+def measured(model: str, by: Any, sample: tuple[str, ...] | None = None) -> Scores:
+    """Scores of medians that are off by a share of the actual, with their own bias and coverage."""
+    scores = scores_of(model, off_by(by))
+    folds = scores.folds if sample is None else tuple(of_all.among(sample) for of_all in scores.folds)
+    size = scale(np.ones(len(folds[0].actuals)))
+    return Scores(model, folds, measure(folds, size), size)
+
+
+def judged_with_prior(by: Any, prior: Any, sample: tuple[str, ...] | None = None, **gate: Any) -> Verdict:
+    rivals = {"prior": measured("prior", prior, sample), "seasonal_naive": measured("seasonal_naive", 2.0)}
+    return judge(measured("candidate", by), rivals, Gate(**{"coverage": (0.1, 1.0), **gate}), instead="prior")
+
+
+def test_a_biased_candidate_is_admitted_where_the_prior_is_worse_by_more_than_chance() -> None:
+    judged = judged_with_prior(-0.05, 0.2 * WAVE)
+    assert judged.admitted
+    bias, caution = judged.objections
+    assert bias.startswith("bias (forecast minus actual) is -0.0500 of demand")
+    assert caution.startswith("prior would be published instead, and the candidate is 75.0 % better than prior in wape")
+    assert judged.sentence() == f"admitted with a caution: {bias}; {caution}"
+
+
+def test_a_biased_candidate_is_refused_where_the_prior_is_as_accurate_and_has_no_bias() -> None:
+    assert not judged_with_prior(-0.05, 0.05 * WAVE).admitted
+
+
+def test_a_biased_candidate_is_admitted_where_the_prior_is_as_biased_and_no_better() -> None:
+    judged = judged_with_prior(-0.05, 0.05 + 0.01 * WAVE)
+    assert judged.admitted
+    assert judged.objections[-1] == (
+        "prior would be published instead: its bias is +0.0500 of demand, and its 80 % interval covers 1.000"
+    )
+    assert not judged_with_prior(-0.05, 0.04).admitted
+
+
+def test_a_bad_coverage_is_compared_with_the_coverage_of_the_prior() -> None:
+    assert judged_with_prior(0.01, 0.01, coverage=(0.1, 0.2)).admitted
+    assert not judged_with_prior(0.01, 0.0, coverage=(0.1, 0.2)).admitted
+
+
+def test_a_candidate_that_loses_to_the_published_model_is_refused_whatever_its_bounds() -> None:
+    rivals = {"champion": measured("champion", 0.01 * WAVE), "seasonal_naive": measured("seasonal_naive", 2.0)}
+    judged = judge(measured("candidate", 0.05), rivals, Gate(coverage=(0.1, 1.0)), instead="champion")
+    assert not judged.admitted
+    assert len(judged.objections) == 3  # the metric, the largest depot, the bias
+
+
+def test_a_candidate_that_loses_to_a_baseline_is_admitted_where_the_champion_is_surely_worse_still() -> None:
+    rivals = {"champion": measured("champion", 0.2 * WAVE), "seasonal_naive": measured("seasonal_naive", 0.01)}
+    judged = judge(measured("candidate", 0.02), rivals, Gate(coverage=(0.1, 1.0)), instead="champion")
+    assert judged.admitted
+    assert "to beat seasonal_naive" in judged.objections[0]
+
+
+def test_a_sample_of_the_depots_is_enough_to_compare_with_the_prior() -> None:
+    """As in a large fleet, whose prior is scored on some of its depots."""
+    assert judged_with_prior(-0.05, 0.2 * WAVE, sample=("D4", "D0")).admitted

@@ -1,0 +1,166 @@
+"""Replay the gate over past mornings: how often it refuses, and how often the refused model was the better one.
+
+python -m tests.benchmarks.gate_mornings [--datasets sample,bayarea_bikeshare14] [--horizons 7,28] [--mornings 30]
+
+Each morning trains a candidate. Two rules judge it, each with a champion of its own: `strict`, under which every
+objection refuses, and the product's. A refused candidate is compared on the days after that morning with the forecast
+that was published in its place. The last 56 days of each dataset are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import partial
+
+import numpy as np
+
+from forecaster.config import Spec
+from forecaster.core.forecast import Candidate, Fold, Forecast, Scores, Verdict
+from forecaster.core.panel import Panel
+from forecaster.evaluation import backtest as backtests
+from forecaster.evaluation import calibration, gate
+from forecaster.evaluation.metrics import seasonal_scale
+from forecaster.evaluation.paired_test import difference
+from forecaster.evaluation.rolling_calibration import RollingCalibration
+from forecaster.model.export import to_onnx
+from forecaster.serving.fallback import seasonal_naive
+from forecaster.training import backtest, fit_candidate, preview
+from forecaster.training import gate as training_gate
+from forecaster.training.backtest import CANDIDATE, CHAMPION, NAIVE, PRIOR
+from tests.benchmarks import real, worked_example
+from tests.benchmarks.report import Figure, tell
+
+SAMPLE, UNSEEN = "sample", 56
+DATASETS = (SAMPLE, "bayarea_bikeshare14", "muenster_bike_counters", "melbourne_pedestrians", "nyc_taxi_apps_geo")
+STRICT, PRODUCT = "strict", "product"
+
+
+@dataclass
+class Chain:
+    """The champion under one rule, and the outcome of each morning."""
+
+    champion: Candidate | None = None
+    refused: int = 0
+    surely_better: int = 0  # refused candidates that beat what was published by more than chance
+    gains: list[float] = field(default_factory=list)  # relative loss of refused candidates, below 0 = better
+    error: float = 0.0  # absolute error of the first day after each morning, as published
+    actual: float = 0.0
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--datasets", default=",".join(DATASETS))
+    parser.add_argument("--horizons", default="7,28")
+    parser.add_argument("--mornings", type=int, default=30)
+    parser.add_argument("--every", type=int, default=1, help="days from one morning to the next")
+    parser.add_argument("--preset", default="quick")
+    arguments = parser.parse_args()
+    figures: list[Figure] = []
+    for horizon in map(int, arguments.horizons.split(",")):
+        for name in arguments.datasets.split(","):
+            spec, panel = _pipeline(name, horizon, arguments.preset)
+            chains = replayed(spec, panel, arguments.mornings, arguments.every)
+            figures += _figures(f"{name}, {horizon} days", chains, arguments.mornings)
+    tell("gate_mornings", figures)
+
+
+def replayed(spec: Spec, panel: Panel, mornings: int, every: int) -> dict[str, Chain]:
+    """Run the gate on each morning, the oldest first."""
+    chains = {STRICT: Chain(), PRODUCT: Chain()}
+    last = panel.cutoff - timedelta(days=spec.horizon)
+    for back in range((mornings - 1) * every, -1, -every):
+        cutoff = last - timedelta(days=back)
+        before = panel.at(cutoff)
+        with tempfile.TemporaryDirectory() as folder:
+            of_morning = spec.model_copy(update={"state": folder})
+            candidate = fit_candidate.train_and_calibrate(before, of_morning)
+        rolling = fit_candidate.rolling_forecaster(candidate, before, spec)
+        naive = partial(seasonal_naive, levels=tuple(spec.model.quantiles))
+        models: dict[str, backtests.Predictor] = {CANDIDATE: rolling, NAIVE: naive}
+        scores = backtests.run(models, before, spec.backtest.days)
+        prior, prior_scores = preview.judged(before, spec)
+        for rule, chain in chains.items():
+            fair: RollingCalibration = rolling
+            rivals: Mapping[str, Scores] = scores
+            if rule == PRODUCT:
+                fair, rivals = backtest.with_bias_removed(rolling, scores, before, spec)
+            final = fit_candidate.calibrated_after_backtest(candidate, fair, before, spec)
+            instead: Candidate | None = chain.champion
+            if instead is not None:
+                rivals = {**rivals, CHAMPION: _scored(instead, before, spec, scores[NAIVE])}
+            elif preview.is_better(prior_scores, spec.gate.metric):
+                instead, rivals = prior, {**rivals, PRIOR: prior_scores[PRIOR]}
+            published = naive if instead is None else to_onnx.forecaster(instead)
+            verdict = _judge(rule, rivals, spec)
+            ours, theirs = (backtests.folds(model, panel, [cutoff]) for model in (to_onnx.forecaster(final), published))
+            scale = seasonal_scale(before.demand, before.open[:, : before.history])
+            if verdict.admitted:
+                chain.champion = final
+            else:
+                compared = difference(ours, theirs, scale, spec.gate.metric)
+                chain.refused += 1
+                chain.surely_better += compared.high < 0
+                chain.gains.append(compared.relative)
+            _add(chain, (ours if verdict.admitted else theirs)[0])
+            print(f"{spec.name}, {spec.horizon} days, {cutoff}, {rule}: {verdict.sentence()}", flush=True)
+    return chains
+
+
+def _judge(rule: str, rivals: Mapping[str, Scores], spec: Spec) -> Verdict:
+    if rule == PRODUCT:
+        return training_gate.judge(rivals, spec)
+    others = {name: scores for name, scores in rivals.items() if name != CANDIDATE}
+    return gate.judge(rivals[CANDIDATE], others, spec.gate)
+
+
+def _scored(champion: Candidate, before: Panel, spec: Spec, naive: Scores) -> Scores:
+    """The champion as a night scores it, with the calibration from before its own backtest."""
+    first, last = champion.summary.get(fit_candidate.OFFSETS, (0.0, 0.0))
+    stretch = [np.asarray(champion.summary[key]) for key in (fit_candidate.FIRST, fit_candidate.LAST)]
+    ratio, predict = (stretch[0] / stretch[1]).astype(np.float32), to_onnx.forecaster(champion)
+
+    def uncalibrated(panel: Panel) -> Forecast:
+        return calibration.stretched(calibration.shifted(predict(panel), first - last), ratio)
+
+    return backtests.run({CHAMPION: uncalibrated}, before, spec.backtest.days)[CHAMPION]
+
+
+def _add(chain: Chain, fold: Fold) -> None:
+    known = np.isfinite(fold.actuals[:, 0])
+    chain.error += float(np.abs(fold.forecast.median - fold.actuals)[known, 0].sum())
+    chain.actual += float(fold.actuals[known, 0].sum())
+
+
+def _pipeline(name: str, horizon: int, preset: str) -> tuple[Spec, Panel]:
+    if name == SAMPLE:
+        with tempfile.TemporaryDirectory() as folder:
+            spec = worked_example.spec_of("pipeline", folder)
+            spec = spec.model_copy(update={"horizon": horizon})
+            panel = worked_example.panel_of(spec)
+    else:
+        spec, panel = real.spec_of(name), real.panel_of(name, horizon)
+        panel = panel.at(panel.cutoff - timedelta(days=UNSEEN))
+    training = spec.training.model_copy(update={"preset": preset})
+    return spec.model_copy(update={"horizon": horizon, "training": training}), panel
+
+
+def _figures(name: str, chains: Mapping[str, Chain], mornings: int) -> list[Figure]:
+    figures = []
+    for rule, chain in chains.items():
+        figures += [
+            Figure(f"{name}, {rule}: mornings refused", chain.refused / mornings, "share", n=mornings),
+            Figure(f"{name}, {rule}: refused models surely better", chain.surely_better, "mornings", n=chain.refused),
+            Figure(f"{name}, {rule}: WAPE of the next day", chain.error / chain.actual, "share", n=mornings),
+        ]
+        if chain.gains:
+            mean = float(np.mean(chain.gains))
+            figures.append(Figure(f"{name}, {rule}: refused model to the published one, mean", mean, "relative loss"))
+    return figures
+
+
+if __name__ == "__main__":
+    main()
