@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def cheapest(
     """The cheapest flow; `savings` has what each driver of a slot saves, the first one first, and nobody is planned
     beyond them; `scale` is the cost of a missing driver. After so many seconds the best flow that is known goes out.
 
-    Raises MissingExtra without SciPy.
+    Raises MissingExtra without highspy.
     """
     program = _Program([], [], [], [], [])
     workers: dict[Slot, list[tuple[int, float]]] = {slot: [] for slot in savings}
@@ -83,31 +83,55 @@ def cheapest(
         return _flow(loose.x, arcs, crowds, savings, 0.0)
     solved, exact = _solve(program, whole=True, seconds=seconds) if seconds > 0 else None, None
     if solved is not None and solved.x is not None:
-        # None as a bound: nothing has to be whole
-        gap = 0.0 if solved.mip_dual_bound is None else float(solved.fun - solved.mip_dual_bound)
+        gap = solved.objective - solved.bound
         exact = _flow(solved.x, arcs, crowds, savings, gap if gap > NO_GAP else 0.0)
         if exact.gap == 0:
             return exact
     everything = sum(sum(max(value, 0.0) for value in values) for values in savings.values())
-    quick = _quick(crowds, savings, scale, float(loose.fun) + everything)
+    quick = _quick(crowds, savings, scale, loose.objective + everything)
     return quick if exact is None or quick.cost < exact.cost else exact
 
 
-def _solve(program: _Program, *, whole: bool, seconds: float) -> Any:
+class _Solution(NamedTuple):
+    """A solver's answer: the columns, (columns,), None where it has none; the objective and the bound it proved."""
+
+    x: Doubles | None
+    objective: float
+    bound: float
+
+
+def _solve(program: _Program, *, whole: bool, seconds: float) -> _Solution:
+    """Solve by HiGHS, with whole people or as a linear program.
+
+    Raises MissingExtra without highspy.
+    """
     try:
-        from scipy import sparse
-        from scipy.optimize import Bounds, LinearConstraint, milp
+        import highspy
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; plans of a week need: pip install 'forecaster[shifts]'") from error
-    rows, columns, factors = zip(*program.entries, strict=True)
-    matrix = sparse.csr_array((factors, (rows, columns)), shape=(len(program.bounds), len(program.cost)))
-    return milp(
-        np.array(program.cost),
-        integrality=np.array(program.whole, int) if whole else None,
-        bounds=Bounds(0, np.array(program.upper)),
-        constraints=LinearConstraint(matrix, *np.array(program.bounds).T),
-        options={"time_limit": seconds, "mip_rel_gap": 0.0},
-    )
+    model = highspy.HighsLp()
+    model.num_col_, model.num_row_ = len(program.cost), len(program.bounds)
+    model.col_cost_, model.col_upper_ = np.array(program.cost, float), np.array(program.upper, float)
+    model.col_lower_ = np.zeros(len(program.cost))
+    model.row_lower_, model.row_upper_ = np.array(program.bounds, float).T
+    rows, columns, factors = zip(*program.entries, strict=True)  # row by row
+    model.a_matrix_.format_ = highspy.MatrixFormat.kRowwise
+    model.a_matrix_.start_ = np.searchsorted(rows, np.arange(len(program.bounds) + 1)).astype(np.int32)
+    model.a_matrix_.index_ = np.array(columns, np.int32)
+    model.a_matrix_.value_ = np.array(factors, float)
+    if whole:
+        kinds = highspy.HighsVarType
+        model.integrality_ = [kinds.kInteger if each else kinds.kContinuous for each in program.whole]
+    solver = highspy.Highs()  # type: ignore[no-untyped-call]
+    for option, value in {"output_flag": False, "time_limit": seconds, "mip_rel_gap": 0.0}.items():
+        solver.setOptionValue(option, value)
+    solver.passModel(model)
+    solver.run()
+    info = solver.getInfo()
+    feasible = info.primal_solution_status == highspy.SolutionStatus.kSolutionStatusFeasible
+    x = np.array(solver.getSolution().col_value) if feasible else None
+    objective = float(info.objective_function_value)
+    return _Solution(x, objective, float(info.mip_dual_bound) if whole and any(program.whole) else objective)
 
 
 def _is_whole(x: Doubles, program: _Program) -> bool:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -49,6 +52,20 @@ def test_five_of_seven_days_are_worked_and_the_two_that_save_least_are_not() -> 
         "One more full-time driver beside the 1 would save 12.",
         "“At most 5 shifts a week” (full-time) costs 7.",
     ]
+
+
+def test_a_week_is_planned_without_scipy() -> None:
+    """A forecast that plans weeks would spend half a second on importing it."""
+    code = (
+        "import sys\n"
+        "from tests.staffing.people.test_week_planner import plan\n"
+        "from tests.staffing.people.weeks import EARLY, MONDAY, staff, wanted\n"
+        "assert plan(MONDAY, 1, [wanted(EARLY, MONDAY, 30)], staff(1)).missing == 0\n"
+        "print([name for name in ('scipy', 'jax', 'mlflow', 'prefect') if name in sys.modules])"
+    )
+    root = Path(__file__).parents[3]
+    process = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert (process.stdout.strip(), process.returncode) == ("[]", 0), process.stderr
 
 
 def test_after_a_late_shift_nobody_comes_early() -> None:
