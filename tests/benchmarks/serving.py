@@ -35,7 +35,7 @@ from tests.benchmarks.report import ROOT, Figure, below, tell
 DEPOTS = {1: 300, 64: 100, 1_000: 20, 10_000: 5, 100_000: 1}  # and how often each is called
 REFERENCE = 1_000  # depots up to which NumPy is asked: it computes in double precision, day by day
 MEMBERS, FEATURES, HIDDEN, DAYS = 2, 24, 32, 112
-COLD = 5
+COLD, LARGEST = 5, 8
 # A child's peak memory is never less than that of the process that made it: so a small one does.
 LAUNCHER = """
 import resource, subprocess, sys, time
@@ -70,9 +70,15 @@ def _size() -> Iterator[Figure]:
         for need in map(Requirement, distribution(name).requires or []):
             if need.marker is None or need.marker.evaluate({"extra": ""}):
                 queue += [re.sub(r"[-_.]+", "-", need.name).lower()]
-    files = [distribution(name).locate_file(file) for name in packages for file in distribution(name).files or []]
-    total = sum(os.stat(file).st_size for file in map(str, files) if os.path.isfile(file))
-    yield below(f"base install, {len(packages)} packages", total / 1e6, "MB", 500)
+    size = {name: _bytes_of(name) for name in packages}
+    yield below(f"base install, {len(packages)} packages", sum(size.values()) / 1e6, "MB", 500)
+    for name in sorted(size, key=lambda name: -size[name])[:LARGEST]:
+        yield Figure(f"base install: {name}", size[name] / 1e6, "MB")
+
+
+def _bytes_of(package: str) -> int:
+    files = (str(distribution(package).locate_file(file)) for file in distribution(package).files or [])
+    return sum(os.stat(file).st_size for file in files if os.path.isfile(file))
 
 
 def _cold(folder: Path) -> Iterator[Figure]:

@@ -364,10 +364,21 @@ finally:
 EXTRAS = {"jax", "jaxlib", "flax", "optax", "orbax", "jax2onnx", "onnx", "jaxtyping", "mlflow", "prefect", "matplotlib"}
 EXTRAS |= {"fastapi", "uvicorn", "jinja2", "lightgbm", "prophet", "statsforecast", "scipy", "sklearn", "torch", "moto"}
 SOURCES = {"fsspec", "pandera"}  # of the base install, where a source is read
+STAFFED = """
+staffing:
+  orders_per_driver: 20
+  cost_short: 38
+  cost_idle: 22
+  shifts: [{name: day, start: "09:00", end: "17:00", share: 1}]
+  people: [{name: full-time, per_depot: 3}]
+"""
 
 
 def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_path: Path) -> None:
-    """Neither the sources nor the signing key are there, nor anything that trains, orchestrates or reads sources."""
+    """Neither the sources nor the signing key are there, nor anything that trains, orchestrates or reads sources; weeks
+    of people are planned all the same."""
+    with Path(fleet.file).open("a", encoding="utf-8") as pipeline:
+        pipeline.write(STAFFED)
     packed = shutil.move(fleet.bundle.with_name(f"{fleet.bundle.name}.tar.zst"), tmp_path)
     public = shutil.move(fleet.spec.paths.keys / "signing.pub.pem", tmp_path)
     shutil.rmtree(fleet.bundle.parent)

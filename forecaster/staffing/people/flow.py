@@ -19,7 +19,6 @@ from typing import NamedTuple
 import numpy as np
 
 from forecaster.core.arrays import Doubles
-from forecaster.errors import MissingExtra
 from forecaster.staffing.people import quick_flow
 from forecaster.staffing.people.quick_flow import Crowd, Slot
 from forecaster.staffing.people.rule_graph import OFF, Arc
@@ -65,8 +64,6 @@ def cheapest(
 ) -> Flow:
     """The cheapest flow; `savings` has what each driver of a slot saves, the first one first, and nobody is planned
     beyond them; `scale` is the cost of a missing driver. After so many seconds the best flow that is known goes out.
-
-    Raises MissingExtra without highspy.
     """
     program = _Program([], [], [], [], [])
     workers: dict[Slot, list[tuple[int, float]]] = {slot: [] for slot in savings}
@@ -101,14 +98,9 @@ class _Solution(NamedTuple):
 
 
 def _solve(program: _Program, *, whole: bool, seconds: float) -> _Solution:
-    """Solve by HiGHS, with whole people or as a linear program.
+    """Solve by HiGHS, with whole people or as a linear program."""
+    import highspy  # for those alone who plan weeks
 
-    Raises MissingExtra without highspy.
-    """
-    try:
-        import highspy
-    except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; plans of a week need: pip install 'forecaster[shifts]'") from error
     model = highspy.HighsLp()
     model.num_col_, model.num_row_ = len(program.cost), len(program.bounds)
     model.col_cost_, model.col_upper_ = np.array(program.cost, float), np.array(program.upper, float)

@@ -102,7 +102,7 @@ class WeekTask:
     def plan(self, seconds: float = flow.TIME_LIMIT) -> WeekPlan:
         """The cheapest plan that all rules allow, or after so many seconds a good one; without what rules cost.
 
-        Equal inputs give equal plans. Raises MissingExtra without highspy.
+        Equal inputs give equal plans.
         """
         groups, problem = self._groups, self._problem
         crowds = [problem.crowd(group) for group in groups]
