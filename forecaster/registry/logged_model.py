@@ -23,7 +23,7 @@ from forecaster import __version__
 from forecaster.registry.run_record import BUNDLE
 
 LOADER = "forecaster.api.registered_model"
-REQUIREMENTS = [f"forecaster=={__version__}", f"mlflow=={mlflow.__version__}"]
+REQUIREMENTS = [f"harbor-forecaster=={__version__}", f"mlflow=={mlflow.__version__}"]
 GRAPH = "model.onnx"
 
 

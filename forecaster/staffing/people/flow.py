@@ -98,7 +98,7 @@ def _solve(program: _Program, *, whole: bool, seconds: float) -> Any:
         from scipy import sparse
         from scipy.optimize import Bounds, LinearConstraint, milp
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; plans of a week need: pip install 'forecaster[shifts]'") from error
+        raise MissingExtra(f"{error}; plans of a week need: pip install 'harbor-forecaster[shifts]'") from error
     rows, columns, factors = zip(*program.entries, strict=True)
     matrix = sparse.csr_array((factors, (rows, columns)), shape=(len(program.bounds), len(program.cost)))
     return milp(
