@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check messages dashboards docs format lock sbom images bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
+.PHONY: help env run page test check messages dashboards docs format lock sbom images wheel release bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
   bench-scale bench-cluster bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults bench-scrape bench-inference bench-cold-starts bench-inference-faults bench-worthwhile bench-drift bench-canary bench-prior bench-boosted \
   bench-library bench-pipelines bench-gate prior baseline \
@@ -114,6 +114,7 @@ OF_CUDA     := /^[a-z0-9]/ { cuda = /^(jax-cuda|nvidia-)/ } cuda { print }
 ONLY_NAMES  := grep -oE '^[a-z0-9.-]+' | sort -u
 
 # BASE= makes a base of Debian's own packages, where no registry is to be reached (needs mmdebstrap and podman).
+# The format is Docker's, since OCI's has no HEALTHCHECK.
 IMAGES     ?= serve night
 BASE       ?= docker.io/library/debian:bookworm-slim
 CA         := /etc/ssl/certs/ca-certificates.crt
@@ -126,17 +127,22 @@ images: $(ENV) ## build the container images IMAGES="serve night" with buildah; 
 	  && mv build/base.tar.new build/base.tar && podman import build/base.tar localhost/debian-python:bookworm; fi
 	@for image in $(IMAGES); do \
 	  $(BIN)/python -m docs.dependencies flows/containers/$${image%-gpu}.txt $$(ls flows/containers/$$image.lock 2>/dev/null) && \
-	  buildah bud --layers --isolation chroot --network host $(if $(wildcard $(CA)),--volume $(CA):$(CA):ro) \
+	  buildah bud --format docker --layers --isolation chroot --network host $(if $(wildcard $(CA)),--volume $(CA):$(CA):ro) \
 	    --ignorefile flows/containers/ignored.txt --build-arg BASE=$(or $(BASE),localhost/debian-python:bookworm) \
 	    --label io.forecaster.sources="$$($(BIN)/python -m tests.flows.containers.sources)" \
-	    --target $$image --tag localhost/forecaster:$$image --file flows/containers/Containerfile . || exit 1; \
+	    --target $$image --tag localhost/forecaster:$$image --file flows/containers/Containerfile . && \
+	  $(BIN)/python -m docs.provenance "localhost/forecaster:$$image@$$(buildah inspect --type image --format '{{.FromImageDigest}}' localhost/forecaster:$$image)" || exit 1; \
 	done
 
 sbom: $(ENV) ## write the bill of materials (CycloneDX) into build/forecaster.cdx.json
 	@$(BIN)/python -m docs.dependencies
 
-wheel: $(ENV) ## build the wheel into dist: forecaster, flows and dashboards, for `pip install`
+wheel: $(ENV) ## build the wheel into dist, with its bill of materials and its signed provenance
+	@rm -f dist/*.whl
 	@$(BIN)/python -m hatchling build --target wheel --directory dist
+	@$(BIN)/python -m docs.provenance dist/*.whl
+
+release: wheel images ## build the wheel and the images IMAGES="serve night" from the lock, each with its signed provenance
 
 bench: $(ENV) ## measure a night; no test asserts these numbers
 	@$(BIN)/python -m tests.benchmarks.night

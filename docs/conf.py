@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from docs import notebooks
 
 project = "forecaster"
-version = release = installed("forecaster")
+version = release = installed("harbor-forecaster")
 
 extensions = ["myst_parser"]
 root_doc = "docs/index"

@@ -7,6 +7,7 @@ of that image.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 import tomllib
@@ -31,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "requirements.lock"
 PYPROJECT = ROOT / "pyproject.toml"
 BILL = ROOT / "build" / "forecaster.cdx.json"
+CHECKOUT = ("docs", "dev")  # extras that only a checkout installs
 SPDX: Licensing = get_spdx_licensing()
 
 # Classifiers and older fields in SPDX's words. A bare "BSD" leaves open which of them.
@@ -151,6 +153,44 @@ def bill_of_materials(names: Set[str] | None = None, further: str = "") -> Bom:
     return bom
 
 
+def bill_of_wheel(wheel: Path) -> str:
+    """The bill of a wheel, as JSON: the product with the wheel's SHA-256, and the locked packages that it may install.
+
+    Raises ValueError where it is not valid CycloneDX.
+    """
+    bom = bill_of_materials(_installed_with_wheel())
+    product = bom.metadata.component
+    assert product is not None
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    product.hashes.add(HashType(alg=HashAlgorithm.SHA_256, content=digest))
+    product.purl = PackageURL("pypi", name=product.name, version=product.version, qualifiers={"file_name": wheel.name})
+    return _json(bom)
+
+
+def _installed_with_wheel() -> set[str]:
+    """The packages that the wheel's requirements bring, its extras included, but for those of a checkout alone."""
+    project = tomllib.loads(PYPROJECT.read_text("utf-8"))["project"]
+    extras = (lines for name, lines in project["optional-dependencies"].items() if name not in CHECKOUT)
+    wanted = [Requirement(line) for lines in (project["dependencies"], *extras) for line in lines]
+    names: set[str] = set()
+    seen: set[tuple[str, frozenset[str]]] = set()
+    while wanted:
+        requirement = wanted.pop()
+        key = (canonicalize_name(requirement.name), frozenset(requirement.extras))
+        if key not in seen:
+            seen.add(key)
+            names.add(key[0])
+            wanted += _requirements(key[0], {"", *requirement.extras})
+    return names
+
+
+def _json(bom: Bom) -> str:
+    text = JsonV1Dot6(bom).output_as_string(indent=1)
+    if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
+        raise ValueError(f"the bill of materials is not valid CycloneDX: {error}")
+    return text
+
+
 def _component(package: LockedPackage) -> Component:
     expression = licence(package.name)
     terms = (
@@ -177,15 +217,20 @@ def _component(package: LockedPackage) -> Component:
 
 def _needs(name: str) -> set[str]:
     """What an installed package needs here, without its extras."""
+    return {canonicalize_name(requirement.name) for requirement in _requirements(name, {""})} - {name}
+
+
+def _requirements(name: str, extras: Set[str]) -> list[Requirement]:
+    """What an installed package requires here with some extras; "" is the package without any."""
     try:
         requirements = [Requirement(text) for text in metadata.requires(name) or ()]
     except metadata.PackageNotFoundError:
-        return set()
-    return {
-        canonicalize_name(requirement.name)
+        return []
+    return [
+        requirement
         for requirement in requirements
-        if requirement.marker is None or requirement.marker.evaluate({"extra": ""})
-    } - {name}
+        if requirement.marker is None or any(requirement.marker.evaluate({"extra": extra}) for extra in extras)
+    ]
 
 
 def main(image: Path | None = None, lock: Path | None = None) -> int:
@@ -194,9 +239,10 @@ def main(image: Path | None = None, lock: Path | None = None) -> int:
     names = set(image.read_text("utf-8").split()) if image else None
     bill = BILL.parent / "sbom" / f"{(lock or image).stem}.cdx.json" if image else BILL
     bom = bill_of_materials(names, lock.read_text("utf-8") if lock else "")
-    text = JsonV1Dot6(bom).output_as_string(indent=1)
-    if error := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
-        print(f"the bill of materials is not valid CycloneDX: {error}", file=sys.stderr)
+    try:
+        text = _json(bom)
+    except ValueError as error:
+        print(error, file=sys.stderr)
         return 1
     bill.parent.mkdir(parents=True, exist_ok=True)
     bill.write_text(text, "utf-8")

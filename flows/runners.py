@@ -68,7 +68,8 @@ def task_runner(execution: Execution) -> TaskRunner[Any]:
         from prefect_dask.task_runners import DaskTaskRunner
     except ModuleNotFoundError as error:
         raise MissingExtra(
-            f"execution.runner is dask, which needs {error.name}, not installed here: pip install 'forecaster[cluster]'"
+            f"execution.runner is dask, which needs {error.name}, not installed here: "
+            "pip install 'harbor-forecaster[cluster]'"
         ) from error
     if execution.address:
         return DaskTaskRunner(address=execution.address)

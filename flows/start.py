@@ -200,7 +200,7 @@ def _plain_steps() -> Steps:
 def _require_packages(names: tuple[str, ...]) -> None:
     if absent := [name for name in names if importlib.util.find_spec(name) is None]:
         raise MissingExtra(
-            f"a night needs {', '.join(absent)}, not installed here: pip install forecaster[train,flows]"
+            f"a night needs {', '.join(absent)}, not installed here: pip install 'harbor-forecaster[train,flows]'"
         )
 
 

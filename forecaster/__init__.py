@@ -7,6 +7,10 @@ when they are first used, so that `import forecaster` costs nothing.
 from __future__ import annotations
 
 import importlib
+import os
+import sys
+import warnings
+from contextlib import suppress
 from typing import Any
 
 __version__ = "0.1.0"
@@ -53,3 +57,29 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_MODULES})
+
+
+def _other_distributions() -> list[str]:
+    """Paths on `sys.path` that belong to another module `forecaster`, or to the distribution of that name.
+
+    File names alone decide, which takes a millisecond; reading the metadata of every distribution takes a second, and
+    is left to `forecaster doctor`.
+    """
+    paths = []
+    for folder in dict.fromkeys(map(os.path.realpath, sys.path)):
+        with suppress(OSError):
+            names = [name for name in os.listdir(folder) if name.startswith("forecaster-") and name.endswith("-info")]
+            paths += [os.path.join(folder, name) for name in names]
+            module = os.path.join(folder, "forecaster")
+            is_copy = os.path.exists(os.path.join(module, "cli", "app.py"))
+            paths += [] if is_copy or not os.path.exists(os.path.join(module, "__init__.py")) else [module]
+    return paths
+
+
+if _others := _other_distributions():
+    warnings.warn(
+        f"another module `forecaster` is installed, of which files may replace ours: {', '.join(_others)}; "
+        "`forecaster doctor` names the distribution to uninstall",
+        RuntimeWarning,
+        stacklevel=2,
+    )

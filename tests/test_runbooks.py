@@ -56,7 +56,7 @@ def test_its_extras_are_declared() -> None:
 
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
     text = (ROOT / "dashboards" / "runbooks" / "production.md").read_text("utf-8")
-    for extras in re.findall(r"forecaster\[([\w,-]+)\]", text):
+    for extras in re.findall(r"(?:forecaster|\.whl)\[([\w,-]+)\]", text):
         assert set(extras.split(",")) <= declared.keys()
 
 

@@ -147,7 +147,7 @@ def _client(execution: Execution, workers: int) -> Iterator[Any]:
     except ModuleNotFoundError as error:
         raise MissingExtra(
             f"training.hosts.others is on_workers, which needs {error.name}, not installed here: "
-            "pip install 'forecaster[cluster]'"
+            "pip install 'harbor-forecaster[cluster]'"
         ) from error
     logging.getLogger("distributed").setLevel(logging.WARNING)  # who joins and leaves is no line of a night's
     with ExitStack() as stack:

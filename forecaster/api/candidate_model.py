@@ -97,6 +97,6 @@ def newcomers(panel: Panel, trained_on: Panel) -> Newcomers:
 
 def published(model: Predict, trained_on: Panel) -> Predict:
     """A model that forecasts as is published: depots of which it has no forecast get the seasonal naive's."""
-    from forecaster.publishing.forecast import naive_for_strangers
+    from forecaster.serving.fallback import naive_where
 
-    return lambda panel: naive_for_strangers(model(panel), panel, newcomers(panel, trained_on))
+    return lambda panel: naive_where(model(panel), panel, newcomers(panel, trained_on).rows)

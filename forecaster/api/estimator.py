@@ -25,13 +25,13 @@ from forecaster.api.pipeline_folder import (
     frames_to_learn_from,
     logger,
     merged,
-    refuse_unknown_days,
 )
 from forecaster.api.rosters import roster_columns, staffing_of
 from forecaster.core.forecast import Forecast
 from forecaster.core.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Panel
 from forecaster.core.terminal import count
+from forecaster.demand.panel.covariates import refuse_unknown_days
 from forecaster.errors import NoUsableData, SpecError
 
 if TYPE_CHECKING:
@@ -344,14 +344,14 @@ class Forecaster:
 
     def _forecast(self, history: Any, future: Any) -> tuple[Forecast, Panel, FrameKind]:
         """The forecast, the panel that it goes on from, and how the frame of that was given."""
-        from forecaster.publishing.forecast import naive_for_strangers
+        from forecaster.serving.fallback import naive_where
 
         self._check_fitted()
         panel, kind = self._panel_of(history, future)
         new = newcomers(panel, self._panel)
         for note in new.notes():
             logger.warning(note.text)
-        return naive_for_strangers(self._model(panel), panel, new), panel, kind
+        return naive_where(self._model(panel), panel, new.rows), panel, kind
 
     def _panel_of(self, history: Any, future: Any) -> tuple[Panel, FrameKind]:
         """The panel to forecast from, in the model's own encoding, and how the frame of its readings was given: that of

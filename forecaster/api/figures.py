@@ -23,7 +23,7 @@ def depot_figure(forecast: Forecast, panel: Panel, depot: str, days: int) -> Fig
     try:
         from matplotlib.figure import Figure
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; plot needs: pip install 'forecaster[train]'") from error
+        raise MissingExtra(f"{error}; plot needs: pip install 'harbor-forecaster[train]'") from error
     row = row_of(panel, depot)
     past = slice(max(panel.history - whole_number("days", days, least=0), 0), panel.history)
     ahead = np.asarray(forecast.target_dates, "datetime64[D]")

@@ -46,7 +46,7 @@ def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = Non
     try:
         from forecaster.training import backtest, fit_candidate
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"fit needs {error.name}, wanted: pip install 'forecaster[train]'") from error
+        raise MissingExtra(f"fit needs {error.name}, wanted: pip install 'harbor-forecaster[train]'") from error
     knowledge, findings = folder.knowledge(logged)
     spec, panel = folder.spec_to_train(), build(knowledge, folder.spec)
     past_panels = Past(knowledge, panel, spec)

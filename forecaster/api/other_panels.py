@@ -23,7 +23,6 @@ from forecaster.api.pipeline_folder import (
     depots_of,
     frames_of,
     logger,
-    refuse_unknown_days,
     strangers_in,
 )
 from forecaster.config import Spec
@@ -31,6 +30,7 @@ from forecaster.core.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Encoding, Panel
 from forecaster.core.terminal import count
 from forecaster.demand import parsing
+from forecaster.demand.panel.covariates import refuse_unknown_days
 from forecaster.errors import SpecError
 
 

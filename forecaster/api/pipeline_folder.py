@@ -22,7 +22,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -32,8 +31,7 @@ from forecaster.api.callers_words import as_python
 from forecaster.api.frames import OURS, FrameKind, LongFrame, long_frame, to_arrow
 from forecaster.config import Spec, load
 from forecaster.core.knowledge import Finding, Knowledge
-from forecaster.core.near_words import fold, nearest_word
-from forecaster.core.panel import Panel
+from forecaster.core.near_words import fold
 from forecaster.core.terminal import count
 from forecaster.errors import NoUsableData, SpecError
 
@@ -263,32 +261,6 @@ def strangers_in(future: pa.Table, frames: Frames) -> list[str]:
 def depots_of(table: pa.Table) -> set[str]:
     """The depots that a table names, as the checks read them: without blanks around."""
     return set(pc.utf8_trim_whitespace(table[OURS.depot_id].unique()).to_pylist()) - {None}
-
-
-def refuse_unknown_days(
-    knowledge: Knowledge, panel: Panel, covariates: Sequence[str], strangers: Sequence[str] = ()
-) -> None:
-    """Raises SpecError where a covariate is not known of a day ahead on which its depot is open: as 0 it would say
-    something. Among the `strangers` is the name of which it may have been given."""
-    ahead, rows = panel.days[panel.history :], {depot: row for row, depot in enumerate(panel.depot_ids)}
-    demand = knowledge.demand[(knowledge.demand["date"] >= ahead[0]) & knowledge.demand["depot_id"].isin(rows)]
-    places = (
-        demand["depot_id"].map(rows).to_numpy(np.intp),
-        (demand["date"].to_numpy(ahead.dtype) - ahead[0]).astype(int),
-    )
-    inside = places[1] < len(ahead)
-    for name in covariates:
-        is_known = ~panel.open[:, panel.history :]
-        is_known[places[0][inside], places[1][inside]] |= demand[name].notna().to_numpy()[inside]
-        if not is_known.all():
-            row, step = np.argwhere(~is_known)[0]
-            depot = panel.depot_ids[row]
-            meant = nearest_word(depot, strangers)
-            raise SpecError(
-                f"future: depot {depot!r} has no '{name}' on {ahead[step]}; wanted a row with one for each depot and "
-                f"each of the {panel.horizon} days after {panel.cutoff}: the model knows it ahead"
-                + (f"; did you mean this depot by {meant!r}, which no reading names?" if meant else "")
-            )
 
 
 _BUSINESS = ("opened", "closed", "timezone")  # columns of the depots source that are no attributes

@@ -1,93 +1,131 @@
 """MLflow's Python function of a bundle: a long data frame in, quantiles out, by ONNX alone.
 
-`mlflow.pyfunc.load_model("models:/NAME@champion")` loads it, and `mlflow models serve` serves it; both call
-`_load_pyfunc` by its name, so that nothing is pickled, and nothing here imports MLflow.
+A registered model carries this module and all of ours that it imports (`forecaster.registry.carried_code`), so that
+`mlflow.pyfunc.load_model("models:/NAME@champion")` and `mlflow models serve` need neither this package nor a table of
+holidays. They call `_load_pyfunc` by its name: nothing is pickled, and nothing here imports MLflow.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from forecaster.api.frames import forecast_columns
-from forecaster.api.pipeline_folder import PipelineFolder, frames_of, refuse_unknown_days
-from forecaster.core.forecast import Forecast
-from forecaster.core.panel import Panel
-from forecaster.errors import BundleError
+from forecaster.api.frames import OURS, TIMESTAMP, FrameKind, forecast_columns
+from forecaster.config import Spec
+from forecaster.core.knowledge import Knowledge
+from forecaster.demand.panel import build, covariates
+from forecaster.demand.panel.event_scope import ADDRESS
+from forecaster.errors import BundleError, NoUsableData, SpecError
+from forecaster.publishing import caveats
 from forecaster.registry.run_record import BUNDLE
+from forecaster.serving import bundle as bundles
+from forecaster.serving.fallback import naive_where
 from forecaster.serving.predict import Predictor
-from forecaster.training.recording.model_folder import EVENTS, PIPELINE, STATIC
+from forecaster.training.recording.model_folder import BUSINESS, EVENTS, PIPELINE, STATIC
 
 
 class RegisteredModel:
     """A bundle with what it takes to make its inputs of a frame."""
 
-    def __init__(
-        self, predictor: Predictor, content: Mapping[str, Any], static: pa.Table | None, events: pa.Table | None
-    ) -> None:
-        """`content` is what a pipeline file says but for its sources."""
-        self._predictor, self._content, self._static, self._events = predictor, content, static, events
+    def __init__(self, predictor: Predictor, spec: Spec, static: pd.DataFrame, events: pd.DataFrame) -> None:
+        """`spec` is the pipeline file without its sources."""
+        self._predictor, self._spec, self._static, self._events = predictor, spec, static, events
 
     def predict(self, df: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """Forecasts of each depot for the days after the last one of the frame, as a frame like the one given.
+        """Forecasts of each depot for the days after the last one of the frame, as a frame of pandas.
 
         `df` has a row a depot and day: depot_id, date, demand, and the covariates that the readings bring, those also
         of the days ahead, with an empty demand. Columns of the answer: depot_id, date, forecast (the median), q0.1 …,
         mean. A depot that the model was not trained on gets the seasonal naive. MLflow's `params` change nothing.
 
-        Raises SpecError for a frame that lacks a column or a covariate ahead, NoUsableData where nothing is known.
+        Raises SpecError for a frame that lacks a column or a covariate ahead, or has a row that is no reading;
+        NoUsableData where nothing is known.
         """
-        from forecaster.demand.panel.build import build
-        from forecaster.publishing import caveats
-        from forecaster.publishing.forecast import naive_for_strangers
-
-        frames = frames_of(df, None, None, self._content["calendar"]["known_future"])
-        static = _of(self._static, "depot_id", frames.readings.table["depot_id"])
-        frames = replace(frames, static=static, events=self._events_of(static))
+        columns = [name for name in self._spec.calendar.known_future if name in df.columns]
+        demand = _readings(df, columns)
         bundle = self._predictor.bundle
-        with tempfile.TemporaryDirectory(prefix="forecaster-") as work:
-            folder = PipelineFolder.create(Path(work), self._content, frames)
-            knowledge, _ = folder.knowledge()
-            panel: Panel = build(knowledge, folder.spec, bundle.encoding)
-        refuse_unknown_days(knowledge, panel, frames.covariates)
+        static = self._static.set_index("depot_id").reindex(demand["depot_id"].unique()).reset_index()
+        limit = self._spec.demand.rules.max_demand
+        is_refused = demand["demand"] > (np.inf if limit is None else limit)
+        knowledge = Knowledge(
+            datetime.now(UTC),
+            demand[~is_refused],
+            static,
+            self._events,
+            {},
+            demand.loc[is_refused, ["depot_id", "date"]],
+        )
+        panel = build.build(knowledge, self._spec, bundle.encoding, carried=bundle.manifest.get("calendars"))
+        covariates.refuse_unknown_days(knowledge, panel, columns)
         new = caveats.newcomers(panel, bundle.manifest["depots"], panel.encoding.statics)
-        forecast: Forecast = naive_for_strangers(self._predictor(panel), panel, new)
-        return frames.kind.frame(forecast_columns(forecast, frames.kind))
-
-    def _events_of(self, static: pa.Table | None) -> pa.Table | None:
-        """The events that concern some of the depots."""
-        events = self._events
-        for name in ("depot_id", "city"):
-            if events is not None and static is not None and {name} <= {*events.column_names} & {*static.column_names}:
-                everyone = pa.array(["", None], static[name].type)
-                events = _of(events, name, pa.chunked_array([*static[name].chunks, everyone]))
-        return events
+        forecast = naive_where(self._predictor(panel), panel, new.rows)
+        kind = FrameKind(None, OURS, pa.string(), TIMESTAMP)
+        return pa.table(forecast_columns(forecast, kind)).to_pandas()
 
 
-def _of(table: pa.Table | None, name: str, values: pa.ChunkedArray) -> pa.Table | None:
-    """The rows of a table whose column has one of the values: depots that a frame leaves out are not forecast."""
-    if table is None:
-        return None
-    return table.filter(pc.is_in(table[name], value_set=values.unique().cast(table[name].type)))
+def _readings(df: Any, known_future: Sequence[str]) -> pd.DataFrame:
+    """The rows of a frame as readings. Raises SpecError for a row that is none, NoUsableData where there is no row."""
+    if missing := [name for name in OURS if name not in df.columns]:
+        raise SpecError(f"df: found the columns {', '.join(map(str, df.columns))}; wanted {', '.join(missing)} too")
+    if not len(df):
+        raise NoUsableData("df: found no row, wanted one for each depot and day")
+    df = df.reset_index(drop=True)
+    ids = df["depot_id"].astype("str").str.strip()
+    dates = pd.to_datetime(df["date"], errors="coerce")
+    dates = (dates.dt.tz_localize(None) if dates.dt.tz is not None else dates).dt.normalize().astype("datetime64[s]")
+    demand = pd.to_numeric(df["demand"], errors="coerce").astype("float64")
+    _refuse(df, "depot_id", df["depot_id"].isna() | (ids == ""), "a depot's id")
+    _refuse(df, "date", dates.isna(), "a day, as 2026-03-01")
+    wrong = (demand.isna() & df["demand"].notna()) | (demand < 0) | np.isinf(demand)
+    _refuse(df, "demand", wrong, "a count from 0 on, or nothing where it is not known")
+    readings = pd.DataFrame({"depot_id": ids, "date": dates, "demand": demand})
+    _refuse(df, "date", readings.duplicated(["depot_id", "date"]), "one row for each depot and day")
+    return readings.assign(**{name: _covariate(df[name]) for name in known_future})
+
+
+def _refuse(df: Any, column: str, wrong: Any, wanted: str) -> None:
+    if (rows := np.flatnonzero(wrong)).size:
+        row = int(rows[0])
+        depot, value = df["depot_id"].iloc[row], df[column].iloc[row]
+        raise SpecError(f"df: row {row}, depot {depot!r}: found {column} {value!r}; wanted {wanted}")
+
+
+def _covariate(values: Any) -> Any:
+    """Numbers, or words where some value is none."""
+    numbers = pd.to_numeric(values, errors="coerce")
+    return numbers.astype("float64") if (numbers.notna() == values.notna()).all() else values.astype("str")
 
 
 def _load_pyfunc(path: str) -> RegisteredModel:
     """The model of a folder of MLflow's: the bundle is believed where a key of FORECASTER_TRUSTED_KEYS, else one of the
     folder's own, has signed it. Raises BundleError where it is damaged, or not signed so."""
-    from forecaster.serving import bundle as bundles
-
     folder = Path(path)
     names = sorted(place.name for place in (folder / BUNDLE).glob("*"))
     if len(names) != 1:
         raise BundleError(f"{folder / BUNDLE}: found {', '.join(names) or 'nothing'}, wanted one bundle")
     predictor = Predictor(bundles.load(folder / BUNDLE / names[0], folder))
-    static, events = (pq.read_table(folder / name) if (folder / name).exists() else None for name in (STATIC, EVENTS))
-    return RegisteredModel(predictor, json.loads((folder / PIPELINE).read_text("utf-8")), static, events)
+    content = json.loads((folder / PIPELINE).read_text("utf-8"))
+    static = _table(folder / STATIC, ["depot_id", *BUSINESS])
+    events = _table(folder / EVENTS, ["date", "kind", "name", *ADDRESS])
+    content["demand"] |= {"source": {"kind": "parquet", "path": "."}, "recorded": "next_day"}
+    if (folder / STATIC).exists():
+        attributes = [name for name in static if name not in ("depot_id", *BUSINESS)]
+        content["depots"] = {"source": {"kind": "parquet", "path": STATIC}, "static": attributes}
+    if (folder / EVENTS).exists():
+        content["calendar"]["events"] = {"source": {"kind": "parquet", "path": EVENTS}}
+    return RegisteredModel(predictor, Spec.model_validate(content), static, events)
+
+
+def _table(file: Path, columns: Sequence[str]) -> pd.DataFrame:
+    """A table with these columns at least; one that is not there has no row."""
+    if not file.exists():
+        return pd.DataFrame(columns=list(columns), dtype="object")
+    table = pd.read_parquet(file)
+    return table.reindex(columns=list(dict.fromkeys([*table.columns, *columns])))

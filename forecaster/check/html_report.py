@@ -27,7 +27,7 @@ from forecaster.reports.html import Element, document, figure, tag, write_atomic
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-MISSING_PICTURES = "pictures need: pip install 'forecaster[train]'"
+MISSING_PICTURES = "pictures need: pip install 'harbor-forecaster[train]'"
 STATE_DEPOTS = 60
 SHOWN_ROWS, SHOWN_BARS = 5, 20
 LEGEND = " Red: what was found. Band: the middle 80 % of the last 8 same weekdays. Grey: closed."

@@ -41,7 +41,7 @@ def link(
             raise ModuleNotFoundError("the page is not installed")
         create_link = maker.load()
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[dashboard]'") from error
+        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[dashboard]'") from error
     _, addresses = create_link(load(file), view, city, days, by=login_name(by), now=datetime.now(UTC), depot=depot)
     for address in addresses:
         typer.echo(address)

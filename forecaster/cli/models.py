@@ -49,7 +49,7 @@ def backtest(
         from forecaster.operations.leaderboard import board
         from forecaster.staffing import cost_backtest
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[train]'") from error
     if staffing or days:
         spec = cost_backtest.holdout_spec(spec, days, staffing=staffing)
     progress = NightProgress(stages=("panel", "train", "backtest"))
@@ -76,7 +76,7 @@ def assist(
     try:
         from forecaster.training.fit_candidate import assist
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[train]'") from error
 
     def tell(epoch: Any) -> None:
         typer.echo(f"epoch {epoch.number} of {epoch.of}: loss {epoch.loss:.5f}", err=True)
@@ -101,7 +101,7 @@ def compare_hlo(
     try:
         from forecaster.model.fitting import hlo_dumps
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[train]'") from error
     comparison = hlo_dumps.compare(hlo_dumps.read_dump(before), hlo_dumps.read_dump(after))
     if as_json:
         typer.echo(json.dumps(comparison.to_json(), indent=2))
@@ -128,7 +128,7 @@ def warm(
     try:
         from forecaster.training import warm
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[train]'") from error
+        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[train]'") from error
     progress = NightProgress(stages=warm.STAGES)
     with progress.live_bar():
         warming = warm.warm(

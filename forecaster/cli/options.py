@@ -62,7 +62,7 @@ def entry_point(name: str) -> Any:
             raise ModuleNotFoundError("this command's part of the project is not installed")
         return entry.load()
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; this command needs: pip install 'forecaster[{extra}]'") from error
+        raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[{extra}]'") from error
 
 
 def instant(text: str | None, spec: Spec) -> datetime | None:

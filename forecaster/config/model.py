@@ -142,7 +142,7 @@ class Backtest(Section):
     """`forecaster backtest` also shows a model that is trained anew whenever so many days have passed since it was."""
     baselines: tuple[Baseline, ...] = ("seasonal_naive", "seasonal_window_average")
     """What the candidate is compared with beside the champion. The two of the default always are; the others need
-    `pip install 'forecaster[baselines]'`."""
+    `pip install 'harbor-forecaster[baselines]'`."""
 
 
 class Gate(Section):

@@ -6,7 +6,6 @@ import re
 from datetime import datetime
 from typing import Literal, Self
 
-from cronsim import CronSim, CronSimError
 from pydantic import Field, field_validator, model_validator
 
 from forecaster.config.base import Section
@@ -35,6 +34,8 @@ class Schedule(Section):
         minute, hour = (int(part) for part in (value or "0 0").split()[:2])
         if minute > 59 or hour > 23:
             raise ValueError(f"found {value!r}, wanted a minute up to 59 and an hour up to 23")
+        from cronsim import CronSim, CronSimError  # not where a registered model reads its own file
+
         try:
             CronSim(value or "0 0 * * *", datetime(2024, 1, 1))
         except CronSimError:

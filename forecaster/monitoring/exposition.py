@@ -24,7 +24,7 @@ try:
     from prometheus_client.exposition import generate_latest, write_to_textfile
     from prometheus_client.registry import Collector
 except ModuleNotFoundError as error:
-    raise MissingExtra(f"{error}; this needs: pip install 'forecaster[metrics]'") from error
+    raise MissingExtra(f"{error}; this needs: pip install 'harbor-forecaster[metrics]'") from error
 
 SAVED_SECONDS = 15.0  # for which the same numbers are told, while the ledger's files are as they were
 

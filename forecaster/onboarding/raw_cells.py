@@ -95,7 +95,7 @@ def _excel(path: Path) -> RawCells:
         import python_calamine
     except ImportError:
         raise MissingExtra(
-            f"{path} needs python-calamine, which is not installed here: pip install 'forecaster[excel]'"
+            f"{path} needs python-calamine, which is not installed here: pip install 'harbor-forecaster[excel]'"
         ) from None
     try:
         workbook = python_calamine.CalamineWorkbook.from_path(str(path))

@@ -176,7 +176,7 @@ def store_of(url: str) -> tuple[Any, str]:
     try:
         store, root = fsspec.core.url_to_fs(url)
     except ImportError as error:
-        raise LakeError(f"{url} needs a package: pip install 'forecaster[object-store]'") from error
+        raise LakeError(f"{url} needs a package: pip install 'harbor-forecaster[object-store]'") from error
     return store, str(root).rstrip("/")
 
 

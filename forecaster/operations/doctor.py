@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from importlib.metadata import PackageNotFoundError, requires, version
+from importlib.metadata import PackageNotFoundError, packages_distributions, requires, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from forecaster.config import Spec
     from forecaster.ledger.store import Ledger
 
+DISTRIBUTION = "harbor-forecaster"  # what is installed; the module and the command are `forecaster`
 CORE_PACKAGES = ("numpy", "pandas", "pyarrow", "deltalake", "onnxruntime", "pydantic", "sqlalchemy")
 EXTRAS = {
     "train": "training",
@@ -111,18 +112,22 @@ def _python() -> Sign:
 def _packages() -> Iterator[Sign]:
     required = _required_packages()
     if required is None:
-        yield Sign("warn", "packages", "forecaster itself is not installed: `pip install .` where pyproject.toml is")
+        yield Sign("warn", "packages", f"{DISTRIBUTION} is not installed: `pip install .` where pyproject.toml is")
         return
     missing = [name for name in required[""] if _version(name) is None]
     if missing:
-        yield Sign("broken", "packages", f"missing {', '.join(missing)}: pip install --force-reinstall forecaster")
+        yield Sign("broken", "packages", f"missing {', '.join(missing)}: pip install '{DISTRIBUTION}'")
     else:
         versions = ", ".join(f"{name} {_version(name)}" for name in CORE_PACKAGES)
-        yield Sign("ok", "packages", f"forecaster {version('forecaster')}; {versions}")
+        yield Sign("ok", "packages", f"{DISTRIBUTION} {version(DISTRIBUTION)}; {versions}")
+    if others := sorted({*packages_distributions().get("forecaster", ())} - {DISTRIBUTION}):
+        text = f"{', '.join(others)} brings a module `forecaster` too, and each overwrites the other's files: "
+        step = f"pip uninstall {' '.join(others)}, then install {DISTRIBUTION} anew"
+        yield Sign("broken", "packages", text + step)
     for extra, purpose in EXTRAS.items():
         missing = [name for name in required[extra] if _version(name) is None]
         if missing:
-            step = f"for {purpose}: pip install 'forecaster[{extra}]'"
+            step = f"for {purpose}: pip install '{DISTRIBUTION}[{extra}]'"
             yield Sign("warn", f"[{extra}]", f"missing {', '.join(missing)}; {step}")
         else:
             yield Sign("ok", f"[{extra}]", ", ".join(f"{name} {_version(name)}" for name in required[extra]))
@@ -131,7 +136,7 @@ def _packages() -> Iterator[Sign]:
 def _required_packages() -> dict[str, list[str]] | None:
     """Extra → the packages it asks for; the base install is the extra ""."""
     try:
-        lines = requires("forecaster") or []
+        lines = requires(DISTRIBUTION) or []
     except PackageNotFoundError:
         return None
     packages: defaultdict[str, list[str]] = defaultdict(list)

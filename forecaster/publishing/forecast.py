@@ -13,8 +13,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-import numpy as np
-
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
 from forecaster.core.knowledge import Knowledge
@@ -31,7 +29,7 @@ from forecaster.ledger.trials.canaries import CanaryTrial
 from forecaster.publishing import caveats, champion_fit
 from forecaster.publishing.caveats import Note
 from forecaster.serving import bundle as bundles
-from forecaster.serving.fallback import seasonal_naive
+from forecaster.serving.fallback import naive_where, seasonal_naive
 from forecaster.serving.predict import Predictor
 
 NAIVE, PRIOR = "seasonal naive", "prior"  # names for people
@@ -223,7 +221,7 @@ def predicted_by(predictor: Predictor, panel: Panel, spec: Spec, choice: ModelCh
     predicted, digest = predictor(panel), predictor.bundle.name
     seconds = time.perf_counter() - begun
     notes = [*new.notes(), *differing(spec, predictor)]
-    predicted = naive_for_strangers(predicted, panel, new)
+    predicted = naive_where(predicted, panel, new.rows)
     strangers, lookback = frozenset(new.strangers), predictor.bundle.lookback
     return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds)
 
@@ -232,12 +230,3 @@ def differing(spec: Spec, predictor: Predictor) -> list[Note]:
     """What a bundle does otherwise than the pipeline file wants."""
     differences = champion_fit.differences(spec, predictor.bundle.manifest)
     return [Note(text, "" if place else as_sentence(champion_fit.DIFFERENCE)) for place, text in enumerate(differences)]
-
-
-def naive_for_strangers(predicted: Forecast, panel: Panel, new: caveats.Newcomers) -> Forecast:
-    """A model's forecast, but the seasonal naive for depots that it was not trained on and that have no attributes to
-    go by."""
-    if not new.strangers:
-        return predicted
-    naive = seasonal_naive(panel, predicted.levels).quantiles
-    return replace(predicted, quantiles=np.where(new.rows[:, None, None], naive, predicted.quantiles))

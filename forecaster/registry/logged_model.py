@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,12 @@ from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, Schema
 from mlflow.types.schema import AnyType
 
-from forecaster import __version__
+from forecaster.registry import carried_code
 from forecaster.registry.run_record import BUNDLE
 
 LOADER = "forecaster.api.registered_model"
-REQUIREMENTS = [f"forecaster=={__version__}", f"mlflow=={mlflow.__version__}"]
+# What the carried code imports comes with these; holidays are in the bundle.
+REQUIREMENTS = [f"{name}=={version(name)}" for name in ("mlflow", "numpy", "onnxruntime", "pandas", "pyarrow")]
 GRAPH = "model.onnx"
 
 
@@ -44,12 +46,14 @@ def write(
     (data / "keys").mkdir()
     for key in keys.glob("*.pub.pem"):
         shutil.copy2(key, data / "keys")
+    code, loader = carried_code.write(target.with_name("code"), LOADER)
     model = Model(
         artifact_path=logged.artifact_location, run_id=run_id, model_uuid=logged.model_id, model_id=logged.model_id
     )
     mlflow.pyfunc.save_model(
         target,
-        loader_module=LOADER,
+        loader_module=loader,
+        code_paths=[str(code)],
         data_path=str(data),
         mlflow_model=model,
         signature=signature(example),

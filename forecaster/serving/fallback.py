@@ -8,10 +8,12 @@ ed.), section 5.2.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.arrays import Doubles
+from forecaster.core.arrays import Bools, Doubles
 from forecaster.core.forecast import Forecast
 from forecaster.core.naive_quantiles import mean_count, never_narrower, within_history
 from forecaster.core.panel import Panel
@@ -42,6 +44,15 @@ def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
     bounded = within_history(np.maximum(np.expm1(log), 0.0), panel, point)
     quantiles = np.where(open_[:, :, None], bounded, 0.0).astype(np.float32)
     return Forecast(panel.depot_ids, panel.cutoff, panel.target_dates, levels, quantiles, open_)
+
+
+def naive_where(predicted: Forecast, panel: Panel, rows: Bools) -> Forecast:
+    """A model's forecast, but the seasonal naive for the depots `rows`, which it cannot know: it was not trained on
+    them, and they have no attributes to go by."""
+    if not rows.any():
+        return predicted
+    naive = seasonal_naive(panel, predicted.levels).quantiles
+    return replace(predicted, quantiles=np.where(rows[:, None, None], naive, predicted.quantiles))
 
 
 def _same_weekday(panel: Panel) -> Doubles:

@@ -5,12 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+import pandas as pd
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Candidate, Scores
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
+from forecaster.demand.panel import build, carried_calendars
+from forecaster.demand.panel.event_scope import event_scope
 from forecaster.model.export import to_onnx
+from forecaster.model.network.features import LOOKBACK
 from forecaster.serving import bundle as bundles
 from forecaster.serving import bundle_archive, encryption, keys
 from forecaster.training import onnx_cache, parity
@@ -49,6 +55,7 @@ def to_bundle(
         "lake_versions": {table: knowledge.versions[table] for table in ("demand", "depots", "events")},
         "cutoff": str(panel.cutoff),
         "depots": list(panel.depot_ids),
+        "calendars": holiday_calendars(panel, spec),
         "scores": {
             name: {key: float(f"{value:.6g}") for key, value in of_model.metrics.items() if value == value}
             for name, of_model in scores.items()
@@ -60,3 +67,10 @@ def to_bundle(
     bundles.load(bundle_archive.pack(folder), spec.paths.folder)
     bundles.load(folder, spec.paths.folder)
     return ExportedBundle(folder, agreement)
+
+
+def holiday_calendars(panel: Panel, spec: Spec) -> dict[str, Any]:
+    """Holiday calendars of the panel's depots, for whoever forecasts without a table of holidays."""
+    depots = pd.DataFrame({**panel.attributes, "depot_id": list(panel.depot_ids)})
+    pairs, group = build.holiday_calendars(event_scope(depots, spec), spec)
+    return carried_calendars.carry(pairs, group, panel.cutoff, LOOKBACK)

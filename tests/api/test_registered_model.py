@@ -4,27 +4,34 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from datetime import date, timedelta
+from importlib.metadata import distribution
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pandas as pd
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
+from forecaster.api import registered_model
 from forecaster.config import Spec, load
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel.build import build
+from forecaster.errors import SpecError
 from forecaster.registry import outbox
 from forecaster.registry.run_record import Record
 from forecaster.serving import bundle, keys
 from forecaster.serving.predict import Predictor
+from forecaster.training import export
 from forecaster.training.recording import model_folder
 from tests import graphs
 
@@ -34,7 +41,7 @@ PIPELINE = """
 name: t
 demand: {source: {kind: csv, path: demand.csv}, recorded: next_day}
 depots: {source: {kind: csv, path: depots.csv}, static: [city]}
-calendar: {holidays: false, known_future: [promo], events: {source: {kind: csv, path: events.csv}}}
+calendar: {country: US, subdivision: MA, known_future: [promo], events: {source: {kind: csv, path: events.csv}}}
 model: {quantiles: [0.1, 0.5, 0.9]}
 state: var
 """
@@ -67,6 +74,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
         "calendar": list(panel.calendar_names),
         "depots": list(panel.depot_ids),
         "encoding": panel.encoding.to_json(),
+        "calendars": export.holiday_calendars(panel, spec),
     }
     made = bundle.write(spec.paths.bundles, graphs.plain(2.0, 14, 7), {}, about, keys.signer(spec.paths.folder))
     example = model_folder.example(spec, knowledge, panel)
@@ -102,6 +110,85 @@ def test_a_frame_gets_what_the_night_says_and_whole_numbers_will_do(
     assert model.predict(model.input_example)["depot_id"].nunique() == 2
     with pytest.raises(mlflow.exceptions.MlflowException, match="demand"):
         model.predict(frame.drop(columns="demand"))
+
+
+def environment(requirements: str, folder: Path) -> Path:
+    """A folder for `sys.path` with these installed packages and what they need alone."""
+    names, packages = [Requirement(line).name for line in requirements.splitlines()], set[str]()
+    folder.mkdir()
+    while names:
+        name = canonicalize_name(names.pop())
+        if name in packages:
+            continue
+        packages.add(name)
+        installed = distribution(name)
+        needs = map(Requirement, installed.requires or [])
+        names += [need.name for need in needs if need.marker is None or need.marker.evaluate({"extra": ""})]
+        for top in {file.parts[0] for file in installed.files or []} - {"..", "__pycache__"}:
+            if not (folder / top).exists():
+                (folder / top).symlink_to(Path(str(installed.locate_file(top))))
+    return folder
+
+
+FORECAST = """
+import importlib.util, sys
+sys.path.append(sys.argv[1])
+wrong = [name for name in ("forecaster", "holidays", "deltalake", "pandera") if importlib.util.find_spec(name)]
+assert not wrong, wrong
+import mlflow, pandas
+mlflow.set_tracking_uri(sys.argv[2])
+frame = pandas.read_csv(sys.argv[3], parse_dates=["date"])
+mlflow.pyfunc.load_model("models:/t@champion").predict(frame).to_csv(sys.argv[4], index=False)
+assert "forecaster" not in sys.modules
+"""
+
+
+def test_the_model_forecasts_in_an_environment_without_this_package(spec: Spec, tmp_path: Path) -> None:
+    import mlflow
+
+    mlflow.set_tracking_uri(spec.registry_url)
+    requirements = Path(mlflow.pyfunc.get_model_dependencies("models:/t@champion")).read_text("utf-8")
+    assert {Requirement(line).name for line in requirements.splitlines()} == {
+        "mlflow",
+        "numpy",
+        "onnxruntime",
+        "pandas",
+        "pyarrow",
+    }
+    site = environment(requirements, tmp_path / "site")
+    demand(DAYS).to_csv(tmp_path / "demand.csv", index=False)
+    files = [str(tmp_path / name) for name in ("demand.csv", "forecast.csv")]
+    process = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", FORECAST, str(site), spec.registry_url, *files],
+        env={**os.environ, "MLFLOW_DISABLE_TELEMETRY": "true"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr[-3000:]
+    answer = pd.read_csv(files[1])
+    [folder] = spec.paths.bundles.glob("*[!t]")
+    predictor = Predictor(bundle.load(folder, spec.paths.folder))
+    expected = predictor(build(read_as_of(spec, as_of=AS_OF), spec, predictor.bundle.encoding))
+    quantiles = answer[["q0.1", "q0.5", "q0.9"]].to_numpy().reshape(expected.quantiles.shape)
+    np.testing.assert_allclose(quantiles, expected.quantiles, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "message"),
+    [
+        ("demand", -1, "row 5, depot 'D0': found demand -1"),
+        ("date", "x", "row 5, depot 'D0': found date 'x'; wanted a day"),
+        ("date", "2026-08-01", "row 5, depot 'D0': found date '2026-08-01'; wanted one row for each depot and day"),
+        ("depot_id", " ", "row 5, depot ' ': found depot_id ' '; wanted a depot's id"),
+    ],
+)
+def test_a_row_that_is_no_reading_is_named(column: str, value: object, message: str) -> None:
+    frame = demand(DAYS).astype({"date": "str"}).astype("object")
+    frame.loc[5, column] = value
+    with pytest.raises(SpecError, match=re.escape(message)):
+        registered_model._readings(frame, ())
 
 
 @pytest.fixture

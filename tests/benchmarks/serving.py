@@ -61,7 +61,7 @@ def main() -> None:
 
 def _size() -> Iterator[Figure]:
     """What the files of the base install's packages take, these and all that they need."""
-    queue, packages = ["forecaster"], set[str]()
+    queue, packages = ["harbor-forecaster"], set[str]()
     while queue:
         name = queue.pop()
         if name in packages:

@@ -78,7 +78,7 @@ def test_help_tells_the_exit_codes(call: Call) -> None:
 
 
 def test_the_version_is_the_installed_one(call: Call) -> None:
-    assert call("--version") == (0, f"forecaster {version('forecaster')}\n", "")
+    assert call("--version") == (0, f"forecaster {version('harbor-forecaster')}\n", "")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -208,7 +208,7 @@ def test_a_part_that_is_not_installed_is_named(call: Call, file: Path, monkeypat
     for command, extra in (("run", "train,flows"), ("serve", "dashboard")):
         code, _, err = call(command, file)
         assert code == 2
-        assert f"this command needs: pip install 'forecaster[{extra}]'" in err
+        assert f"this command needs: pip install 'harbor-forecaster[{extra}]'" in err
 
 
 # --- as of ------------------------------------------------------------------------------------------------------------

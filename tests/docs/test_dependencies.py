@@ -98,5 +98,5 @@ def test_the_bill_of_materials_is_valid_and_holds_every_locked_package_with_its_
         assert digests == set(locked[key].hashes)
     needs = {entry["ref"]: entry.get("dependsOn", []) for entry in bill["dependencies"]}
     version = next(each.version for each in locked.values() if each.name == "pandas")
-    assert f"pkg:pypi/pandas@{version}" in needs["forecaster"]
+    assert f"pkg:pypi/pandas@{version}" in needs["harbor-forecaster"]
     assert any(need.startswith("pkg:pypi/numpy@") for need in needs[f"pkg:pypi/pandas@{version}"])

@@ -153,7 +153,7 @@ def test_every_view_of_the_api_and_every_page_is_documented() -> None:
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
 def test_each_extra_is_declared(page: Path) -> None:
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    for names in re.findall(r"forecaster\[([\w,-]+)\]", page.read_text("utf-8")):
+    for names in re.findall(r"(?:forecaster|\.whl)\[([\w,-]+)\]", page.read_text("utf-8")):
         assert set(names.split(",")) <= extras.keys()
 
 

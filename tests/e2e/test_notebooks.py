@@ -56,7 +56,7 @@ def test_the_wheel_is_typed_and_holds_three_packages_and_no_test(wheel: Path) ->
         "forecaster",
         "flows",
         "dashboards",
-        f"forecaster-{version()}.dist-info",
+        f"harbor_forecaster-{version()}.dist-info",
     }
     assert (wheel / "forecaster/py.typed").exists()
     assert (wheel / "forecaster/__init__.pyi").exists()

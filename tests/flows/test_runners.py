@@ -143,7 +143,7 @@ def test_a_runner_that_is_not_installed_is_named_with_what_installs_it(monkeypat
     from flows import runners
 
     monkeypatch.setitem(sys.modules, "prefect_dask.task_runners", None)
-    expected = r"execution\.runner is dask, which needs prefect_dask.*, .*pip install 'forecaster\[cluster\]'"
+    expected = r"execution\.runner is dask, which needs prefect_dask.*, .*pip install 'harbor-forecaster\[cluster\]'"
     with pytest.raises(MissingExtra, match=expected), runners.open_fan(spec({"runner": "dask"}), str):
         pass
 

@@ -83,7 +83,7 @@ def test_without_a_file_it_looks_at_the_installation_and_the_machine(spec: Spec)
     extras = {"[train]", "[flows]", "[dashboard]", "[postgres]", "[excel]", "[object-store]"}
     assert set(sign_of) == {"python", "packages", *extras, "machine", "disk", "port"}
     assert "broken" not in {sign.state for sign in sign_of.values()}
-    assert sign_of["packages"].text.startswith("forecaster 0.1.0; numpy ")
+    assert sign_of["packages"].text.startswith("harbor-forecaster 0.1.0; numpy ")
 
 
 def test_a_pipeline_that_never_ran_is_told_what_comes_first(spec: Spec) -> None:
@@ -194,7 +194,7 @@ def test_a_missing_package_is_told_with_the_command_that_brings_it(spec: Spec, m
     version_of = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda name: None if name in ("prefect", "pyyaml") else version_of(name))
     sign_of = signs(None)
-    assert sign_of["[flows]"].text == "missing prefect; for `forecaster run`: pip install 'forecaster[flows]'"
+    assert sign_of["[flows]"].text == "missing prefect; for `forecaster run`: pip install 'harbor-forecaster[flows]'"
     assert sign_of["packages"].state == "broken"
     assert "missing pyyaml" in sign_of["packages"].text
 

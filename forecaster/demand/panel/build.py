@@ -5,19 +5,20 @@ Every value finds its place by integer position (depot, day); nothing loops over
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.arrays import Bools, Floats, Ints
+from forecaster.core.arrays import Bools, Days, Floats, Ints
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.marks import EVERYONE, Mark, Marks
 from forecaster.core.panel import Encoding, Panel
-from forecaster.demand.panel import calendar, closed_weekdays, covariates, opening_days
+from forecaster.demand.panel import calendar, carried_calendars, closed_weekdays, covariates, opening_days
 from forecaster.demand.panel.event_scope import EventScope, event_scope
 from forecaster.demand.panel.events import AnnouncedEvents, announced_events
 from forecaster.demand.panel.grid import Cells, Grid, cells, lay_out
@@ -64,14 +65,19 @@ def openings(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = No
 
 
 def build(
-    knowledge: Knowledge, spec: Spec, encoding: Encoding | None = None, network: NetworkFacts | None = None
+    knowledge: Knowledge,
+    spec: Spec,
+    encoding: Encoding | None = None,
+    network: NetworkFacts | None = None,
+    carried: Mapping[str, Any] | None = None,
 ) -> Panel:
     """The panel of all depots up to the last observed day before `knowledge.as_of`, and the horizon after it.
 
     Without an encoding it is learned from this knowledge; a given one is used as it is, so that a model sees the
     numbers it was trained on. Depots are in the order of their ids. Those of the depots source are kept even without
     any reading, unless they closed. A known-future covariate that is unknown on a day is 0 there. `network` is what is
-    known of all depots, of which these are some: the panel then is the part of everybody's.
+    known of all depots, of which these are some: the panel then is the part of everybody's. `carried` are the calendars
+    of a bundle, which then take the place of the installed table of holidays; no holiday has a name then.
 
     Raises NoUsableData when no demand was observed before as_of, or a covariate is nowhere to be found; SpecError for
     a country or subdivision without a holiday calendar.
@@ -85,7 +91,7 @@ def build(
         counts[:, : grid.history][opening_days.without_demand(counts, is_open, rows, spec, grid, feed)] = 0
     if encoding is None:
         encoding = Encoding(covariates.learn_encoding(demand, at, spec), _labels(attributes, spec))
-    pairs, group = _calendars(known.scope, spec, network)
+    pairs, group = holiday_calendars(known.scope, spec, network)
     return Panel(
         depot_ids=(ids := tuple(grid.depots.tolist())),
         days=grid.days,
@@ -93,13 +99,15 @@ def build(
         demand=counts[:, : grid.history],
         open=is_open,
         covariates=covariates.covariate_values(demand, at, is_open, known.announced, encoding, spec),
-        calendar=np.stack([calendar.features(grid.days, *pair) for pair in pairs]),
+        calendar=np.stack([_calendar_features(carried, grid.days, *pair) for pair in pairs]),
         calendar_group=group,
         statics=_codes(attributes, encoding, grid),
         encoding=encoding,
         calendar_names=calendar.NAMES,
         attributes=attributes,
-        marks=_marks(known.announced, closed_weekdays.marks(is_off, spec, grid), pairs, group, grid, ids),
+        marks=_marks(
+            known.announced, closed_weekdays.marks(is_off, spec, grid), () if carried else pairs, group, grid, ids
+        ),
         peers=network.peers if network else None,
     )
 
@@ -171,7 +179,15 @@ def _codes(attributes: Mapping[str, tuple[str, ...]], encoding: Encoding, grid: 
     return result
 
 
-def _calendars(scope: EventScope, spec: Spec, network: NetworkFacts | None = None) -> tuple[Pairs, Ints]:
+def _calendar_features(
+    carried: Mapping[str, Any] | None, days: Days, country: str | None, subdivision: str | None
+) -> Floats:
+    if carried is None:
+        return calendar.features(days, country, subdivision)
+    return carried_calendars.features(carried, days, country, subdivision)
+
+
+def holiday_calendars(scope: EventScope, spec: Spec, network: NetworkFacts | None = None) -> tuple[Pairs, Ints]:
     """The distinct (country, subdivision) pairs, of the network where it is given, and each depot's place among
     them."""
     if not spec.calendar.holidays:
@@ -192,7 +208,7 @@ def distinct_homes(scope: EventScope, spec: Spec) -> tuple[tuple[str, str], ...]
 def _marks(
     announced: AnnouncedEvents,
     days_off: list[tuple[Mark, Ints]],
-    pairs: Pairs,
+    pairs: Sequence[tuple[str | None, str | None]],
     group: Ints,
     grid: Grid,
     ids: tuple[str, ...],

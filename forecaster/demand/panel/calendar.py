@@ -10,12 +10,10 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
-import holidays
 import numpy as np
 
 from forecaster.core.arrays import Days, Doubles, Floats
 from forecaster.core.language.holiday_names import written_language
-from forecaster.demand.panel.holiday_codes import country_hint, subdivision_hint
 from forecaster.errors import SpecError
 
 HARMONICS, MONTH_HARMONICS = 3, 2
@@ -143,6 +141,10 @@ def holiday_names(days: Days, country: str | None, subdivision: str | None) -> d
 
 @lru_cache(maxsize=4096)
 def _year(country: str, subdivision: str | None, year: int) -> tuple[tuple[date, str], ...]:
+    import holidays  # not where a model's own calendars are read
+
+    from forecaster.demand.panel.holiday_codes import country_hint, subdivision_hint
+
     countries = holidays.list_supported_countries(include_aliases=True)
     if country not in countries:
         hint = country_hint(country)

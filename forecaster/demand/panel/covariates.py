@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,10 +13,11 @@ from forecaster.core.arrays import Bools, Floats
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
+from forecaster.core.near_words import nearest_word
 from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel.events import AnnouncedEvents
 from forecaster.demand.panel.grid import Cells, coded
-from forecaster.errors import NoUsableData
+from forecaster.errors import NoUsableData, SpecError
 
 MAX_WORDS = 32  # indicators a covariate of words
 ABREAST = 128  # depots
@@ -159,3 +160,29 @@ def _numbers(column: Any, name: str) -> Any:
             f"covariate '{name}' was numbers in training and is words now; wanted the same kind, or a new model"
         )
     return column.to_numpy(np.float32, na_value=np.nan)
+
+
+def refuse_unknown_days(
+    knowledge: Knowledge, panel: Panel, covariates: Sequence[str], strangers: Sequence[str] = ()
+) -> None:
+    """Raises SpecError where a covariate is not known of a day ahead on which its depot is open: as 0 it would say
+    something. Among the `strangers` is the name of which it may have been given."""
+    ahead, rows = panel.days[panel.history :], {depot: row for row, depot in enumerate(panel.depot_ids)}
+    demand = knowledge.demand[(knowledge.demand["date"] >= ahead[0]) & knowledge.demand["depot_id"].isin(rows)]
+    places = (
+        demand["depot_id"].map(rows).to_numpy(np.intp),
+        (demand["date"].to_numpy(ahead.dtype) - ahead[0]).astype(int),
+    )
+    inside = places[1] < len(ahead)
+    for name in covariates:
+        is_known = ~panel.open[:, panel.history :]
+        is_known[places[0][inside], places[1][inside]] |= demand[name].notna().to_numpy()[inside]
+        if not is_known.all():
+            row, step = np.argwhere(~is_known)[0]
+            depot = panel.depot_ids[row]
+            meant = nearest_word(depot, strangers)
+            raise SpecError(
+                f"future: depot {depot!r} has no '{name}' on {ahead[step]}; wanted a row with one for each depot and "
+                f"each of the {panel.horizon} days after {panel.cutoff}: the model knows it ahead"
+                + (f"; did you mean this depot by {meant!r}, which no reading names?" if meant else "")
+            )

@@ -99,7 +99,7 @@ def _engine(url: sa.URL, place: str) -> sa.Engine:
     except ImportError as error:
         install = f"install {error.name} beside forecaster"
         if url.get_backend_name() == "postgresql":
-            install = "write postgresql+psycopg:// and pip install 'forecaster[postgres]'"
+            install = "write postgresql+psycopg:// and pip install 'harbor-forecaster[postgres]'"
         raise MissingExtra(f"{place} needs the driver {error.name}, not installed here: {install}") from None
     if url.drivername in ("sqlite", "sqlite+pysqlite"):
         sa.event.listen(engine, "connect", _read_any_text)

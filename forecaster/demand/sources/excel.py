@@ -58,7 +58,7 @@ def _sheet(file: File, content: bytes, source: ExcelSource) -> tuple[str, Iterat
         import python_calamine
     except ImportError:
         raise MissingExtra(
-            f"{file.place} needs python-calamine, which is not installed here: pip install 'forecaster[excel]'"
+            f"{file.place} needs python-calamine, which is not installed here: pip install 'harbor-forecaster[excel]'"
         ) from None
     with _sound(file):
         workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))

@@ -114,7 +114,11 @@ def reached(place: str, advice: str = "") -> Iterator[None]:
         message = error.strerror or str(error) or type(error).__name__
         raise SourceUnreachable(f"{place}: cannot be read: {message}; wanted a readable file") from None
     except ImportError as error:
-        install = "pip install 'forecaster[object-store]'" if place.startswith("s3") else "install it beside forecaster"
+        install = (
+            "pip install 'harbor-forecaster[object-store]'"
+            if place.startswith("s3")
+            else "install it beside forecaster"
+        )
         raise MissingExtra(f"{place} needs a package that is not installed here ({error}): {install}") from None
     except Exception as error:  # object stores raise errors of their own, which have nothing in common
         raise SourceUnreachable(f"{place}: cannot be reached: {type(error).__name__}: {error}") from None

@@ -25,7 +25,7 @@ def import_optional(module: str, baseline: str) -> Any:
             return import_module(module)
     except ModuleNotFoundError as error:
         template = N_("the baseline {name} needs the package {package}, not installed here: {command}")
-        command = "pip install 'forecaster[baselines]'"
+        command = "pip install 'harbor-forecaster[baselines]'"
         raise MissingExtra(sentence(template, name=baseline, package=error.name, command=command)) from error
 
 

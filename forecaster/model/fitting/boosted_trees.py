@@ -85,7 +85,7 @@ def import_lightgbm() -> Any:
         import lightgbm
     except (ImportError, OSError) as error:
         template = N_("boosted trees need LightGBM ({error}): {command}, or set model.boosted: false")
-        command = "pip install 'forecaster[train]'"
+        command = "pip install 'harbor-forecaster[train]'"
         raise MissingExtra(sentence(template, error=error, command=command)) from error
     return lightgbm
 

@@ -209,4 +209,4 @@ def plan_days(plan: WeekPlan) -> list[date]:
 
 
 def _missing(error: ModuleNotFoundError) -> MissingExtra:
-    return MissingExtra(f"{error}; this file needs: pip install 'forecaster[shifts]'")
+    return MissingExtra(f"{error}; this file needs: pip install 'harbor-forecaster[shifts]'")

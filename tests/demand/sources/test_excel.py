@@ -138,7 +138,7 @@ def test_what_is_no_workbook_is_refused(spec: Spec, monkeypatch: pytest.MonkeyPa
             sources.read(source, spec, ASKED)
         assert not isinstance(caught.value, SourceUnreachable)
     monkeypatch.setitem(sys.modules, "python_calamine", None)
-    with pytest.raises(MissingExtra, match=r"needs python-calamine, .*: pip install 'forecaster\[excel\]'"):
+    with pytest.raises(MissingExtra, match=r"needs python-calamine, .*: pip install 'harbor-forecaster\[excel\]'"):
         sources.read(source, spec, ASKED)
 
 

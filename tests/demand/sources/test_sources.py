@@ -98,7 +98,9 @@ def test_an_object_store_is_read_like_a_folder(spec: Spec) -> None:
 def test_a_store_that_is_not_installed_or_known_says_so(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "s3fs", None)
     monkeypatch.delitem(sys.modules["fsspec.registry"]._registry, "s3", raising=False)
-    with pytest.raises(MissingExtra, match=r"s3://bucket/a.csv needs a package .*install 'forecaster\[object-store\]'"):
+    with pytest.raises(
+        MissingExtra, match=r"s3://bucket/a.csv needs a package .*install 'harbor-forecaster\[object-store\]'"
+    ):
         sources.read(CsvSource(kind="csv", path="s3://bucket/a.csv"), spec, ["depot"])
     with pytest.raises(SourceError, match=r"nothing://a.csv: cannot be reached: .*Protocol not known"):
         sources.read(CsvSource(kind="csv", path="nothing://a.csv"), spec, ["depot"])

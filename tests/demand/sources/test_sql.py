@@ -129,7 +129,11 @@ def test_nothing_is_written(spec: Spec, orders: Path) -> None:
     [
         ("orders.db", SourceError, "orders.db: found no database URL; wanted one such as postgresql"),
         ("db2://host/orders", SourceError, "found a database 'db2', which SQLAlchemy does not know"),
-        ("postgresql://host/orders", MissingExtra, r"needs the driver psycopg2, .*install 'forecaster\[postgres\]'"),
+        (
+            "postgresql://host/orders",
+            MissingExtra,
+            r"needs the driver psycopg2, .*install 'harbor-forecaster\[postgres\]'",
+        ),
         ("mysql+pymysql://host/orders", MissingExtra, "needs the driver pymysql, .*install pymysql beside forecaster"),
     ],
 )

@@ -95,7 +95,9 @@ def test_a_missing_package_says_what_installs_it(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, "statsforecast.models", raising=False)
     name = {"statsforecast": "theta"}.get(module, module)
-    with pytest.raises(MissingExtra, match=rf"the baseline {name} needs .*pip install 'forecaster\[baselines\]'"):
+    with pytest.raises(
+        MissingExtra, match=rf"the baseline {name} needs .*pip install 'harbor-forecaster\[baselines\]'"
+    ):
         baselines.fit(name, tonight(), LEVELS)
     missing = baselines.fit_or_message(name, tonight(), LEVELS)
     assert isinstance(missing, str)

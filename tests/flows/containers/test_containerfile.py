@@ -64,6 +64,12 @@ def test_an_image_runs_as_nobody_with_a_bill_of_its_own(target: str) -> None:
     assert f"build/sbom/{target}.cdx.json /usr/share/sbom/forecaster.cdx.json" in STAGES[target].of("COPY")
 
 
+def test_images_are_built_in_the_format_that_keeps_the_health_check() -> None:
+    assert STAGES["serve"].of("HEALTHCHECK")
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    assert re.search(r"buildah bud --format docker\b", makefile)
+
+
 def test_what_is_copied_is_there_and_comes_from_an_earlier_stage() -> None:
     names = list(STAGES)
     for name, stage in STAGES.items():

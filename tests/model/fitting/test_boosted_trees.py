@@ -120,9 +120,8 @@ def test_too_few_counts_make_no_trees_and_no_weight() -> None:
 def test_without_lightgbm_a_training_says_at_once_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:
     modules: dict[str, Any] = sys.modules
     monkeypatch.setitem(modules, "lightgbm", None)
-    needs = (
-        r"boosted trees need LightGBM \(.*lightgbm.*\): pip install 'forecaster\[train\]', or set model.boosted: false"
-    )
+    install = r"pip install 'harbor-forecaster\[train\]'"
+    needs = rf"boosted trees need LightGBM \(.*lightgbm.*\): {install}, or set model.boosted: false"
     with pytest.raises(MissingExtra, match=needs):
         train.fit(panels.panel(), boosted_spec())
     reports: list[str] = []

@@ -74,7 +74,7 @@ def calendar(item: FeedItem) -> bytes:
     try:
         from icalendar import Calendar, Event
     except ModuleNotFoundError as error:
-        raise MissingExtra(f"{error}; a calendar needs: pip install 'forecaster[shifts]'") from error
+        raise MissingExtra(f"{error}; a calendar needs: pip install 'harbor-forecaster[shifts]'") from error
     digest, changed = item.digest, changed_at(item.head)
     book = Calendar()
     book.add("prodid", "-//forecaster//digests//EN")
