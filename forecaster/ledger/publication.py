@@ -28,7 +28,7 @@ class Shortage:
     """Why a depot has fewer drivers than it wants: no van is left where it could have one from."""
 
     place: str  # the city; empty: vans have no home
-    share: float  # the vans there are, of those that are wanted
+    share: float | None  # the vans there are, of those that are wanted; None = withheld from readers of some cities
     network: bool  # in the whole network; False: in the city
 
 

@@ -63,6 +63,8 @@ def shortage(roster: PublishedRoster | None) -> str:
         return ""
     lack = roster.shortage
     gone = _("no van left in {place}", place=lack.place) if lack.place else _("no van left")
+    if lack.share is None:
+        return gone
     share = display.number(min(lack.share, 0.99), 2)  # never "1.00 of what it needs" where something is missing
     if lack.network:
         return display.clauses(gone, _("{share} of what the network needs", share=share))

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.retelling import told
-from dashboards.ops.reading.editions import Edition, NoSuchDepot
+from dashboards.ops.reading.editions import Edition, NoSuchDepot, without_network_share
 from dashboards.ops.reading.header import MEANING, Front, Range, href, in_zone, median_and_range, night
 from dashboards.ops.views.change import in_few_words
 from dashboards.ops.views.depot import DayAheadRow, depot_page
@@ -100,7 +100,7 @@ def digest(
 
 
 def _of_depot(edition: Edition, scope: DigestScope, base: str) -> Digest:
-    depot = edition.depot(scope.depot_id)
+    depot = without_network_share(edition.depot(scope.depot_id))  # receivers of a depot's digest see no other city
     if scope.city and city_of(depot) != scope.city:
         raise NoSuchDepot(scope.depot_id)
     front = in_zone(edition.front, depot.timezone)
