@@ -54,6 +54,18 @@ def open_link(context: AccessContext, token: str) -> ledger_access.Link:
     return link
 
 
+def opens(context: AccessContext, path: str) -> bool:
+    """Whether an address is that of a screen's link or of a feed, and its link is good. Raises LedgerError."""
+    kind, _, rest = path.lstrip("/").partition("/")
+    if kind not in ("link", "feed"):
+        return False
+    try:
+        open_link(context, rest.partition("/")[0])
+    except DeadLink:
+        return False
+    return True
+
+
 def feed_reader(context: AccessContext, token: str) -> tuple[ledger_access.Link, Person]:
     """The link of a feed, and who reads it: of a depot, somebody who sees its city alone. Raises DeadLink, for links
     of screens too."""
