@@ -52,7 +52,9 @@ def _restaff(connection: sa.Connection, vans: int, share: float) -> None:
         connection.execute(table.update().where(*here).values(roster=roster))
 
 
-def _scale(connection: sa.Connection, table: sa.Table, others: Callable[[Mapping[str, Any]], bool], *names: str) -> None:
+def _scale(
+    connection: sa.Connection, table: sa.Table, others: Callable[[Mapping[str, Any]], bool], *names: str
+) -> None:
     """Triple numbers in the rows of other cities."""
     keys = [column for column in table.primary_key]
     for row in connection.execute(sa.select(table)).mappings().all():
@@ -169,7 +171,11 @@ def _guest(app: FastAPI, role: str, screen: str) -> Guest:
 
 def _bytes(answer: httpx.Response) -> tuple[object, ...]:
     """All of an answer, but for a session's tokens, and a book's members' time of packing."""
-    body = re.sub(rb'(?<=name="csrf" value=")[^"]*|(?<="csrf":")[^"]*|(?<=name="idempotency_key" value=")[^"]*', b"", answer.content)
+    body = re.sub(
+        rb'(?<=name="csrf" value=")[^"]*|(?<="csrf":")[^"]*|(?<=name="idempotency_key" value=")[^"]*',
+        b"",
+        answer.content,
+    )
     headers = {name: value for name, value in answer.headers.items() if name not in ("set-cookie", "content-length")}
     etag = {} if body == answer.content else {"etag": ""}
     return answer.status_code, {**headers, **etag}, body
@@ -198,8 +204,7 @@ def test_no_answer_to_a_write_depends_on_them_either(installations: Installation
     for own in (True, False):
         body = {key: _own(value) if own else value for key, value in BODIES[route].items()}
         answers = [
-            signed_in(app, "pia").writes(path, method, json=body)
-            for app in (installations.first, installations.second)
+            signed_in(app, "pia").writes(path, method, json=body) for app in (installations.first, installations.second)
         ]
         one, other = (re.sub(rb'"(at|id)":("[^"]*"|\d+)|override \d+', b"", answer.content) for answer in answers)
         assert (answers[0].status_code, one) == (answers[1].status_code, other)
