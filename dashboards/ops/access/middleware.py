@@ -45,8 +45,7 @@ class AccessMiddleware:
     """ASGI middleware: finds the person, holds the rate limits, and sees to it that each write is audited."""
 
     def __init__(self, app: ASGIApp, context: AccessContext, refuse: Refuse, outside: ASGIApp | None = None) -> None:
-        """`outside` answers readers who may see nothing of this pipeline, as if it were not there: it is one of several,
-        whose names are told to nobody else."""
+        """`outside` answers readers who may see nothing of this pipeline, one of several, as if it were not there."""
         self.app, self._context, self._refuse, self._outside = app, context, refuse, outside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -56,7 +56,7 @@ def _scale(
     connection: sa.Connection, table: sa.Table, others: Callable[[Mapping[str, Any]], bool], *names: str
 ) -> None:
     """Triple numbers in the rows of other cities."""
-    keys = [column for column in table.primary_key]
+    keys = list(table.primary_key)
     for row in connection.execute(sa.select(table)).mappings().all():
         if others(row):
             new = {name: _tripled(row[name]) for name in names}
