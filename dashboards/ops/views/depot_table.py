@@ -189,8 +189,7 @@ def reasons(depot: PublishedDepot, head: Head, front: Front, before: EarlierMedi
 
 
 def urgency(depot: PublishedDepot, front: Front, sentences: Sequence[str]) -> tuple[float, ...]:
-    """Sort key of depots by what needs attention: the likeliest to be short on the day in front first, then by number of
-    reasons."""
+    """Sort key of what needs attention: the likeliest to be short on the day in front first, then most reasons."""
     day = depot.days[front.meant]
     return (-chance_of_shortage(day) if sentences and day.override is None else 0.0, -len(sentences))
 
