@@ -20,7 +20,7 @@ from forecaster.core.language import N_, _
 from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication
-from forecaster.planning import apply, refresh, saved_inputs
+from forecaster.planning import apply, before_after, refresh, saved_inputs
 from forecaster.planning.override_groups import LARGEST_PERCENT, share_of_orders
 from forecaster.planning.overrides import ProposedOverride
 from forecaster.planning.question_model import Places, QuantileModel, in_chunks, ready, supposed_window
@@ -31,9 +31,6 @@ from forecaster.planning.scenario import (
     OPEN,
     ORDERS,
     PERCENT,
-    MovedVans,
-    Side,
-    SupposedDay,
     Supposition,
     WhatIfAnswer,
 )
@@ -165,12 +162,12 @@ class Questions:
         pairs = list(zip(steps, staffed, strict=True))
         return WhatIfAnswer(
             supposed,
-            _side(before, staffed[0][0], row, step),
-            _side(after, staffed[0][1], row, step),
+            before_after.side(before, staffed[0][0], row, step),
+            before_after.side(after, staffed[0][1], row, step),
             tuple(days),
             unchanged_override.id if unchanged_override else None,
-            tuple(_supposed_day(before, after, pair, rows, step) for step, pair in pairs),
-            tuple(moved for step, pair in pairs for moved in _moved_vans(before, pair, step)),
+            tuple(before_after.supposed_day(before, after, pair, rows, step) for step, pair in pairs),
+            tuple(moved for step, pair in pairs for moved in before_after.moved_vans(before, pair, step)),
             would_be.closed,
         )
 
@@ -350,43 +347,6 @@ class Questions:
             return staffing
         total = sum(plan.vans or 0 for plan in plans if plan is not None)
         return staffing.model_copy(update={"vans": staffing.vans.model_copy(update={"total": total})})
-
-
-def _side(forecast: Forecast, roster: Roster | None, row: int, step: int) -> Side:
-    """A depot's day; `roster` is the roster of this day alone."""
-    low, orders, high = (float(forecast.quantiles[row, step, forecast.levels.index(q)]) for q in (0.1, 0.5, 0.9))
-    opened = bool(forecast.open[row, step])
-    if roster is None:
-        return Side(opened, low, orders, high, None, None, None, None)
-    vans = None if roster.vans is None else int(roster.vans[row, 0])
-    drivers, costs = int(roster.drivers[row, 0]), roster.expected_cost
-    return Side(opened, low, orders, high, drivers, vans, float(costs[row, 0]), float(costs.sum()))
-
-
-def _supposed_day(
-    before: Forecast,
-    after: Forecast,
-    rosters_of_day: tuple[Roster | None, Roster | None],
-    rows: list[int],
-    step: int,
-) -> SupposedDay:
-    """One day of the question, its depots together."""
-    orders = [float(forecast.median[rows, step].sum()) for forecast in (before, after)]
-    drivers = [None if roster is None else int(roster.drivers[rows, 0].sum()) for roster in rosters_of_day]
-    costs = [None if roster is None else float(roster.expected_cost.sum()) for roster in rosters_of_day]
-    return SupposedDay(before.target_dates[step], orders[0], orders[1], drivers[0], drivers[1], costs[0], costs[1])
-
-
-def _moved_vans(
-    forecast: Forecast, rosters_of_day: tuple[Roster | None, Roster | None], step: int
-) -> tuple[MovedVans, ...]:
-    """The depots whose vans differ between the two rosters of a day."""
-    vans = [roster.vans for roster in rosters_of_day if roster is not None and roster.vans is not None]
-    if len(vans) < 2:
-        return ()
-    moved = np.flatnonzero(vans[0][:, 0] != vans[1][:, 0]).tolist()
-    day = forecast.target_dates[step]
-    return tuple(MovedVans(day, forecast.depot_ids[row], int(vans[0][row, 0]), int(vans[1][row, 0])) for row in moved)
 
 
 def _close_days(model: Forecast, cells: list[tuple[int, int]]) -> Forecast:
