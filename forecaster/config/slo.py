@@ -12,8 +12,8 @@ Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class Slo(Section):
-    """Service level objectives. `forecaster slo FILE` and the page of the last nights say how each stands. Left out:
-    the numbers are shown beside these defaults, and nothing follows from them."""
+    """Service level objectives. `forecaster slo FILE` and the pages `/health` and `/views/executive` show how each
+    stands. Left out: the command compares the numbers with these defaults, and no page shows a promise."""
 
     deadline: Share = 0.988
     """Share of 90 nights whose forecasts are out by `schedule.deadline`: all but one."""

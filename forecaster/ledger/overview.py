@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -133,6 +133,17 @@ def _tail(text: str) -> str:
 
 def _recent(days: Sequence[Sequence[Any]]) -> tuple[RecentDay, ...]:
     return tuple(RecentDay(date.fromisoformat(day), demand, is_open) for day, demand, is_open in days)
+
+
+def override_changes(connection: sa.Connection, pipeline: str, since: datetime) -> tuple[tuple[str, datetime], ...]:
+    """Depot and instant of each override that was saved or withdrawn after an instant."""
+    saved, withdrawn = tables.overrides.c, tables.withdrawals.c
+    of_withdrawals = sa.select(saved.depot_id, withdrawn.at).join(tables.withdrawals)
+    return tuple(
+        (depot_id, at)
+        for query, at_column in ((sa.select(saved.depot_id, saved.at), saved.at), (of_withdrawals, withdrawn.at))
+        for depot_id, at in connection.execute(query.where(saved.pipeline == pipeline, at_column > since))
+    )
 
 
 def heads(connection: sa.Connection, pipelines: Collection[str]) -> dict[str, Head]:

@@ -28,7 +28,7 @@ class Shortage:
     """Why a depot has fewer drivers than it wants: no van is left where it could have one from."""
 
     place: str  # the city; empty: vans have no home
-    share: float  # the vans there are, of those that are wanted
+    share: float | None  # the vans there are, of those that are wanted; None = withheld from readers of some cities
     network: bool  # in the whole network; False: in the city
 
 
@@ -76,10 +76,11 @@ class PublishedRoster:
     changed_at: datetime | None = None  # when the crew last became another after it was published
     shifts: tuple[tuple[str, int], ...] = ()  # name and crew of each shift, which sum to the day's; empty: none
     shares: LearnedShares | None = None  # of these shifts; None = they are declared
+    missing: tuple[tuple[str, int], ...] = ()  # name of each shift, and drivers for whom its week's plan has nobody
 
     def __post_init__(self) -> None:
         # JSON gives lists.
-        for name in ("borrowed", "lent", "shifts"):
+        for name in ("borrowed", "lent", "shifts", "missing"):
             _keep(self, **{name: tuple(map(tuple, getattr(self, name)))})
 
     @classmethod
@@ -92,6 +93,11 @@ class PublishedRoster:
             "shares": None if shares is None else LearnedShares(**shares),
         }
         return cls(**{**content, **values})
+
+    @property
+    def missing_drivers(self) -> int:
+        """Drivers of the crew who do not come: the day's drivers are those who do."""
+        return sum(count for _, count in self.missing)
 
     def to_json(self) -> dict[str, Any]:
         # Not by `asdict`, which looks into every field of each day of each depot.
@@ -370,8 +376,9 @@ def _wrong_roster(roster: PublishedRoster) -> str | None:
     if not all(0 <= amount < math.inf for amount in money):
         return f"expected costs {money}, wanted finite amounts of 0 or more"
     counts = [count for _, count in (*roster.borrowed, *roster.lent)] + [roster.vans or 0]
-    if roster.shortage is not None and not 0 <= roster.shortage.share <= 1:
-        return f"a share of {roster.shortage.share} of the vans wanted, wanted one from 0 to 1"
+    share = 1.0 if roster.shortage is None else roster.shortage.share
+    if share is None or not 0 <= share <= 1:
+        return f"a share of {share} of the vans wanted, wanted one from 0 to 1"
     return f"vans {counts}, wanted 0 or more" if min(counts) < 0 else None
 
 

@@ -31,6 +31,7 @@ from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.serving import totals
 from forecaster.staffing import changes, rosters
 from forecaster.staffing.changes import PublishedCrews
+from forecaster.staffing.people.attendance import with_attendance
 
 OVERRIDE = "override"  # the part of a change that planners made
 
@@ -133,7 +134,10 @@ def with_overrides(
     if not publication.plans:
         return revised, None
     plans, remark = replan(publication, revised, roster, inputs, now)
-    return replace(revised, plans=plans), remark
+    changed = {after.depot_id for was, after in zip(publication.depots, revised.depots, strict=True) if was != after}
+    of_changed = [plan for plan in plans if plan.depot_id in changed]
+    attended = with_attendance(revised.depots, of_changed, roster, forecast, inputs.staffing)
+    return replace(revised, depots=attended, plans=plans), remark
 
 
 def published_crews(

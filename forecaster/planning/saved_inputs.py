@@ -83,6 +83,16 @@ class SavedInputs:
             return replace(self, canary=None)
         return SavedInputs(self.canary.panel, self.canary.bundle, self.canary.strangers, self.staffing, self.shares)
 
+    def among(self, depot_ids: Sequence[str]) -> SavedInputs:
+        """The inputs of these depots alone, in this order."""
+        rows, shares, canary = [self.panel.depot_ids.index(name) for name in depot_ids], self.shares, self.canary
+        return replace(
+            self,
+            panel=self.panel.among(depot_ids),
+            shares=shares and ShiftShares(shares.shares[:, rows], shares.days[rows]),
+            canary=canary and replace(canary, panel=canary.panel.among(depot_ids)),
+        )
+
 
 @dataclass(frozen=True)
 class CanaryInputs:

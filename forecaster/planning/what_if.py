@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 
-from forecaster.core.arrays import Bools
+from forecaster.config import Staffing
 from forecaster.core.forecast import Forecast
 from forecaster.core.language import N_, _
 from forecaster.core.state_paths import StatePaths
 from forecaster.errors import BundleError, OverrideError
 from forecaster.ledger.publication import Publication
-from forecaster.planning import apply, refresh, saved_inputs
+from forecaster.planning import apply, before_after, refresh, saved_inputs
 from forecaster.planning.override_groups import LARGEST_PERCENT, share_of_orders
 from forecaster.planning.overrides import ProposedOverride
 from forecaster.planning.question_model import Places, QuantileModel, in_chunks, ready, supposed_window
@@ -31,9 +31,6 @@ from forecaster.planning.scenario import (
     OPEN,
     ORDERS,
     PERCENT,
-    MovedVans,
-    Side,
-    SupposedDay,
     Supposition,
     WhatIfAnswer,
 )
@@ -63,8 +60,12 @@ class Questions:
         predictor: QuantileModel | None,
         missing: BundleError | None,
         canary: QuantileModel | BundleError | None = None,
+        *,
+        alone: bool = True,
     ) -> None:
-        """`canary` is the model whose numbers the cohort of the inputs sees, or why it cannot be asked."""
+        """`canary` is the model whose numbers the cohort of the inputs sees, or why it cannot be asked; `alone` says
+        that no other depots share the vans."""
+        self._alone = alone
         self._publication, self._inputs, self._predictor, self._missing = publication, inputs, predictor, missing
         self._canary = canary
         self._model = refresh.model_forecast(publication, inputs.panel)
@@ -133,8 +134,22 @@ class Questions:
             return self._missing
         return self._canary if isinstance(self._canary, BundleError) else None
 
-    def ask(self, supposed: Supposition, visible: Collection[str] | None = None) -> WhatIfAnswer:
-        """The answer of a scenario; `cost_of_all` sums over the `visible` depots, all of them by default.
+    def among(self, depot_ids: Collection[str]) -> Questions:
+        """The same questions as if these depots were all that there are.
+
+        On a day on which one of them lacks vans they share those that they are published with; on other days the whole
+        fleet is theirs. What the other depots need does not count.
+        """
+        publication = replace(
+            self._publication,
+            depots=tuple(depot for depot in self._publication.depots if depot.depot_id in depot_ids),
+            plans=(),
+        )
+        inputs = self._inputs.among([depot_id for depot_id in self.depot_ids if depot_id in depot_ids])
+        return Questions(publication, inputs, self._predictor, self._missing, self._canary, alone=False)
+
+    def ask(self, supposed: Supposition) -> WhatIfAnswer:
+        """The answer of a scenario.
 
         Raises OverrideError for what cannot be supposed, BundleError where no model can answer it.
         """
@@ -143,18 +158,16 @@ class Questions:
         row, step = rows[0], steps[0]
         days = zip(before.target_dates, before.median[row].tolist(), after.median[row].tolist(), strict=True)
         unchanged_override = self._at.get((row, step)) if supposed.kind not in (ORDERS, PERCENT) else None
-        depot_ids = self._inputs.panel.depot_ids
-        summed = np.array([visible is None or depot_id in visible for depot_id in depot_ids])
         staffed = [(self._staff_before(before, step), self.staff_day(after, step)) for step in steps]
         pairs = list(zip(steps, staffed, strict=True))
         return WhatIfAnswer(
             supposed,
-            _side(before, staffed[0][0], row, step, summed),
-            _side(after, staffed[0][1], row, step, summed),
+            before_after.side(before, staffed[0][0], row, step),
+            before_after.side(after, staffed[0][1], row, step),
             tuple(days),
             unchanged_override.id if unchanged_override else None,
-            tuple(_supposed_day(before, after, pair, rows, step, summed) for step, pair in pairs),
-            tuple(moved for step, pair in pairs for moved in _moved_vans(before, pair, step, summed)),
+            tuple(before_after.supposed_day(before, after, pair, rows, step) for step, pair in pairs),
+            tuple(moved for step, pair in pairs for moved in before_after.moved_vans(before, pair, step)),
             would_be.closed,
         )
 
@@ -323,45 +336,17 @@ class Questions:
         crews = refresh.published_crews(self._publication, forecast, self._inputs, datetime.now(UTC))
         of_day = None if crews is None else crews.on(day)
         inputs = self._inputs
-        return rosters.roster_for(day_forecast, inputs.panel, inputs.staffing, of_day, inputs.shares)
+        return rosters.roster_for(day_forecast, inputs.panel, self._staffing(step), of_day, inputs.shares)
 
-
-def _side(forecast: Forecast, roster: Roster | None, row: int, step: int, summed: Bools) -> Side:
-    """A depot's day; `roster` is the roster of this day alone, `summed` (depots,) says whose costs are added up."""
-    low, orders, high = (float(forecast.quantiles[row, step, forecast.levels.index(q)]) for q in (0.1, 0.5, 0.9))
-    opened = bool(forecast.open[row, step])
-    if roster is None:
-        return Side(opened, low, orders, high, None, None, None, None)
-    vans = None if roster.vans is None else int(roster.vans[row, 0])
-    drivers, costs = int(roster.drivers[row, 0]), roster.expected_cost
-    return Side(opened, low, orders, high, drivers, vans, float(costs[row, 0]), float(costs[summed].sum()))
-
-
-def _supposed_day(
-    before: Forecast,
-    after: Forecast,
-    rosters_of_day: tuple[Roster | None, Roster | None],
-    rows: list[int],
-    step: int,
-    summed: Bools,
-) -> SupposedDay:
-    """One day of the question, its depots together."""
-    orders = [float(forecast.median[rows, step].sum()) for forecast in (before, after)]
-    drivers = [None if roster is None else int(roster.drivers[rows, 0].sum()) for roster in rosters_of_day]
-    costs = [None if roster is None else float(roster.expected_cost[summed].sum()) for roster in rosters_of_day]
-    return SupposedDay(before.target_dates[step], orders[0], orders[1], drivers[0], drivers[1], costs[0], costs[1])
-
-
-def _moved_vans(
-    forecast: Forecast, rosters_of_day: tuple[Roster | None, Roster | None], step: int, summed: Bools
-) -> tuple[MovedVans, ...]:
-    """The depots whose vans differ between the two rosters of a day, those whose numbers the reader sees."""
-    vans = [roster.vans for roster in rosters_of_day if roster is not None and roster.vans is not None]
-    if len(vans) < 2:
-        return ()
-    moved = np.flatnonzero((vans[0][:, 0] != vans[1][:, 0]) & summed).tolist()
-    day = forecast.target_dates[step]
-    return tuple(MovedVans(day, forecast.depot_ids[row], int(vans[0][row, 0]), int(vans[1][row, 0])) for row in moved)
+    def _staffing(self, step: int) -> Staffing | None:
+        """What is declared of the staff, with as many vans as these depots may have on a day."""
+        staffing = self._inputs.staffing
+        plans = [depot.days[step].roster for depot in self._publication.depots]
+        lacking = any(plan is not None and plan.shortage is not None for plan in plans)
+        if self._alone or staffing is None or staffing.vans is None or not lacking:
+            return staffing
+        total = sum(plan.vans or 0 for plan in plans if plan is not None)
+        return staffing.model_copy(update={"vans": staffing.vans.model_copy(update={"total": total})})
 
 
 def _close_days(model: Forecast, cells: list[tuple[int, int]]) -> Forecast:

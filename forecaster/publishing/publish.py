@@ -43,6 +43,7 @@ from forecaster.publishing.track_value import track_value
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import published_crews
 from forecaster.staffing.people import week_plans
+from forecaster.staffing.people.attendance import with_attendance
 from forecaster.staffing.people.worker import Worker
 from forecaster.staffing.shifts import shift_learning
 from forecaster.staffing.shifts.shift_shares import ShiftShares
@@ -153,6 +154,9 @@ def publish(
         published_depots = tuple(
             content.published_depots(overridden, result, spec, knowledge, overrides, changes, before, now, shares)
         )
+        published_depots, plans = _plan_weeks(
+            published_depots, before, overridden, result, spec, now, run_id, troubles, shares
+        )
         publication = Publication(
             pipeline=spec.name,
             run_id=run_id,
@@ -169,7 +173,7 @@ def publish(
             bundle_digest=result.digest,
             note=joined((note.for_readers for note in notes), " "),
             desk=inputs_name,
-            plans=_plan_weeks(published_depots, before, overridden, result, spec, now, run_id, troubles, shares),
+            plans=plans,
         )
         with Ledger.open(spec.ledger_url) as ledger:
             findings = panel_findings(knowledge, result.panel, spec)
@@ -283,10 +287,11 @@ def _plan_weeks(
     run_id: str,
     troubles: Troubles,
     shares: ShiftShares | None,
-) -> tuple[WeekPlan, ...]:
-    """Who works when, looking back at what the publication that is shown planned; without it where that fails."""
+) -> tuple[tuple[PublishedDepot, ...], tuple[WeekPlan, ...]]:
+    """The depots with the drivers who come, and who works when, looking back at what the publication that is shown
+    planned; without it where that fails."""
     if spec.staffing is None or not spec.staffing.people:
-        return ()
+        return depots, ()
     before: dict[str, WeekPlan] = {}
     plans: list[WeekPlan] = []
     lacking = "who worked before is not known to the plans of the week"
@@ -306,7 +311,8 @@ def _plan_weeks(
         plans += planned.plans
         for trouble in planned.troubles:
             troubles.add(trouble)
-    return tuple(plans)
+        depots = with_attendance(depots, planned.plans, roster, overridden, spec.staffing)
+    return depots, tuple(plans)
 
 
 def _people(spec: Spec, panel: Panel, run_id: str) -> tuple[Worker, ...]:

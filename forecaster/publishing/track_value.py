@@ -249,15 +249,15 @@ def _kept_crews(
 
 
 def _crews_of(drivers: int | None, roster: Mapping[str, Any] | None, shifts: Sequence[str]) -> list[int] | None:
-    """The drivers of each shift of a published day; None where it has others, or none at all."""
+    """The crew of each shift of a published day, whoever comes of it; None where it has others, or none at all."""
     if drivers is None:
         return None
     if not shifts:
         return [drivers]
-    by_shift = dict((roster or {}).get("shifts") or ())
+    by_shift, missing = (dict((roster or {}).get(key) or ()) for key in ("shifts", "missing"))
     if not by_shift and not drivers:  # nobody works a closed day
         return [0] * len(shifts)
-    return [by_shift[name] for name in shifts] if by_shift.keys() == set(shifts) else None
+    return [by_shift[name] + missing.get(name, 0) for name in shifts] if by_shift.keys() == set(shifts) else None
 
 
 def _overrides(connection: sa.Connection, pipeline: str, day: date) -> dict[str, int]:

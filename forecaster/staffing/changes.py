@@ -73,8 +73,9 @@ def published_crews(
                 continue
             if sorted(name for name, _ in day.roster.shifts) != sorted(names):
                 continue  # published while other shifts were declared
-            drivers[row, step] = day.drivers
-            shifts[:, row, step] = [dict(day.roster.shifts)[name] for name in names]
+            drivers[row, step] = day.drivers + day.roster.missing_drivers
+            crew, missing = dict(day.roster.shifts), dict(day.roster.missing)
+            shifts[:, row, step] = [crew[name] + missing.get(name, 0) for name in names]
             if day.roster.changed_at is not None:
                 changed_at[row, step] = day.roster.changed_at
                 instants.append(day.roster.changed_at)

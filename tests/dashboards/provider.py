@@ -86,10 +86,12 @@ class Client(ClientMixin):  # type: ignore[misc]
 
 @dataclass
 class Provider:
-    """`signs_in` is what it says of whoever comes; `audience` and `called` may be made wrong."""
+    """`signs_in` is what its id token says of whoever comes, `tells` its endpoint for users; `audience` and `called`
+    may be made wrong."""
 
     redirect_uri: str
     signs_in: dict[str, Any] = field(default_factory=dict)
+    tells: Any = field(default_factory=dict)
     issuer: str = ""
     called: str | None = None
     audience: str = CLIENT
@@ -114,6 +116,7 @@ def _app(provider: Provider) -> Flask:
             authorization_endpoint=f"{issuer}/authorize",
             token_endpoint=f"{issuer}/token",
             jwks_uri=f"{issuer}/keys",
+            userinfo_endpoint=f"{issuer}/userinfo",
             id_token_signing_alg_values_supported=["RS256"],
         )
 
@@ -126,6 +129,10 @@ def _app(provider: Provider) -> Flask:
     @app.post("/token")
     def token() -> Any:
         return server.create_token_response()
+
+    @app.get("/userinfo")
+    def userinfo() -> Any:
+        return jsonify({"sub": "1", **provider.tells} if isinstance(provider.tells, dict) else provider.tells)
 
     @app.get("/keys")
     def keys() -> Any:

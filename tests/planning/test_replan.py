@@ -14,6 +14,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning import service
 from tests import fleets
+from tests.dashboards.visitor import text, visitor
 from tests.fleets import AS_OF
 from tests.planning.nights import PROPOSED, THURSDAY, current, day, publish_nights
 
@@ -127,3 +128,48 @@ def test_names_are_forgotten_when_retention_says_so(nights: Path) -> None:
     assert forget(AS_OF + timedelta(days=60)) == 2
     assert forget(AS_OF + timedelta(days=60)) == 0
     assert plans(nights)["A"].positions[0].name == "full-time, 1"
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The same, with two people a depot for crews of six and more."""
+    folder, staffing = tmp_path_factory.mktemp("few"), STAFFING.replace("per_depot: 11", "per_depot: 2")
+    (folder / "people.csv").write_text("person,depot_id,contract,first,last\n", "utf-8")
+    return publish_nights(folder, fleets.counts("ABCD"), staffing=staffing).file
+
+
+def _coming(plan: WeekPlan) -> tuple[int, int]:
+    """Drivers who come on Thursday by the plan, and those who are missing."""
+    covers = [cover for cover in plan.shifts if cover.date == THURSDAY]
+    planned = sum(cover.planned for cover in covers)
+    return planned, sum(cover.wanted for cover in covers) - planned
+
+
+def test_drivers_are_those_who_come_on_page_wall_week_and_api(few: Path) -> None:
+    """As the night publishes it, after an override, and after that is withdrawn."""
+    spec = load(few)
+    for step in ("night", "override", "withdrawal"):
+        if step == "override":
+            saved = service.save(spec, PROPOSED)
+        elif step == "withdrawal":
+            service.withdraw(spec, saved.override.id, by="Ana")
+        coming, missing = _coming(plans(few)["A"])
+        published = day(current(spec))
+        assert published.roster is not None
+        assert (published.drivers, published.roster.missing_drivers) == (coming, missing), step
+        assert missing > 0
+        assert published.roster.chance_short > 0.9
+        get = visitor(spec.ledger_url, AS_OF, spec.name)
+        cause = f"{missing} of {coming + missing} drivers missing: the plan of the week has nobody for them"
+        page = text(get("/depot/A"))
+        assert cause in page
+        assert "more than 99 chances in 100 of being short" in page
+        assert "less than 1 chance in 100" not in page
+        rows = [row for row in get("/api/v1/rosters").json()["rows"] if row["depot_id"] == "A"]
+        [row] = [row for row in rows if row["target_date"] == str(THURSDAY)]
+        assert (row["drivers"], row["why"].split(";")[0]) == (coming, cause.split(";")[0])
+        assert f"left at {coming} " not in row["why"]  # what stays is the crew, whoever comes of it
+        for cover in (cover for cover in plans(few)["A"].shifts if cover.date == THURSDAY):
+            assert f">{cover.planned}/{cover.wanted}<" in get("/week?depot=A").text
+        tomorrow = {depot.depot_id: depot.days[1].drivers for depot in current(spec).depots}
+        assert f"{sum(number or 0 for number in tomorrow.values())} driver" in text(get("/wall"))

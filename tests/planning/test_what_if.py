@@ -83,7 +83,7 @@ def test_it_is_told_which_depots_lose_a_van(published_fleet: Fleet) -> None:
         roster = day(published, van.depot_id).roster
         assert roster is not None
         assert van.before == roster.vans
-    some = questions.ask(Supposition("A", THURSDAY, "orders", 250), visible={"A"})
+    some = questions.among({"A"}).ask(Supposition("A", THURSDAY, "orders", 250))
     assert [van.depot_id for van in some.moved_vans] == ["A"]
 
 

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
+import numpy as np
 import pytest
+import sqlalchemy as sa
 
-from forecaster.planning import service
+from forecaster.config import Spec
+from forecaster.ledger import tables
+from forecaster.ledger.store import Ledger
+from forecaster.planning import saved_inputs, service
 from tests import fleets
 from tests.dashboards.guests import SECRET, Guest, declared, house, signed_in
 from tests.fleets import AS_OF, CITIES, Fleet
-from tests.planning.nights import PROPOSED, THURSDAY, current, day, publish_nights
+from tests.planning.nights import PROPOSED, STAFFING, THURSDAY, current, day, publish_nights
 
 WITHOUT_VANS = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22}\n"  # which all depots share
 KINDS = ("orders", "closed", "open", "promo")
@@ -76,7 +81,7 @@ def test_each_what_if_in_each_format_is_that_of_their_depots_alone(readers: Read
 def test_the_cost_of_all_is_that_of_the_rosters_which_the_reader_sees(
     fleet: Fleet, cities: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before, and after an override is saved, with vans that all cities share."""
+    """Of readers of every depot also after an override is saved, with vans that all cities share."""
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     visible = [depot for depot, city in CITIES.items() if city in cities or "*" in cities]
     depot = visible[0]
@@ -89,7 +94,50 @@ def test_the_cost_of_all_is_that_of_the_rosters_which_the_reader_sees(
     answer = _reader(fleet, cities)(path).json()
     assert answer["before"]["cost_of_all"] == pytest.approx(published_costs())
     service.save(fleet.spec, PROPOSED.__class__(depot, THURSDAY, PROPOSED.orders, "weather", "Ana"))
-    assert answer["after"]["cost_of_all"] == pytest.approx(published_costs())
+    if len(visible) == len(CITIES):
+        assert answer["after"]["cost_of_all"] == pytest.approx(published_costs())
+
+
+def _triple_bonn(spec: Spec) -> None:
+    """Let the depots of Bonn expect three times as much, and leave those of Ulm as they are published."""
+    publication = current(spec)
+    others = [depot for depot, city in CITIES.items() if city == "Bonn"]
+    inputs = saved_inputs.read(spec.paths.saved_inputs, publication.desk)
+    is_other = np.isin(inputs.panel.depot_ids, others)
+    demand = np.where(is_other[:, None], 3 * inputs.panel.demand, inputs.panel.demand)
+    desk = saved_inputs.write(
+        spec.paths.saved_inputs, replace(inputs, panel=replace(inputs.panel, demand=demand.astype(np.float32)))
+    )
+    table = tables.published
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        connection.execute(tables.publications.update().values(desk=desk))
+        for row in connection.execute(sa.select(table).where(table.c.depot_id.in_(others))).mappings().all():
+            here = [table.c[name] == row[name] for name in ("publication_id", "depot_id", "target_date")]
+            tripled = [3 * orders for orders in row["quantiles"]]
+            connection.execute(table.update().where(*here).values(quantiles=tripled))
+
+
+@pytest.mark.parametrize("vans", [12, 30])  # which are too few on that day, and enough
+def test_no_answer_depends_on_what_other_cities_need(
+    tmp_path: Path, vans: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGE_SECRET", SECRET)
+    staffing = STAFFING.replace("total: 30", f"total: {vans}")
+    fleet = publish_nights(tmp_path, fleets.counts("ABCD"), CITIES, staffing)
+    lack = day(current(fleet.spec)).roster
+    assert lack is not None
+    assert (lack.shortage is not None) == (vans == 12)
+    paths = [
+        f"/api/v1/what-if?date={THURSDAY}&depot={depot}&kind={kind}&value={value}&format={form}"
+        for depot, (kind, value), form in product("AC", (("orders", 9), ("orders", 900), ("promo", 1)), ("json", "csv"))
+    ]
+    before = [_reader(fleet, ["Ulm"])(path) for path in paths]
+    whole = _reader(fleet, ["*"])(paths[2]).json()
+    _triple_bonn(fleet.spec)
+    after = [_reader(fleet, ["Ulm"])(path) for path in paths]
+    assert [answer.status_code for answer in before] == [200] * len(paths)
+    assert [answer.content for answer in after] == [answer.content for answer in before]
+    assert _reader(fleet, ["*"])(paths[2]).json() != whole
 
 
 def test_who_sees_no_city_is_answered_nothing(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,10 +23,6 @@ class AccessRefused(Exception):
         self.status = status
 
 
-class NotHere(AccessRefused):
-    """Somebody who has signed in, and may see nothing of this pipeline."""
-
-
 async def identify(request: Request, context: AccessContext) -> Person | None:
     """None: nobody that we know. Raises AccessRefused where somebody pretends to be what they are not."""
     way = context.access.sign_in
@@ -93,9 +89,9 @@ def _by_session(context: AccessContext, cookie: Mapping[str, object]) -> Person 
 def _with_role(access: Access, name: str, groups: tuple[str, ...], via: str) -> Person:
     person = with_role(access, name, groups, "header" if via == "header" else "oidc")
     if person is None:
-        raise NotHere(403, f"{name} has signed in, and has no role here; whoever runs this page gives one")
+        raise AccessRefused(403, f"{name} has signed in, and has no role here; whoever runs this page gives one")
     if person.cities is not None and not person.cities:
-        raise NotHere(
+        raise AccessRefused(
             403, f"{name} has signed in, and no city is declared that they see; whoever runs this page names them"
         )
     return person

@@ -54,13 +54,34 @@ def open_link(context: AccessContext, token: str) -> ledger_access.Link:
     return link
 
 
+def opens(context: AccessContext, path: str) -> bool:
+    """Whether an address is that of a screen's link or of a feed, and its link is good. Raises LedgerError."""
+    kind, _, rest = path.lstrip("/").partition("/")
+    if kind not in ("link", "feed"):
+        return False
+    try:
+        open_link(context, rest.partition("/")[0])
+    except DeadLink:
+        return False
+    return True
+
+
 def feed_reader(context: AccessContext, token: str) -> tuple[ledger_access.Link, Person]:
-    """The link of a feed, and who reads it. Raises DeadLink, for links of screens too."""
+    """The link of a feed, and who reads it: of a depot, somebody who sees its city alone. Raises DeadLink, for links
+    of screens too."""
     link = open_link(context, token)
     if link.view != FEED:
         raise DeadLink
-    cities = None if link.city is None else frozenset({link.city})
+    city = link.city if link.depot_id is None else _city_of(context, link.depot_id)
+    cities = None if city is None else frozenset({city})
     return link, Person(f"link {link.link_id}", "viewer", "link", cities, frozenset())
+
+
+def _city_of(context: AccessContext, depot_id: str) -> str | None:
+    """None where the depot has no city, or is not published any more."""
+    edition = context.store.edition()
+    depot = edition.ledger.depot(edition.head.publication_id, depot_id)
+    return depot.attributes.get("city") if depot else None
 
 
 def enter(request: Request, context: AccessContext, token: str) -> Response:

@@ -12,9 +12,9 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboards.ops.access import csrf, networks
+from dashboards.ops.access import csrf, links, networks
 from dashboards.ops.access.audit import audit
-from dashboards.ops.access.authentication import AccessRefused, NotHere, identify, identify_cheaply
+from dashboards.ops.access.authentication import AccessRefused, identify, identify_cheaply
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import Person
 from dashboards.ops.access.roles import SAFE
@@ -45,21 +45,23 @@ class AccessMiddleware:
     """ASGI middleware: finds the person, holds the rate limits, and sees to it that each write is audited."""
 
     def __init__(self, app: ASGIApp, context: AccessContext, refuse: Refuse, outside: ASGIApp | None = None) -> None:
-        """`outside` answers whoever may see nothing of this pipeline, as if it were not there."""
+        """`outside` answers readers who may see nothing of this pipeline, one of several, as if it were not there."""
         self.app, self._context, self._refuse, self._outside = app, context, refuse, outside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or scope["path"].startswith(FREE[0]) or scope["path"] in FREE:
+        if scope["type"] != "http":
             return await self.app(scope, receive, send)
         request = Request(scope, receive)
-        if scope["path"] == READY:
-            request.state.person = identify_cheaply(request, self._context)
-            return await self.app(scope, receive, send)
         try:
+            if self._outside is not None and not await self._sees_anything(request):
+                return await self._outside(scope, receive, send)
+            if scope["path"].startswith(FREE[0]) or scope["path"] in FREE:
+                return await self.app(scope, receive, send)
+            if scope["path"] == READY:
+                request.state.person = identify_cheaply(request, self._context)
+                return await self.app(scope, receive, send)
             person = await self._let_in(request)
         except AccessRefused as refused:
-            if self._outside is not None and isinstance(refused, NotHere):
-                return await self._outside(scope, receive, send)
             return await self._refuse(request, refused.status, str(refused))(scope, receive, send)
         except LedgerError as error:
             self._context.troubles.warn("%s", error)
@@ -68,12 +70,28 @@ class AccessMiddleware:
             return await person(scope, receive, send)
         return await self.app(scope, receive, self._audited(request, send))
 
+    async def _sees_anything(self, request: Request) -> bool:
+        """Whether the reader, or a link in the address, may see something of this pipeline."""
+        try:
+            if await self._identified(request) is not None:
+                return True
+        except AccessRefused:
+            return False
+        return await run_in_threadpool(links.opens, self._context, request.url.path)
+
+    async def _identified(self, request: Request) -> Person | None:
+        """The person, identified once for each request. Raises as `identify` does."""
+        if not hasattr(request.state, "identified"):
+            request.state.identified = await identify(request, self._context)
+        person: Person | None = request.state.identified
+        return person
+
     async def _let_in(self, request: Request) -> Person | Response | None:
         """The person, or what they get instead. Only what is open to everyone goes on with nobody."""
         context, path = self._context, request.url.path
         address = networks.origin(request, context.access.proxies)
         try:
-            person = await identify(request, context)
+            person = await self._identified(request)
         except AccessRefused:  # who pretends, and who has no role or city, counts as a stranger does
             if (answer := self._too_much(request, None, address)) is not None:
                 return answer

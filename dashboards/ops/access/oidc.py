@@ -126,19 +126,35 @@ async def _identity(provider: StarletteOAuth2App, declared: Oidc, request: Reque
     claims: Mapping[str, Any] | None = token.get("userinfo")
     if claims is None:
         raise ValueError("it sent no id token")
+    source = claims  # of the name, and of whether that is verified
     if declared.name not in claims and "userinfo_endpoint" in provider.server_metadata:
-        more = await provider.userinfo(token=token)
-        if more.get("sub") != claims["sub"]:
+        try:
+            source = await provider.userinfo(token=token)
+        except (TypeError, ValueError) as error:
+            raise ValueError("what it says of you is no JSON object") from error
+        if source.get("sub") != claims["sub"]:
             raise ValueError("it tells of two people at once")
-        claims = {**more, **claims}
-    name = claims.get(declared.name)
-    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+    name = source.get(declared.name)
+    if name is None or name == "":
         raise ValueError(f"it did not tell your {declared.name}")
-    verified = claims.get("email_verified", True)  # some providers write it as a string
+    if not _is_name(name):
+        raise ValueError(f"{declared.name}: found {_shown(name)}, wanted text without spaces at its ends")
+    verified = source.get("email_verified", True)  # some providers write it as a string
     if declared.name == "email" and verified is not True and verified != "true":
         raise ValueError(f"it has not verified that {name} is yours")
-    groups = claims.get(declared.groups) or []
-    return {"name": name.strip(), "groups": [groups] if isinstance(groups, str) else [str(group) for group in groups]}
+    told = {**source, **claims}.get(declared.groups)
+    groups = [] if told is None or told == "" else [told] if isinstance(told, str) else told
+    if not isinstance(groups, list) or not all(map(_is_name, groups)):
+        raise ValueError(f"{declared.groups}: found {_shown(told)}, wanted a list of names")
+    return {"name": name, "groups": groups}
+
+
+def _is_name(claim: object) -> bool:
+    return isinstance(claim, str) and claim == claim.strip() != "" and claim.isprintable()
+
+
+def _shown(claim: object) -> str:
+    return repr(claim)[:80]
 
 
 def _expected(declared: Oidc) -> dict[str, str]:

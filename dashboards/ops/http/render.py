@@ -62,6 +62,8 @@ class Renderer:
                 if (copy := self.copied(error, cities, media_type, **past)) is None:
                     raise
                 return as_copy(request, encode(copy)[1].body, media_type)
+        if cities is not None:  # the tag of an edition changes with numbers that the reader does not see
+            tag = self.store.entity_tag(request.url.path, encoded.body)
         return not_modified(request, tag) or gzipped(request, encoded.body, encoded.zipped, media_type, tag)
 
     def copied(

@@ -1,4 +1,8 @@
-"""Row-level access to publications: an edition and a logbook of nights, narrowed to the cities that a reader sees."""
+"""Row-level access to publications: an edition and a logbook of nights, narrowed to the cities that a reader sees.
+
+Nothing that these give to a reader of some cities depends on data of other cities, except through the published numbers
+of the reader's own depots; docs/SECURITY.md names the exceptions.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +98,7 @@ class Edition:
 
     def outline(self) -> tuple[PublishedDepot, ...]:
         """The depots with the last days before them, without marks: read once for each publication."""
-        return tuple(depot for depot in self.outlines.of(self.head, self.ledger).depots if self._sees(depot))
+        return self._visible(self.outlines.of(self.head, self.ledger).depots)
 
     def before(self) -> Mapping[tuple[str, date], float]:
         """What the publication before this one expected of a depot and a day, in orders."""
@@ -113,7 +117,7 @@ class Edition:
     def depots(self) -> tuple[PublishedDepot, ...]:
         if not (depots := self.ledger.depots(self.head.publication_id)):
             raise NothingPublished(_(JUST_REPLACED))
-        return tuple(depot for depot in depots if self._sees(depot))
+        return self._visible(depots)
 
     def totals(self) -> tuple[PublishedTotal, ...]:
         """Who does not see every city does not see the network's: it would tell of the others."""
@@ -125,9 +129,10 @@ class Edition:
     def depot(self, depot_id: str) -> PublishedDepot:
         """Raises NoSuchDepot."""
         depot = self.ledger.depot(self.head.publication_id, depot_id)
-        if depot is None or not self._sees(depot):
+        visible = self._visible((depot,) if depot else ())
+        if not visible:
             raise NoSuchDepot(depot_id)
-        return depot
+        return visible[0]
 
     def drifts(self, depot: PublishedDepot) -> tuple[Drift, ...]:
         """What drifts at a depot of this edition as of the last night; nothing of a past publication."""
@@ -136,8 +141,20 @@ class Edition:
         with self.ledger.transaction() as connection:
             return drift.drifts(connection, self.head.pipeline, drift.DEPOT, depot.depot_id)
 
-    def _sees(self, depot: PublishedDepot) -> bool:
-        return _sees(self.cities, depot)
+    def revised_at(self) -> datetime | None:
+        """When planners last changed a day of a depot that the reader sees; None where they changed none."""
+        head = self.head
+        if self.cities is None:
+            return head.revised_at
+        depot_ids = {depot.depot_id for depot in self.outline()}
+        with self.ledger.transaction() as connection:
+            changes = overview.override_changes(connection, head.pipeline, since=head.published_at)
+        return max((at for depot_id, at in changes if depot_id in depot_ids), default=None)
+
+    def _visible(self, depots: tuple[PublishedDepot, ...]) -> tuple[PublishedDepot, ...]:
+        if self.cities is None:
+            return depots
+        return tuple(without_network_share(depot) for depot in depots if _sees(self.cities, depot))
 
 
 @dataclass(frozen=True)
@@ -209,6 +226,18 @@ def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
     return cities is None or depot.attributes.get("city") in cities
 
 
-def _without_messages(run: Run) -> Run:
-    findings = tuple({**finding, "message": _(HIDDEN_MESSAGE), "places": []} for finding in run.findings)
-    return replace(run, findings=findings, message=None, verdict=None, computing=None)
+def without_network_share(depot: PublishedDepot) -> PublishedDepot:
+    """The depot without the share of the network's vans that is there: by it the needs of other cities are known."""
+    return replace(depot, days=tuple(map(_day_without_network_share, depot.days)))
+
+
+def _day_without_network_share(day: PublishedDay) -> PublishedDay:
+    lack = day.roster.shortage if day.roster else None
+    if day.roster is None or lack is None or not lack.network:
+        return day
+    return replace(day, roster=replace(day.roster, shortage=replace(lack, share=None)))
+
+
+def without_readings(run: Run) -> Run:
+    """The run without what is said of its readings and its model, which are of all cities."""
+    return replace(run, findings=(), message=None, verdict=None, computing=None)

@@ -18,7 +18,7 @@ from dashboards.ops.reading.editions import (
     Logbook,
     NothingPublished,
     Outlines,
-    _without_messages,
+    without_readings,
 )
 from dashboards.ops.reading.header import front
 from dashboards.ops.reading.last_night import NIGHTS, fruitless, notice
@@ -133,18 +133,19 @@ class PublicationStore:
     def _newest(self, ledger: Ledger, head: Head, last: Run | None, cities: frozenset[str] | None) -> Edition:
         head = head if cities is None else replace(head, note=None)  # it may name depots
         header = front(head, self._clock(), fruitless(last, head))
-        return Edition(head, header, notice(last), ledger, self._outlines, cities, home=self._home)
+        aside = notice(last) if cities is None else None  # rows of other cities may be among them
+        return Edition(head, header, aside, ledger, self._outlines, cities, home=self._home)
 
     def logbook(self, cities: frozenset[str] | None = None) -> Logbook:
         """The last nights, whether or not they published. Raises LedgerError when there is no ledger to read.
 
-        What was found in the readings names depots: who does not see every city is told how much, not what.
+        Findings are of the readings of all cities: readers of some cities get none.
         """
         ledger, head = self._head()
         newest = ledger.runs(head.pipeline if head else self._pipeline, limit=1, nights=True)
         runs = ledger.runs(newest[0].pipeline, limit=NIGHTS, nights=True) if newest else ()
         pipeline = head.pipeline if head else runs[0].pipeline if runs else None
-        visible_runs = runs if cities is None else tuple(map(_without_messages, runs))
+        visible_runs = runs if cities is None else tuple(map(without_readings, runs))
         visible_head = head if head is None or cities is None else replace(head, note=None)
         return Logbook(visible_head, visible_runs, self._clock(), pipeline, ledger, self._outlines, cities)
 

@@ -49,12 +49,12 @@ class WhatIfCache:
             if supposed is None:
                 return WhatIfState((ORDERS,), missing=error)
             raise
+        if edition.cities is not None:
+            questions = questions.among({depot.depot_id for depot in edition.outline()})
         state = WhatIfState(questions.kinds, questions.yes_or_no, questions.missing)
         if supposed is None:
             return state
-        # The costs of depots that the reader does not see are in no sum that they get.
-        visible = None if edition.cities is None else frozenset(depot.depot_id for depot in edition.outline())
-        return replace(state, answer=questions.ask(supposed, visible))
+        return replace(state, answer=questions.ask(supposed))
 
     def _ready(self, edition: Edition) -> Questions:
         from forecaster.planning.what_if import (

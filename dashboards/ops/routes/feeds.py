@@ -33,7 +33,7 @@ def router(renderer: Renderer, context: AccessContext) -> APIRouter:
     @routes.get("/feed/{token}/ics")
     def as_calendar(request: Request, token: str) -> Response:
         def make(edition: Edition, scope: DigestScope, base: str) -> bytes:
-            return feeds.calendar(FeedItem(edition.head, digest(edition, scope, base)))
+            return feeds.calendar(FeedItem(edition, digest(edition, scope, base)))
 
         return _answer(renderer, context, request, token, feeds.CALENDAR, make)
 
@@ -77,13 +77,13 @@ def _scope(link: Link, depot_id: str, city: str) -> DigestScope:
 
 def _items(renderer: Renderer, edition: Edition, scope: DigestScope, base: str) -> list[FeedItem]:
     """The digests of the last days, as they were read then; of days before a depot was there, none."""
-    items = [FeedItem(edition.head, digest(edition, scope, base))]
+    items = [FeedItem(edition, digest(edition, scope, base))]
     for head in feeds.publications_of_days(edition):
         if head.publication_id == edition.head.publication_id:
             continue
         try:
             past = renderer.store.edition(edition.cities, publication=head.publication_id)
-            items.append(FeedItem(past.head, digest(past, scope, base)))
+            items.append(FeedItem(past, digest(past, scope, base)))
         except (NotRetained, NoSuchDepot, NoSuchCity):
             continue
     return items

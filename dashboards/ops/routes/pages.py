@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse, Response
 
 from dashboards.ops.formatting.far_weeks import opened_week
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
-from dashboards.ops.reading.editions import Edition, Logbook
+from dashboards.ops.reading.editions import HIDDEN_MESSAGE, Edition, Logbook
 from dashboards.ops.reading.header import in_zone
 from dashboards.ops.reading.run_links import RunLinker
 from dashboards.ops.routes import weeks
@@ -154,7 +154,8 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
     def health_page(request: Request) -> Response:
         def make(book: Logbook) -> bytes:
             fresh = freshness(book.head, book.depots(), book.runs, book.now)
-            view, kept = health(book.runs, book.head, book.now), promises(book, spec)
+            withheld = "" if book.cities is None else _(HIDDEN_MESSAGE)
+            view, kept = health(book.runs, book.head, book.now, withheld), promises(book, spec)
             content: dict[str, Any] = {
                 "fresh": fresh,
                 "promises": kept,

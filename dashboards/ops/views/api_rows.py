@@ -49,10 +49,11 @@ class TotalsOut:
 
 @dataclass(frozen=True)
 class RosterRow:
-    """Whom a depot rosters on a day; costs are in the unit of `staffing`, and loans are of vans. `wanted` are the
-    drivers that it would have, were there vans for all; `why` says what keeps it from them, or from a new plan;
-    `shifts` has the crew of each shift; `shares` the share of the day's orders that each is learned to have, from
-    `share_days` days of the `depot` (`share_source`), of the `network`, or as shifts share `hours`: then from none."""
+    """Whom a depot rosters on a day; costs are in the unit of `staffing`, and loans are of vans. `drivers` are those
+    who come; `wanted` are the drivers that it would have, were there vans and people for all; `why` says what keeps
+    it from them, or from a new plan; `shifts` has the crew of each shift; `shares` the share of the day's orders that
+    each is learned to have, from `share_days` days of the `depot` (`share_source`), of the `network`, or as shifts
+    share `hours`: then from none."""
 
     depot_id: str
     city: str | None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -22,7 +22,7 @@ ROWS = 100  # on one page
 MOVED = 0.15  # share of what was expected before that is worth a look
 MOVED_LEAST = 10  # orders
 SHORT = 0.5  # chance of being short that is worth a look
-SCARCE, SCARCE_LEAST = 1 / 3, 5  # share and number of depots short on one day, from which on none of them can help it
+SCARCE, SCARCE_LEAST = 1 / 3, 5  # share and number of depots short on one day that make it the network's
 SORTS: Mapping[str, str] = {
     "attention": N_("what needs attention first"),
     "depot": N_("by name"),
@@ -106,8 +106,7 @@ def depot_table(
 ) -> DepotTable:
     """The rows that are asked for; `before` is what the publication before this one said."""
     matching = [depot for depot in depots if _matches(depot, query)]
-    scarce = scarce_days(depots, front)
-    attention = {depot.depot_id: reasons(depot, head, front, before, scarce) for depot in matching}
+    attention = {depot.depot_id: reasons(depot, head, front, before) for depot in matching}
     ordered = sorted(matching, key=_order(query.sort, head, front, before, attention))
     pages = max(-(-len(ordered) // ROWS), 1)
     page = min(query.page, pages)
@@ -153,18 +152,13 @@ def _summary(query: TableQuery, matches: int, attention: int) -> str:
     )
 
 
-def scarce_days(depots: Sequence[PublishedDepot], front: Front) -> Mapping[date, int]:
-    """Days of the next two weeks on which drivers are likely too few at so many depots at once that the network must
-    solve it, not a depot: day → depots."""
-    days = [target for target in front.target_dates[:GLANCE] if target >= front.today]
-    short = Counter(day.target_date for depot in depots for day in depot.days if day.open and _is_short(day))
-    least = max(SCARCE_LEAST, SCARCE * len(depots))
-    return {day: short[day] for day in days if short[day] >= least}
-
-
 def scarcity(depots: Sequence[PublishedDepot], front: Front) -> str:
-    """The scarce days in a sentence; empty where there are none."""
-    days = scarce_days(depots, front)
+    """Days of the next two weeks on which many depots at once are likely short, which the network must solve, in a
+    sentence; empty where there are none."""
+    targets = [target for target in front.target_dates[:GLANCE] if target >= front.today]
+    short = Counter(day.target_date for depot in depots for day in depot.days if is_short(day))
+    least = max(SCARCE_LEAST, SCARCE * len(depots))
+    days = {day: short[day] for day in targets if short[day] >= least}
     if not days:
         return ""
     (first, most), *later = days.items()
@@ -174,18 +168,15 @@ def scarcity(depots: Sequence[PublishedDepot], front: Front) -> str:
     return _("Too few drivers are likely at many depots at once: {days}.", days=display.listed(parts))
 
 
-def reasons(
-    depot: PublishedDepot, head: Head, front: Front, before: EarlierMedians, scarce: Collection[date] = ()
-) -> tuple[str, ...]:
-    """Why this depot needs a look, the gravest first: what somebody can still act on, of two weeks.
-
-    On `scarce` days a shortage is not the depot's. A day for which a planner has set a number has been looked at."""
+def reasons(depot: PublishedDepot, head: Head, front: Front, before: EarlierMedians) -> tuple[str, ...]:
+    """Why this depot needs a look, the gravest first: what somebody can still act on, of two weeks. A day for which a
+    planner has set a number has been looked at."""
     missing = [day for day in depot.recent if day.open and day.demand is None]
     sentences = [_("no count for {day}", day=display.day(missing[-1].date))] if missing else []
     meant = depot.days[front.meant]
     days = [meant, *(day for day in depot.days[:GLANCE] if day.target_date > front.today and day is not meant)]
     days = [day for day in days if day.override is None]
-    sentences += _shortage([day for day in days if day.open and day.target_date not in scarce], meant)
+    sentences += _shortage(days, meant)
     moves = [(day, move) for day in days if (move := _move(depot, day, head, before))]
     if moves:
         day, (_size, sentence) = max(moves, key=lambda day_and_move: (day_and_move[0] is meant, day_and_move[1][0]))
@@ -197,16 +188,29 @@ def reasons(
     return tuple(sentences)
 
 
-def _is_short(day: PublishedDay) -> bool:
-    return day.roster is not None and day.roster.chance_short >= SHORT
+def urgency(depot: PublishedDepot, front: Front, sentences: Sequence[str]) -> tuple[float, ...]:
+    """Sort key of what needs attention: the likeliest to be short on the day in front first, then most reasons."""
+    day = depot.days[front.meant]
+    return (-chance_of_shortage(day) if sentences and day.override is None else 0.0, -len(sentences))
+
+
+def chance_of_shortage(day: PublishedDay) -> float:
+    """The chance of being short, where that is worth a look; else 0."""
+    chance_short = day.roster.chance_short if day.open and day.roster else 0.0
+    return chance_short if chance_short >= SHORT else 0.0
+
+
+def is_short(day: PublishedDay) -> bool:
+    return chance_of_shortage(day) > 0
 
 
 def _shortage(days: Sequence[PublishedDay], meant: PublishedDay) -> list[str]:
-    """On which day drivers are most likely too few, where that is likelier than not, and on how many others too."""
-    short = [day for day in days if _is_short(day)]
+    """The day in front, or else the one on which drivers are most likely too few, where that is likelier than not, and
+    on how many others too."""
+    short = [day for day in days if is_short(day)]
     if not short:
         return []
-    worst = max(short, key=lambda day: day.roster.chance_short if day.roster else 0.0)
+    worst = max(short, key=lambda day: (day is meant, chance_of_shortage(day)))
     assert worst.roster is not None
     likely, day = chance(worst.roster.chance_short), display.day(worst.target_date)
     if worst is meant:
@@ -280,7 +284,7 @@ def _order(
         if sort == "drivers":
             return (-(day.drivers or 0), *place)
         change = abs(change_of(depot, day, head, before)[0] or 0.0)
-        return (-change, *place) if sort == "change" else (-len(attention[depot.depot_id]), *place)
+        return (-change, *place) if sort == "change" else (*urgency(depot, front, attention[depot.depot_id]), *place)
 
     return key
 

@@ -103,8 +103,9 @@ class Health:
     computing: str  # what the last night's forecasts cost; empty where that is not known, or not for the reader
 
 
-def health(runs: Sequence[Run], head: Head | None, now: datetime) -> Health:
-    """Everything the page shows; runs are newest first. Instants are in the publication's zone, else in UTC."""
+def health(runs: Sequence[Run], head: Head | None, now: datetime, withheld: str = "") -> Health:
+    """Everything the page shows; runs are newest first. Instants are in the publication's zone, else in UTC. Where
+    findings are not for the reader, `withheld` says so."""
     zone = ZoneInfo(head.timezone if head else "UTC")
     last = next((run for run in runs if run.finished_at is not None), next(iter(runs), None))
     findings = by_severity(last.findings) if last else []
@@ -117,7 +118,7 @@ def health(runs: Sequence[Run], head: Head | None, now: datetime) -> Health:
         findings=tuple(_finding(finding) for finding in findings),
         steps=tuple(_(step) for severity, (_what, step) in SEVERITIES.items() if severity in severities),
         command=COMMAND if aside else None,
-        nothing_found=_nothing_found(last) if last else "",
+        nothing_found=withheld or (_nothing_found(last) if last else ""),
         stages=_stages(last, runs) if last else (),
         total=duration(last.timings[TOTAL]) if last and TOTAL in last.timings else "",
         computing=_computing(last) if last else "",

@@ -1,6 +1,7 @@
 """Roster page, for printing: whom to roster in each city over the days ahead, each city on paper of its own.
 
 Of a large network a page shows ROWS depots, city after city; a city's drivers together stand below its last depot.
+Depots that are likely short stand first in their city.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from urllib.parse import urlencode
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.far_weeks import GLANCE
 from dashboards.ops.reading.header import Front, href, median_and_range
-from dashboards.ops.views.depot_table import city_of
-from dashboards.ops.views.roster_text import shortage
+from dashboards.ops.views.depot_table import chance_of_shortage, city_of, is_short
+from dashboards.ops.views.roster_text import chance, shortage
 from forecaster.core.language import _
 from forecaster.core.near_words import nearest_word
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
@@ -55,6 +56,7 @@ class RosterCell:
     drivers: str
     vans: str  # empty where the pipeline counts none
     orders: str
+    short: str  # the chance of being short in a sentence, where that is likelier than not; else empty
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class RosterView:
     further: str
     staffed: bool
     vans: bool
+    short: bool  # whether any day is marked
     people: bool  # whether shifts are declared, so that there may be plans of who works them
 
 
@@ -102,6 +105,8 @@ def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, query: Ro
     page, firsts = min(query.page, pages), range(0, len(front.target_dates), GLANCE)
     weeks = min(query.weeks, len(firsts))
     chosen = slice(firsts[weeks - 1], firsts[weeks - 1] + GLANCE)
+    for members in by_city.values():
+        members.sort(key=lambda depot: _shortest_first(depot, front.meant, chosen))
     return RosterView(
         display.days(front.target_dates[chosen]),
         tuple(
@@ -123,8 +128,13 @@ def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, query: Ro
         query.to(page + 1) if page < pages else "",
         any(day.drivers is not None for depot in depots for day in depot.days),
         any(day.roster is not None and day.roster.vans is not None for depot in depots for day in depot.days),
+        any(is_short(day) for name in names for depot in by_city[name] for day in depot.days[chosen]),
         any(day.roster is not None and day.roster.shifts for depot in depots for day in depot.days),
     )
+
+
+def _shortest_first(depot: PublishedDepot, meant: int, chosen: slice) -> tuple[float, int]:
+    return -chance_of_shortage(depot.days[meant]), -sum(map(is_short, depot.days[chosen]))
 
 
 def _sheets(
@@ -165,4 +175,5 @@ def _cell(day: PublishedDay, head: Head) -> RosterCell:
         "–" if day.drivers is None else display.number(day.drivers),
         "" if vans is None else display.number(vans),
         display.orders(median_and_range(day, head.levels).median),
+        _("{chance} of being short", chance=chance(chance_of_shortage(day))) if is_short(day) else "",
     )

@@ -27,17 +27,33 @@ def sentence(day: PublishedDay) -> str:
 
 
 def why(day: PublishedDay) -> str:
-    """Why a crew is not the one that costs least: no van is left, or a change would not be worth it; else empty."""
-    return display.clauses(shortage(day.roster), left(day))
+    """Why a crew is not the one that costs least: no van is left, nobody can work, or a change would not be worth it;
+    else empty."""
+    return display.clauses(shortage(day.roster), absence(day), left(day))
+
+
+def absence(day: PublishedDay) -> str:
+    """ "2 of 3 drivers missing: the plan of the week has nobody for them"; empty where the whole crew comes."""
+    if day.roster is None or day.drivers is None or not day.roster.missing_drivers:
+        return ""
+    missing = day.roster.missing_drivers
+    return ngettext(
+        "{n} of {drivers} missing: the plan of the week has nobody for it",
+        "{n} of {drivers} missing: the plan of the week has nobody for them",
+        missing,
+        n=display.number(missing),
+        drivers=display.drivers(day.drivers + missing),
+    )
 
 
 def left(day: PublishedDay) -> str:
     """ "left at 4 as published before: 5 would save 12, a change costs 20"; empty where the crew is the plan's."""
     if day.roster is None or day.roster.left is None or day.drivers is None:
         return ""
-    plan, saving = day.roster.left, round(day.roster.left.saving)
+    plan, saving, missing = day.roster.left, round(day.roster.left.saving), dict(day.roster.missing)
+    crew = tuple((name, count + missing.get(name, 0)) for name, count in day.roster.shifts)
     values = {
-        "crew": _by_shift(day.roster.shifts) or display.number(day.drivers),
+        "crew": _by_shift(crew) or display.number(day.drivers),
         "gain": _would(_by_shift(plan.shifts) or display.number(plan.drivers), -saving),
     }
     if plan.hour is not None:
@@ -63,6 +79,8 @@ def shortage(roster: PublishedRoster | None) -> str:
         return ""
     lack = roster.shortage
     gone = _("no van left in {place}", place=lack.place) if lack.place else _("no van left")
+    if lack.share is None:
+        return gone
     share = display.number(min(lack.share, 0.99), 2)  # never "1.00 of what it needs" where something is missing
     if lack.network:
         return display.clauses(gone, _("{share} of what the network needs", share=share))

@@ -8,7 +8,7 @@ from datetime import date
 
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import Front, median_and_range
-from dashboards.ops.views.depot_table import city_of, reasons, scarce_days, scarcity
+from dashboards.ops.views.depot_table import city_of, reasons, scarcity, urgency
 from dashboards.ops.views.network import DayTotal, NetworkView, drivers
 from forecaster.core.near_words import nearest_word
 from forecaster.ledger.publication import PublishedDepot
@@ -40,7 +40,7 @@ class Wall:
     week: tuple[DayTotal, ...]
     tiles: tuple[Tile, ...]
     more: int  # tiles that found no place
-    look: tuple[tuple[str, str], ...]  # depot and why, those with most reasons first
+    look: tuple[tuple[str, str], ...]  # depot and why, the most urgent first
     others: int
     scarcity: str  # days on which drivers are too few nearly everywhere
     refresh: int
@@ -63,11 +63,10 @@ def wall(
     members = [depot for depot in depots if city_of(depot) == city] if chosen else list(depots)
     tiles = _depot_tiles(members, head, front) if chosen else _city_tiles(network)
     visible = len(tiles) if len(tiles) <= MOST else MOST - 1
-    scarce = scarce_days(depots, front)
-    attention = [(depot.depot_id, reasons(depot, head, front, before, scarce)) for depot in members]
+    attention = [(depot, why) for depot in members if (why := reasons(depot, head, front, before))]
+    look = sorted(attention, key=lambda depot_and_why: urgency(depot_and_why[0], front, depot_and_why[1]))
     crowded = scarcity(depots, front)
     places = LOOK // 2 if crowded else LOOK
-    look = sorted(((depot, why) for depot, why in attention if why), key=lambda depot_and_why: -len(depot_and_why[1]))
     return Wall(
         chosen.name if chosen else front.title,
         any(depot.days[front.meant].open for depot in members),
@@ -78,7 +77,7 @@ def wall(
         network.week if network.orders and not chosen else (),
         tuple(tiles[:visible]),
         len(tiles) - visible,
-        tuple((depot, display.clauses(*why)) for depot, why in look[:places]),
+        tuple((depot.depot_id, display.clauses(*why)) for depot, why in look[:places]),
         max(len(look) - places, 0),
         crowded,
         REFRESH,

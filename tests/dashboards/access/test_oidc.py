@@ -118,6 +118,22 @@ def test_groups_give_roles(guest: Guest, provider: Provider) -> None:
             ({"signs_in": {"email": "ada@example.com", "email_verified": value}}, "has not verified")
             for value in (False, "false", "no", 0, 1, None, "", [True])
         ),
+        *(
+            ({"signs_in": {"email": "ada@example.com", "groups": value}}, "groups: found")
+            for value in (5, True, {"planners": True}, [5], [["planners"]], ["planners", " "], [" planners"], [None])
+        ),
+        *(
+            ({"signs_in": {"email": value}}, "email: found")
+            for value in (" ada@example.com ", "ada@example.com ", 5, {"value": "ada@example.com"}, ["ada"], "ada\n@x")
+        ),
+        ({"signs_in": {}, "tells": {"email": "ada@example.com", "email_verified": False}}, "has not verified"),
+        (
+            {"signs_in": {"email_verified": True}, "tells": {"email": "ada@example.com", "email_verified": False}},
+            "has not verified",
+        ),
+        ({"signs_in": {}, "tells": {"email": "ada@example.com", "sub": "2"}}, "two people"),
+        ({"signs_in": {}, "tells": ["ada@example.com"]}, "no JSON object"),
+        ({"signs_in": {}, "tells": 5}, "no JSON object"),
         ({"key": RSAKey.generate_key(2048, {"kid": "k1"})}, "ad_signature"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",

@@ -79,7 +79,7 @@ def _values(cities: list[str], whole: bool) -> tuple[list[ValuedDay], list[WayCo
     return [ValuedDay(day, "basis", "USD", False, 3 if whole else 0, "+0%", [1.0]) for day in days], costs
 
 
-def _write(url: str, cities: list[str], whole: bool) -> None:
+def write_nights(url: str, cities: list[str], whole: bool) -> None:
     """Two nights of the depots of these cities; of the `whole`, with everything that would tell of others."""
     hidden = HIDDEN if whole else "nothing"
     now = publication(totals=totals(*CITIES), note=HIDDEN)
@@ -126,7 +126,7 @@ def readers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 def _guest(folder: Path, content: list[str], whole: bool, cities: list[str]) -> Guest:
     folder.mkdir()
     url = f"sqlite:///{folder / 'ledger.db'}"
-    _write(url, list(CITIES) if whole else content, whole)
+    write_nights(url, list(CITIES) if whole else content, whole)
     file = folder / "pipeline.yaml"
     source = "demand: {source: {kind: csv, path: demand.csv}}"
     file.write_text(f"name: harbor-fleet\n{source}\nstate: .\nledger: {url}\n", "utf-8")

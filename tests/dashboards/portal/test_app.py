@@ -34,7 +34,7 @@ PATHS = (
     "/api/v1/publication", "/api/v1/publication?publication=1", "/api/v1/publication?publication=2", "/api/v1/depots",
     "/api/v1/runs", "/api/v1/me", "/api/v1/overrides", "/api/v1/links", "/api/v1/audit", "/api/v1/publications",
     "/api/v1/what-if?depot=BRAVO-1&date=2025-06-18&kind=closed", "/api/v1/totals", "/api/v1/rosters?format=csv",
-    "/gone",
+    "/gone", "/healthz", "/readyz", "/worker.js", "/static/style.css", "/link/none", "/feed/none/ics", "/sign-in",
 )  # fmt: skip
 WORDS = {"alpha": ("ALPHA-", "Alpha Fleet"), "bravo": ("BRAVO-", "Bravo Fleet")}
 
@@ -70,7 +70,7 @@ def with_rights(place: int) -> Access:
     return declared(
         roles={"viewer": names["viewer"] + names["city"], "planner": names["planner"], "admin": names["admin"]},
         cities={"*": []} | cities,
-        limits={"reads": "100000/minute"},
+        limits={"reads": "100000/minute", "strangers": "100000/minute"},
     )
 
 
@@ -112,6 +112,21 @@ def test_a_reader_of_one_pipeline_sees_nothing_of_another(portal: Portal, a: str
         assert answer.status_code == nobodys.status_code == 404
         assert answer.text.replace(at, "charlie") == nobodys.text
         assert {**answer.headers, "content-length": ""} == {**nobodys.headers, "content-length": ""}
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
+@pytest.mark.parametrize("headers", [{}, {"Accept-Language": "de"}, {"X-Forwarded-User": "nothing-nothing"}])
+def test_a_pipeline_that_a_reader_may_not_see_answers_as_one_that_is_not_there(
+    portal: Portal, method: str, headers: dict[str, str]
+) -> None:
+    stranger = Guest(portal, headers)  # type: ignore[arg-type]
+    for path in (*PATHS, "", "/?language=es", "/openapi.json", "/api/v1/links/none"):
+        hidden, absent = (stranger(f"{PREFIX}{name}{path}", method) for name in ("alpha", "gamma"))
+        assert hidden.status_code == absent.status_code, path
+        assert hidden.text.replace("alpha", "gamma") == absent.text, path
+        locations = hidden.headers.get("location", "").replace("alpha", "gamma")
+        compared = {"location": locations, "content-length": ""}  # which follows from the name, compressed
+        assert {**hidden.headers, **compared} == {"location": "", **absent.headers, "content-length": ""}, path
 
 
 def test_the_front_page_tells_the_day_in_front_and_how_many_depots_need_attention(portal: Portal) -> None:
@@ -199,7 +214,8 @@ def test_a_feed_of_the_command_line_finds_its_pipeline(portal: Portal) -> None:
     book = calendar(f"/p/bravo{address}").text
     assert "SUMMARY:BRAVO-1: " in book
     assert "https://depots.example/p/bravo/depot/BRAVO-1" in book.replace("\r\n ", "")
-    assert (calendar(f"/p/alpha{address}").status_code, calendar("/feed/none/ics").status_code) == (404, 404)
+    assert calendar(f"/p/alpha{address}").status_code == calendar(f"/p/gamma{address}").status_code == 401
+    assert calendar("/feed/none/ics").status_code == 404
 
 
 def test_a_browser_remembers_a_depot_of_each_pipeline(portal: Portal) -> None:

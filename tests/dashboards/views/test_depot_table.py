@@ -117,16 +117,32 @@ def test_a_day_with_a_planners_number_is_no_case_for_attention(url: str) -> None
     assert "none need attention" in text(visitor(url)("/"))
 
 
-def test_a_shortage_of_a_third_of_all_depots_is_the_networks_and_told_once(url: str) -> None:
+def test_a_shortage_of_a_third_of_all_depots_has_a_banner_and_a_word_at_each_depot(url: str) -> None:
     depots = tuple(with_roster(depot(n), day4=0.75) if n < 6 else depot(n) for n in range(18))
     fill(url, replace(publication(), depots=depots))
     get = visitor(url)
     sentence = "Too few drivers are likely at many depots at once: 6 of 18 on Fri 20 Jun."
     assert sentence in text(get("/"))
     assert sentence in text(get("/wall"))
-    assert "none need attention" in text(get("/"))
-    fill(url, replace(publication(run_id="b"), depots=(*depots, depot(18))))  # 6 of 19 are fewer
     assert "6 need attention" in text(get("/"))
+    assert text(get("/")).count("8 chances in 10 of being short on Fri 20 Jun") == 6
+    fill(url, replace(publication(run_id="b"), depots=(*depots, depot(18))))  # 6 of 19 are fewer than a third
+    assert "Too few drivers" not in text(get("/"))
+
+
+def test_the_likeliest_shortage_of_the_day_in_front_comes_first_on_page_and_wall(url: str) -> None:
+    """Before depots with more reasons, and before larger shortages of later days."""
+    chances = {0: {"day2": 0.6}, 1: {"day5": 0.99}, 2: {"day2": 0.97}, 3: {"day2": 0.8, "day4": 0.98}}
+    depots = [with_roster(depot(n), **chances[n]) if n in chances else depot(n) for n in range(12)]
+    depots[4] = replace(odd(depot(4)), days=depot(4).days, tier="fallback")  # two reasons, none of them a shortage
+    fill(url, replace(publication(), depots=tuple(depots)))
+    get = visitor(url)
+    worst = ["PHL-01", "BOS-02", "BOS-01", "NYC-02", "NYC-01"]
+    assert re.findall(r'<th scope="row"><a href="/depot/([^"]+)"', get("/").text)[:5] == worst
+    assert [text(get("/wall")).index(name) for name in worst[:4]] == sorted(
+        text(get("/wall")).index(name) for name in worst[:4]
+    )
+    assert "8 chances in 10 of being short, and on 1 other day" in text(get("/"))
 
 
 def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) -> None:

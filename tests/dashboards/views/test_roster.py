@@ -35,6 +35,21 @@ def test_a_sheet_says_on_which_days_vans_are_missing(url: str) -> None:
     assert page.count("no van left") == 1
 
 
+def test_likely_shortages_are_marked_and_come_first_in_their_city(url: str) -> None:
+    depots = [depot(number) for number in range(9)]
+    for place, chance in ((3, 0.6), (6, 0.9)):
+        days = depots[place].days
+        crew = PublishedRoster(None, chance, 9.0, None, None)
+        depots[place] = replace(depots[place], days=(days[0], replace(days[1], roster=crew), *days[2:]))
+    fill(url, replace(publication(), depots=tuple(depots)))
+    page = visitor(url)("/roster?city=Boston").text
+    assert re.findall(r'<th scope="row"><a href="/depot/([^"]+)"', page) == ["BOS-03", "BOS-02", "BOS-01"]
+    marked = re.findall(r'<td class="n short meant" title="([^"]+)"><b class="o">\d+!</b>', page)
+    assert marked == ["9 chances in 10 of being short", "6 chances in 10 of being short"]
+    assert "! marks days on which too few drivers are likelier than not" in page
+    assert "! marks" not in visitor(url)("/roster?city=New+York").text
+
+
 def test_of_very_many_depots_a_page_shows_200_city_after_city_with_the_sums_of_the_whole_city_once(url: str) -> None:
     fill(url, publication(700))  # 234 in Boston, 233 in New York, 233 in Philadelphia
     get = visitor(url)

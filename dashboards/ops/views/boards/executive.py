@@ -1,4 +1,4 @@
-"""Executive view: what is promised, how wrong forecasts were, the orders to expect, and what rosters cost."""
+"""Executive view: the orders to expect, how wrong forecasts were, what rosters saved, and how promises stand."""
 
 from __future__ import annotations
 
@@ -46,11 +46,9 @@ def executive(book: Logbook) -> Board:
         address,
         eyebrow=_orders_of(orders),
         number=display.orders(sum(median for _day, median in orders)) if orders else "–",
-        under=_under(lines),
-        notes=_error_notes(tallies),
-        parts=tuple(
-            part for part in (_promises(book, lines), _errors(tallies), _ahead(orders), *_money(costs)) if part
-        ),
+        under=_error_sentence(tallies),
+        notes=tuple(filter(None, (_money_sentence(costs), _kept(lines)))),
+        parts=tuple(part for part in (_ahead(orders), _errors(tallies), *_money(costs), _promises(lines)) if part),
     )
 
 
@@ -119,7 +117,7 @@ def _orders_of(orders: Sequence[tuple[date, float]]) -> str:
     return _("Orders expected from {first} to {last}", first=display.day(orders[0][0]), last=display.day(orders[-1][0]))
 
 
-def _under(lines: Sequence[PromiseLine]) -> str:
+def _kept(lines: Sequence[PromiseLine]) -> str:
     known = [line for line in lines if line.budget != NOT_KNOWN]
     if not known:
         return ""
@@ -133,13 +131,11 @@ def _under(lines: Sequence[PromiseLine]) -> str:
     )
 
 
-def _promises(book: Logbook, lines: Sequence[PromiseLine]) -> BoardPart | None:
+def _promises(lines: Sequence[PromiseLine]) -> BoardPart | None:
     if not lines:
         return None
-    declared = book.spec is not None and book.spec.slo is not None
     return BoardPart(
         _("What is promised"),
-        says="" if declared else _("The pipeline file declares no promises; these are the usual ones."),
         columns=(_("Promise"), _("State"), _("Left"), _("Burns")),
         rows=tuple(
             (
@@ -152,20 +148,37 @@ def _promises(book: Logbook, lines: Sequence[PromiseLine]) -> BoardPart | None:
     )
 
 
-def _error_notes(tallies: Sequence[Tally]) -> tuple[str, ...]:
-    """One sentence on the newest four weeks."""
+def _money_sentence(costs: tuple[str | None, Mapping[str, Mapping[date, float]]]) -> str:
+    """Saving of the newest four weeks compared with last week's rosters; empty where that is not known."""
+    currency, by_way = costs
+    ours, rival = by_way.get(value.PUBLISHED, {}), by_way.get(value.LAST_WEEK, {})
+    weeks = sorted(ours.keys() & rival.keys())[-4:]
+    if not weeks:
+        return ""
+    saved = sum(rival[week] - ours[week] for week in weeks)
+    values = {
+        "weeks": ngettext("the last week", "the last {n} weeks", len(weeks), n=len(weeks)),
+        "amount": display.money(abs(saved), currency),
+    }
+    if saved < 0:
+        return _("In {weeks} our rosters cost {amount} more than those of the week before.", **values)
+    return _("In {weeks} our rosters saved {amount} compared with those of the week before.", **values)
+
+
+def _error_sentence(tallies: Sequence[Tally]) -> str:
+    """One sentence on the newest four weeks; empty where nothing is known of them."""
     weeks = list(_by_week(tallies).values())[-4:]
     totals = {model: accuracy.combined([week[model] for week in weeks if model in week]) for model in MODELS}
     rates = {model: total.wape for model, total in totals.items() if total is not None and total.wape is not None}
     if FORECAST not in rates or NAIVE not in rates:
-        return ()
+        return ""
     span = ngettext("the last week", "the last {n} weeks", len(weeks), n=len(weeks))
     words: Mapping[str, str] = {
         "weeks": span,
         "error": display.percent(rates[FORECAST]),
         "naive": display.percent(rates[NAIVE]),
     }
-    return (_("In {weeks} forecasts missed {error} of the orders; the same weekday repeated {naive}.", **words),)
+    return _("In {weeks} forecasts missed {error} of the orders; the same weekday repeated {naive}.", **words)
 
 
 def _errors(tallies: Sequence[Tally]) -> BoardPart:

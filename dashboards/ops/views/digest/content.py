@@ -15,11 +15,11 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.retelling import told
-from dashboards.ops.reading.editions import Edition, NoSuchDepot
+from dashboards.ops.reading.editions import Edition, NoSuchDepot, without_network_share
 from dashboards.ops.reading.header import MEANING, Front, Range, href, in_zone, median_and_range, night
 from dashboards.ops.views.change import in_few_words
 from dashboards.ops.views.depot import DayAheadRow, depot_page
-from dashboards.ops.views.depot_table import city_of, reasons, scarce_days, scarcity
+from dashboards.ops.views.depot_table import city_of, reasons, scarcity, urgency
 from dashboards.ops.views.network import drivers, together
 from dashboards.ops.views.planning.plan_day import planners_number
 from forecaster.core.language import _, ngettext
@@ -100,7 +100,7 @@ def digest(
 
 
 def _of_depot(edition: Edition, scope: DigestScope, base: str) -> Digest:
-    depot = edition.depot(scope.depot_id)
+    depot = without_network_share(edition.depot(scope.depot_id))  # receivers of a depot's digest see no other city
     if scope.city and city_of(depot) != scope.city:
         raise NoSuchDepot(scope.depot_id)
     front = in_zone(edition.front, depot.timezone)
@@ -236,15 +236,14 @@ def _joint_change(depots: Sequence[PublishedDepot], place: int) -> PublishedChan
 
 
 def _outstanding(edition: Edition, depots: Sequence[PublishedDepot]) -> tuple[tuple[str, str], ...]:
-    """The depots that need a look, those with most reasons first, as on the page of all; before them the days on which
-    drivers are too few nearly everywhere."""
-    front, head = edition.front, edition.head
-    before, scarce = edition.before(), scarce_days(depots, front)
+    """The depots that need a look, the most urgent first, as on the page of all; before them the days on which drivers
+    are too few nearly everywhere."""
+    front, head, before = edition.front, edition.head, edition.before()
     newest = [replace(depot, recent=depot.recent[-NEWEST:]) for depot in depots]  # older gaps nobody can act on
-    attention = [(depot.depot_id, reasons(depot, head, front, before, scarce)) for depot in newest]
-    gravest = sorted((entry for entry in attention if entry[1]), key=lambda entry: (-len(entry[1]), entry[0]))
+    attention = [(depot, why) for depot in newest if (why := reasons(depot, head, front, before))]
+    gravest = sorted(attention, key=lambda entry: (*urgency(entry[0], front, entry[1]), entry[0].depot_id))
     everywhere = scarcity(depots, front)
-    listed = [(depot_id, display.clauses(*sentences)) for depot_id, sentences in gravest[:MOST_OUTSTANDING]]
+    listed = [(depot.depot_id, display.clauses(*sentences)) for depot, sentences in gravest[:MOST_OUTSTANDING]]
     return (*([("", everywhere)] if everywhere else []), *listed)
 
 

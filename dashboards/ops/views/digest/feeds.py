@@ -32,8 +32,12 @@ AGAIN = 60  # minutes after which it is worth reading again
 class FeedItem:
     """The digest of a publication."""
 
-    head: Head
+    edition: Edition
     digest: Digest
+
+    @property
+    def head(self) -> Head:
+        return self.edition.head
 
 
 def publications_of_days(edition: Edition) -> tuple[Head, ...]:
@@ -54,7 +58,7 @@ def rss(items: Sequence[FeedItem], base: str) -> bytes:
     title = f"{first.title}: {first.name}"
     description = _("{name}, each morning", name=title)
     _texts(channel, title=title, link=first.address or f"{base}/", description=description)
-    _texts(channel, lastBuildDate=_rfc_822(changed_at(items[0].head)), ttl=str(AGAIN))
+    _texts(channel, lastBuildDate=_rfc_822(changed_at(items[0].edition)), ttl=str(AGAIN))
     for item in items:
         element = ElementTree.SubElement(channel, "item")
         digest = item.digest
@@ -75,7 +79,7 @@ def calendar(item: FeedItem) -> bytes:
         from icalendar import Calendar, Event
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; a calendar needs: pip install 'harbor-forecaster[shifts]'") from error
-    digest, changed = item.digest, changed_at(item.head)
+    digest, changed = item.digest, changed_at(item.edition)
     book = Calendar()
     book.add("prodid", "-//forecaster//digests//EN")
     book.add("version", "2.0")
@@ -101,9 +105,10 @@ def calendar(item: FeedItem) -> bytes:
     return content
 
 
-def changed_at(head: Head) -> datetime:
+def changed_at(edition: Edition) -> datetime:
     """When what is shown last became what it is: by a night, a planner, or a step back."""
-    return max(head.flipped_at, head.revised_at or head.flipped_at).astimezone(UTC).replace(microsecond=0)
+    flipped_at = edition.head.flipped_at
+    return max(flipped_at, edition.revised_at() or flipped_at).astimezone(UTC).replace(microsecond=0)
 
 
 def _sentences(digest: Digest, is_meant: bool, numbers: str, remarks: Sequence[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Value page: what rosters cost and saved in money, week by week, by city and month, and how each number was got."""
+"""Value page: what ten more vans would save, what rosters cost and saved in money, week by week, by city and month."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from forecaster.core.language import N_, _, ngettext, pgettext
 from forecaster.ledger.value import BUFFER, FORESIGHT, LAST_WEEK, MODEL, MORE_VANS, PUBLISHED
 from forecaster.staffing.value_account import (
     COMPARED,
-    HOW,
-    RANGE,
     SPANS,
     Amount,
     Computing,
@@ -27,6 +25,7 @@ from forecaster.staffing.value_account import (
 USUAL = SPANS[1]
 DRAWN = (LAST_WEEK, BUFFER)  # beside which the savings of ours are drawn
 MOST_CITIES = 5  # where vans went
+VANS_BIND = 0.5  # share of the missing drivers that perfect foresight would miss too
 NOTHING_YET = N_(
     "The first night after a rostered day is over tells what that day's missing and idle drivers cost; each further "
     "night adds a day, and ranges are told from four weeks on."
@@ -51,7 +50,6 @@ class WayRow:
     reach: str  # the range of what was saved
     short: str
     idle: str
-    how: str
 
 
 @dataclass(frozen=True)
@@ -66,12 +64,12 @@ class PartRow:
 
 @dataclass(frozen=True)
 class PayersAnswer:
-    """A question of whoever pays, its answer, and how that was got."""
+    """A question about money, its answer, and a remark, which may be empty."""
 
     question: str
     answer: str
     reach: str
-    how: str
+    remark: str
 
 
 @dataclass(frozen=True)
@@ -82,6 +80,7 @@ class ValuePage:
     saved: str
     reach: str
     gained: bool
+    of_vans: bool  # whether the headline is what more vans would save
     under: str
     rows: tuple[WayRow, ...]
     picture: Running | None
@@ -91,7 +90,6 @@ class ValuePage:
     findings: tuple[PayersAnswer, ...]
     computing: tuple[tuple[str, str], ...]  # term, words
     remarks: tuple[str, ...]
-    range_sentence: str
     nothing: str
 
 
@@ -104,15 +102,19 @@ def value_page(account: ValueAccount) -> ValuePage:
     """Everything the page shows, in the reader's numbers."""
     currency, ours, rival = account.currency, account.whole.of(PUBLISHED), account.whole.of(LAST_WEEK)
     known = ours is not None and rival is not None and account.first is not None and account.last is not None
-    saved = rival.dearer if known and rival else Amount(0.0, None, None)
+    fleet = account.more_vans if account.more_vans and account.more_vans.amount > 0 else None
+    saved = fleet or (rival.dearer if known and rival else Amount(0.0, None, None))
     return ValuePage(
         account.weeks,
         tuple((span, f"/value?weeks={span}") for span in SPANS),
-        _headline(account.first, account.last, saved.amount >= 0) if known and account.first and account.last else "",
+        _headline(account.first, account.last, saved.amount >= 0, fleet is not None)
+        if known and account.first and account.last
+        else "",
         display.money(abs(saved.amount), currency),
         _reach(saved, currency),
         saved.amount >= 0,
-        _under(ours, rival, account) if known and ours and rival else "",
+        fleet is not None,
+        _under(ours, rival, account, fleet) if known and ours and rival else "",
         tuple(_way(total, currency) for total in account.whole.ways if total.way in COMPARED),
         _picture(account),
         _picture_text(account),
@@ -121,19 +123,20 @@ def value_page(account: ValueAccount) -> ValuePage:
         tuple(_findings(account)),
         tuple(_computing(account.computing, currency)),
         tuple(_remarks(account)),
-        _(RANGE),
         _(NOTHING_YET),
     )
 
 
-def _headline(first: date, last: date, gained: bool) -> str:
+def _headline(first: date, last: date, gained: bool, of_vans: bool) -> str:
     values = {"first": display.day(first), "last": display.day(last)}
+    if of_vans:
+        return _("From {first} to {last} ten more vans would have saved", **values)
     if gained:
         return _("From {first} to {last} our rosters saved", **values)
     return _("From {first} to {last} our rosters cost more", **values)
 
 
-def _under(ours: WayTotal, rival: WayTotal, account: ValueAccount) -> str:
+def _under(ours: WayTotal, rival: WayTotal, account: ValueAccount, fleet: Amount | None) -> str:
     money = display.money
     sentence = ngettext(
         "Missing and idle drivers of our rosters cost {ours} in {n} day; had each depot rostered as the week before, "
@@ -149,7 +152,19 @@ def _under(ours: WayTotal, rival: WayTotal, account: ValueAccount) -> str:
         return sentence
     least = money(best.cost.amount, account.currency)
     foresight = _("Whoever knew the orders would have paid {amount}.", amount=least)
-    return f"{sentence} {foresight}"
+    return " ".join(filter(None, (sentence, foresight, _binding(ours, best, fleet))))
+
+
+def _binding(ours: WayTotal, best: WayTotal, fleet: Amount | None) -> str:
+    """Why the ways to roster cost nearly the same, where most missing drivers lack a van; else empty."""
+    if fleet is None or best.short < ours.short * VANS_BIND:
+        return ""
+    return _(
+        "The ways to roster differ little since vans bind: of {short} missing drivers, {least} would be missing with "
+        "perfect foresight too.",
+        short=display.number(ours.short),
+        least=display.number(best.short),
+    )
 
 
 def _way(total: WayTotal, currency: str | None) -> WayRow:
@@ -161,7 +176,6 @@ def _way(total: WayTotal, currency: str | None) -> WayRow:
         "" if of_ours else _reach(total.dearer, currency),
         display.number(total.short),
         display.number(total.idle),
-        _(HOW[total.way]),
     )
 
 
@@ -194,36 +208,25 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
             for city, _vans, worth in where_vans_went(account)
             if round(worth) != 0
         ]
-        how = _("Each day was rostered again with ten vans more, which may stand anywhere.")
+        by_city = ""
         if len(account.cities) > 1 and cities:
             by_city = _("By city: {cities}.", cities=display.listed(cities[:MOST_CITIES]))
-            how = f"{how} {by_city}"
         found.append(
             PayersAnswer(
                 _("What would ten more vans have been worth?"),
                 display.signed_money(amount.amount, currency),
                 _reach(amount, currency),
-                how,
+                by_city,
             )
         )
     if account.overrides is not None:
-        how = _("What the model’s own rosters cost, less what those cost that went out with planners’ numbers.")
-        if account.overridden:
-            how = ngettext(
-                "What the model’s own rosters cost, less what those cost that went out with planners’ numbers on {n} "
-                "depot-day.",
-                "What the model’s own rosters cost, less what those cost that went out with planners’ numbers on {n} "
-                "depot-days.",
-                account.overridden,
-                n=display.number(account.overridden),
-            )
         below_zero = _("Below zero the model alone would have been cheaper.")
         found.append(
             PayersAnswer(
                 _("What were planners’ numbers worth?"),
                 display.signed_money(account.overrides.amount, currency),
                 _reach(account.overrides, currency),
-                f"{how} {below_zero}",
+                below_zero,
             )
         )
     return found

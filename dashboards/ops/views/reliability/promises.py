@@ -66,9 +66,8 @@ def promises(book: Logbook, spec: Spec | None) -> Promises | None:
 
 
 def standings_of(book: Logbook) -> Sequence[Standing]:
-    """How every promise stands, the usual ones where none is declared; nothing without a pipeline file, and for
-    whoever does not see every city."""
-    if book.spec is None or book.cities is not None:
+    """How every declared promise stands; nothing where none is declared, and for readers of some cities."""
+    if book.spec is None or book.spec.slo is None or book.cities is not None:
         return ()
     return slo.standings(book.spec, book.ledger, book.now)
 

@@ -99,8 +99,7 @@ def week_file(edition: Edition, depot_id: str = "", city: str = "") -> WeekFile:
     shown = [week for week in visible if not city or week.city == city]
     if not shown:
         raise NoPlans(_no_plans(depots, depot_id, city, any_plans=bool(visible)))
-    head = edition.head
-    return WeekFile(head.pipeline, head.revised_at or head.published_at, tuple(shown))
+    return WeekFile(edition.head.pipeline, edition.revised_at() or edition.head.published_at, tuple(shown))
 
 
 def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from dashboards.ops.views.boards.debug import debug, debug_out
 from dashboards.ops.views.boards.executive import executive, executive_out
 from dashboards.ops.views.boards.on_call import RUNBOOKS, on_call, on_call_out
 from dashboards.ops.views.reliability.promises import TITLES
-from forecaster.config import Spec
+from forecaster.config import Slo, Spec
 from forecaster.ledger import tables
 from forecaster.ledger.store import Ledger
 from forecaster.monitoring import slo
@@ -41,19 +42,35 @@ def part(board: Board, heading: str) -> list[list[str]]:
     return [[cell.text for cell in row] for row in rows]
 
 
-def test_the_executive_reads_promises_error_orders_and_money(read: Read) -> None:
+def test_the_executive_reads_orders_error_and_money(read: Read) -> None:
     page = read("/views/executive")
     assert "Orders expected from Tue 17 Jun to Mon 23 Jun 7,000" in page
     assert "In the last 3 weeks forecasts missed 10.0 % of the orders; the same weekday repeated 16.0 %." in page
-    assert "The pipeline file declares no promises; these are the usual ones." in page
-    assert "S7 Programs from the cache broken" in page  # each training of the same versions but the last compiled anew
-    assert "S5 Inference answers in time not known – –" in page
+    assert "In the last 4 weeks our rosters saved €210 compared with those of the week before." in page
     assert "Our rosters €420 Same as last week €630 Perfect foresight €168" in page
     assert "Ten more vans" not in page
 
 
-def test_numbers_of_the_executives_api_are_those_of_the_page(book: ReadAs) -> None:
-    rows = executive_out(book(None)).rows
+def _promising(spec: Spec) -> Spec:
+    return spec.model_copy(update={"slo": Slo()})
+
+
+def test_no_view_shows_a_promise_that_nobody_declared(spec: Spec) -> None:
+    """S7 is broken here: each training of the same versions but the last compiled anew."""
+    for declared, promising in ((False, spec), (True, _promising(spec))):
+        app = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=promising)
+        for address in ("/views/executive", "/health"):
+            page = text(ask_locally(app, "GET", address))
+            assert ("What is promised" in page) == ("broken" in page) == declared, address
+        panels = {row["panel"] for row in ask_locally(app, "GET", "/api/v1/executive").json()["rows"]}
+        assert ("budget_left" in panels) == declared
+    page = text(ask_locally(app, "GET", "/views/executive"))
+    assert "S7 Programs from the cache broken" in page
+    assert "S5 Inference answers in time not known – –" in page
+
+
+def test_numbers_of_the_executives_api_are_those_of_the_page(book: ReadAs, spec: Spec) -> None:
+    rows = executive_out(replace(book(None), spec=_promising(spec))).rows
     assert by_panel(rows, "orders") == {"network": [1000.0] * 7}
     assert by_panel(rows, "error") == {"forecast": [0.1] * 3, "seasonal naive": [0.16] * 3}
     costs = by_panel(rows, "roster_cost")["our rosters"]

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dashboards.ops.formatting import locale
 from dashboards.ops.views.money.value import chosen_span, value_page
+from forecaster.config import load
 from forecaster.ledger.store import Ledger
+from forecaster.ledger.value import FORESIGHT
 from tests.staffing.test_value_account import account, fill
 
 
@@ -19,11 +22,11 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
         yield ledger
 
 
-def test_the_first_screen_says_what_was_saved_and_how_sure_that_is(ledger: Ledger) -> None:
+def test_the_first_screen_says_what_ten_more_vans_would_have_saved_and_how_sure_that_is(ledger: Ledger) -> None:
     fill(ledger, 5)
     page = value_page(account(ledger))
-    headline = "From Mon 28 Sep to Mon 26 Oct our rosters saved"
-    assert (page.headline, page.saved, page.reach) == (headline, "€600", "+€600 and +€600")
+    headline = "From Mon 28 Sep to Mon 26 Oct ten more vans would have saved"
+    assert (page.headline, page.saved, page.reach) == (headline, "€200", "+€200 and +€200")
     assert page.under == (
         "Missing and idle drivers of our rosters cost €1,000 in 5 days; had each depot rostered as the week before, "
         "€1,600. Whoever knew the orders would have paid €100."
@@ -38,8 +41,33 @@ def test_the_first_screen_says_what_was_saved_and_how_sure_that_is(ledger: Ledge
         ("What would ten more vans have been worth?", "+€200"),
         ("What were planners’ numbers worth?", "+€100"),
     ]
-    assert page.findings[0].how.endswith(" By city: Bonn +€100, Ulm +€100.")
+    assert page.findings[0].remark == "By city: Bonn +€100, Ulm +€100."
     assert [row.name for row in page.months] == ["September 2026", "October 2026"]
+
+
+def test_without_vans_the_first_screen_says_what_rosters_saved(ledger: Ledger) -> None:
+    fill(ledger, 5)
+    page = value_page(replace(account(ledger), more_vans=None))
+    headline = "From Mon 28 Sep to Mon 26 Oct our rosters saved"
+    assert (page.headline, page.saved, page.reach) == (headline, "€600", "+€600 and +€600")
+
+
+def test_ways_that_cost_nearly_the_same_have_their_cause(ledger: Ledger) -> None:
+    """The vans bind where perfect foresight would miss most of the missing drivers, too."""
+    fill(ledger, 5)
+    known = account(ledger)
+    ways = tuple(replace(way, short=18) if way.way == FORESIGHT else way for way in known.whole.ways)
+    bound = replace(known, whole=replace(known.whole, ways=ways))
+    cause = "The ways to roster differ little since vans bind: of 20 missing drivers, 18 would be missing with perfect"
+    assert cause in value_page(bound).under
+    assert "vans bind" not in value_page(known).under
+    assert "vans bind" not in value_page(replace(bound, more_vans=None)).under
+
+
+def test_the_sample_counts_in_a_currency() -> None:
+    staffing = load(Path(__file__).parents[4] / "data" / "harbor_fleet" / "pipeline.yaml").staffing
+    assert staffing is not None
+    assert staffing.currency == "USD"
 
 
 def test_money_is_written_in_the_readers_way(ledger: Ledger) -> None:
