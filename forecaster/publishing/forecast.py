@@ -28,7 +28,7 @@ from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
 from forecaster.ledger.trials.canaries import CanaryTrial
-from forecaster.publishing import caveats, champion_fit
+from forecaster.publishing import caveats, champion_fit, covariate_guard
 from forecaster.publishing.caveats import Note
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
@@ -62,6 +62,7 @@ class ForecastResult:
     strangers: frozenset[str] = frozenset()  # depots that got the seasonal naive, though a bundle made the others'
     seconds: float = 0.0  # of the inference
     beside: Beside | None = None  # None: no canary
+    held_back: tuple[Note, ...] = ()  # of the notes, those about covariates
 
     def parts(self) -> tuple[ForecastResult, ...]:
         """What each model says of those depots that see its numbers; itself where all see those of one."""
@@ -222,10 +223,11 @@ def predicted_by(predictor: Predictor, panel: Panel, spec: Spec, choice: ModelCh
     begun = time.perf_counter()
     predicted, digest = predictor(panel), predictor.bundle.name
     seconds = time.perf_counter() - begun
-    notes = [*new.notes(), *differing(spec, predictor)]
+    predicted, panel, odd = covariate_guard.without_odd_covariates(predicted, panel, predictor)
+    notes = [*new.notes(), *differing(spec, predictor), *odd]
     predicted = naive_for_strangers(predicted, panel, new)
     strangers, lookback = frozenset(new.strangers), predictor.bundle.lookback
-    return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds)
+    return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds, held_back=tuple(odd))
 
 
 def differing(spec: Spec, predictor: Predictor) -> list[Note]:
