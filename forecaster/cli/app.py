@@ -8,10 +8,9 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
-from click import Context, HelpFormatter
 from typer.core import TyperGroup
 
 from forecaster import __version__
@@ -40,7 +39,7 @@ DEBUG = "FORECASTER_DEBUG"
 class GroupedHelp(TyperGroup):
     """Lists the commands in `--help` by what they are for."""
 
-    def format_commands(self, ctx: Context, formatter: HelpFormatter) -> None:
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # Typer's own copies of Click's classes
         width = max(map(len, self.commands))
         for heading, commands in GROUPS.items():
             with formatter.section(heading):
