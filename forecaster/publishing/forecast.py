@@ -22,13 +22,14 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import as_sentence, of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.demand.panel import build as panels
+from forecaster.demand.panel import covariate_guard
 from forecaster.errors import BundleError
 from forecaster.ledger.publication import Tier
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
 from forecaster.ledger.trials.canaries import CanaryTrial
-from forecaster.publishing import caveats, champion_fit, covariate_guard
+from forecaster.publishing import caveats, champion_fit
 from forecaster.publishing.caveats import Note
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
@@ -224,10 +225,11 @@ def predicted_by(predictor: Predictor, panel: Panel, spec: Spec, choice: ModelCh
     predicted, digest = predictor(panel), predictor.bundle.name
     seconds = time.perf_counter() - begun
     predicted, panel, odd = covariate_guard.without_odd_covariates(predicted, panel, predictor)
-    notes = [*new.notes(), *differing(spec, predictor), *odd]
+    held_back = tuple(Note(*texts) for texts in odd)
+    notes = [*new.notes(), *differing(spec, predictor), *held_back]
     predicted = naive_for_strangers(predicted, panel, new)
     strangers, lookback = frozenset(new.strangers), predictor.bundle.lookback
-    return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds, held_back=tuple(odd))
+    return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds, held_back=held_back)
 
 
 def differing(spec: Spec, predictor: Predictor) -> list[Note]:

@@ -14,8 +14,8 @@ from forecaster.core.language.sentences import and_more, sentence
 from forecaster.core.naive_quantiles import largest_count
 from forecaster.core.panel import Panel
 from forecaster.demand.panel.usual_covariates import usual_ahead
-from forecaster.publishing.caveats import MAX_NAMED, Note
 
+MAX_NAMED = 5  # depots
 TIMES = 4.0  # above the largest count of a depot's open days, or below its smallest, from which on a median is odd
 
 NOTES = (
@@ -30,8 +30,9 @@ NOTES = (
 
 def without_odd_covariates(
     predicted: Forecast, panel: Panel, predict: Callable[[Panel], Forecast]
-) -> tuple[Forecast, Panel, list[Note]]:
-    """The forecast and its panel, with the usual covariates for depots whose medians are odd only because of theirs."""
+) -> tuple[Forecast, Panel, list[tuple[str, str]]]:
+    """The forecast and its panel, with the usual covariates for depots whose medians are odd only because of theirs;
+    and a note in full and for readers where there are any."""
     names = panel.encoding.covariates
     odd = _odd(predicted, panel)
     if not names or not odd.any():
@@ -49,7 +50,7 @@ def without_odd_covariates(
         "times": int(TIMES),
         "covariates": ", ".join(repr(name) for name, is_changed in zip(names, changed, strict=True) if is_changed),
     }
-    note = Note(sentence(NOTES[0], **values), sentence(NOTES[1], depots=values["depots"]))
+    note = sentence(NOTES[0], **values), sentence(NOTES[1], depots=values["depots"])
     return predict(panel), panel, [note]
 
 

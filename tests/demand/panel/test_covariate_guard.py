@@ -9,7 +9,7 @@ import pytest
 
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
-from forecaster.publishing.covariate_guard import without_odd_covariates
+from forecaster.demand.panel.covariate_guard import without_odd_covariates
 from tests import panels
 
 
@@ -36,9 +36,9 @@ def test_a_forecast_that_covariates_drive_far_outside_all_counts_is_made_with_th
     np.testing.assert_array_equal(predicted.quantiles, sales_by_temperature(usual).quantiles)
     np.testing.assert_array_equal(used.covariates, usual.covariates)
     (note,) = notes
-    assert "D1:" in note.text
-    assert "'temp'" in note.text
-    assert "calendar.known_future" in note.text
+    assert "D1:" in note[0]
+    assert "'temp'" in note[0]
+    assert "calendar.known_future" in note[0]
 
 
 def test_what_covariates_do_within_all_counts_stays_to_the_bit() -> None:
