@@ -52,7 +52,7 @@ WITHOUT_EXTRAS := \
   bench-scale bench-cluster bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults bench-scrape bench-inference bench-cold-starts bench-inference-faults bench-worthwhile bench-drift bench-canary bench-prior bench-boosted \
   bench-library bench-pipelines bench-gate prior baseline \
-  game-day clean
+  game-day screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -76,6 +76,9 @@ check: $(ENV) ## look at format, lint, types and the walls between the packages
 
 messages: $(ENV) ## collect the sentences for readers into the catalogues of each language, and compile these
 	@$(BIN)/python -m tests.catalogues
+
+screenshots: $(ENV) ## make the README's pictures of the page anew; after `make run`
+	@$(BIN)/python -m tests.e2e.screenshots $(PIPELINE)
 
 dashboards: $(ENV) ## make the dashboards for Grafana anew, as JSON in dashboards/grafana
 	@$(BIN)/python -m dashboards.grafana

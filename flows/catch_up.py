@@ -81,7 +81,7 @@ def _publish(file: str, as_of: datetime, publish: Callable[..., PublishedForecas
         night.settle(published.report())
         if sample_overrides.is_sample(night.spec):
             with night.goes_on("the sample has no planner's number of this day"):
-                sample_overrides.override_one_day(night.spec, as_of)
+                sample_overrides.override_one_day(night.spec, as_of, published.publication_id)
 
     return night.run(line)
 

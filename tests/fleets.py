@@ -108,11 +108,11 @@ def _graphs_of_the_session(spec: Spec) -> Iterator[None]:
         shutil.copytree(spec.paths.graphs, graphs, dirs_exist_ok=True)
 
 
-def build_fleet(folder: Path, more: str = "", horizon: int = 3) -> Fleet:
+def build_fleet(folder: Path, more: str = "", horizon: int = 3, recorded: str = "next_day") -> Fleet:
     """Make the whole of it in a folder; `more` are further lines of the pipeline file."""
     from forecaster.training import export
 
-    content = PIPELINE.replace("horizon: 3", f"horizon: {horizon}")
+    content = PIPELINE.replace("horizon: 3", f"horizon: {horizon}").replace("next_day", recorded)
     (folder / "pipeline.yaml").write_text(content + more, "utf-8")
     spec = load(folder / "pipeline.yaml")
     fill(spec, counts("ABCD"), CITIES)

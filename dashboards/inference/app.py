@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from dashboards.inference import refusals, tensors
+from dashboards.inference import openapi, refusals, tensors
 from dashboards.inference.entrance import Bodies, Entrance, LastAnswers
 from dashboards.inference.header_numbers import whole_number
 from dashboards.inference.metrics import InferenceMetrics
@@ -95,6 +95,7 @@ def create_app(service: InferenceService) -> Starlette:
             *(get(f"{path}/ready", routes.model_ready) for path in (model, version)),
             *(post(f"{path}/infer", routes.infer, "infer") for path in (model, version)),
             post("/v1/forecast", routes.forecast, "forecast"),
+            get("/v1/openapi.json", lambda _: _json(openapi.document())),
             get("/metrics", routes.metrics),
         ],
         middleware=[
@@ -117,8 +118,9 @@ async def _lifespan(service: InferenceService, _: Starlette) -> AsyncIterator[No
 
 def _not_there(request: Request, error: Exception) -> Response:
     status = getattr(error, "status_code", 404)
-    sentence = "there is nothing at this address" if status == 404 else "this address takes another method"
-    return refusals.answer(Refused(status, sentence, headers=getattr(error, "headers", None)))
+    headers = getattr(error, "headers", None) or {}
+    sentence = "there is nothing at this address" if status == 404 else f"this address takes {headers.get('Allow')}"
+    return refusals.answer(Refused(status, sentence, headers=headers))
 
 
 async def _counted(service: InferenceService, endpoint: Endpoint, route: str, request: Request) -> Response:

@@ -28,7 +28,7 @@ from dashboards.ops.access.context import AccessContext, signing_key
 from dashboards.ops.access.middleware import AccessMiddleware
 from dashboards.ops.formatting import display
 from dashboards.ops.http.bodies import BodyLimits
-from dashboards.ops.http.head import HeadRequests
+from dashboards.ops.http.head import CHANGING, HeadRequests
 from dashboards.ops.http.language import LanguageMiddleware
 from dashboards.ops.http.render import Renderer, RenderPage
 from dashboards.ops.http.response_cache import ResponseCache
@@ -100,7 +100,7 @@ def page_app(
     )
     app.state.access_context = context
     app.add_middleware(ResponseCache, store=store, but=("/feed/", "/runs/"))
-    app.add_middleware(HeadRequests, but=("/sign-in", "/link/"))
+    app.add_middleware(HeadRequests, but=CHANGING)
     app.add_middleware(BodyLimits)
     app.add_middleware(AccessMiddleware, context=context, refuse=refuse, outside=outside)
     language = spec.page.language if spec else languages.ENGLISH

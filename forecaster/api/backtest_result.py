@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from forecaster.api.frames import MODEL, FrameKind, forecast_columns
+from forecaster.api.frames import MODEL, NIXTLA, FrameKind, forecast_columns
 from forecaster.core.forecast import Scores
 from forecaster.core.metric_names import METRICS
 
@@ -37,20 +38,32 @@ class BacktestResult:
     @property
     def forecasts(self) -> Any:
         """A row a model, cutoff, depot and day: the forecast's columns and what came, NaN where it is not known or the
-        depot was closed."""
-        names, tables = self._kind.names, []
-        for model, scores in self._scores.items():
-            for fold in scores.folds:
-                if not np.isfinite(fold.actuals).any():  # before the held-out days, of which nothing is scored
-                    continue
-                columns = forecast_columns(fold.forecast, self._kind)
-                rows = len(columns[names.date])
-                cutoff = self._kind.days([fold.forecast.cutoff] * rows)
-                head = {"model": pa.repeat(model, rows), "cutoff": cutoff}
-                actual = fold.actuals.reshape(-1).astype(np.float64)
-                tables.append(pa.table({**head, **columns, names.demand: actual}))
-        whole = pa.concat_tables(tables)
+        depot was closed. Under Nixtla's names a row a cutoff, depot and day that is scored, with the columns of each
+        model, as `utilsforecast.evaluate` reads them."""
+        of_models = [self._of_model(model) for model in self._scores]
+        if self._kind.names != NIXTLA:
+            whole = pa.concat_tables(of_models)
+        else:
+            ids = ["unique_id", "ds", "cutoff", "y"]
+            whole = of_models[0].select(ids)
+            for model, table in zip(self._scores, of_models, strict=True):
+                for name in table.column_names:
+                    if name.startswith(MODEL):
+                        whole = whole.append_column(model + name.removeprefix(MODEL), table[name])
+            whole = whole.filter(pc.is_finite(whole["y"]))
         return self._kind.frame(dict(zip(whole.column_names, whole.columns, strict=True)))
+
+    def _of_model(self, model: str) -> pa.Table:
+        tables = []
+        for fold in self._scores[model].folds:
+            if not np.isfinite(fold.actuals).any():  # before the held-out days, of which nothing is scored
+                continue
+            columns = forecast_columns(fold.forecast, self._kind)
+            rows = len(columns[self._kind.names.date])
+            head = {"model": pa.repeat(model, rows), "cutoff": self._kind.days([fold.forecast.cutoff] * rows)}
+            actual = fold.actuals.reshape(-1).astype(np.float64)
+            tables.append(pa.table({**head, **columns, self._kind.names.demand: actual}))
+        return pa.concat_tables(tables)
 
     def __repr__(self) -> str:
         rows = [f"{'model':24}{'MAPE':>8}{'WAPE':>8}{'MASE':>8}"]

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 def depot_figure(forecast: Forecast, panel: Panel, depot: str, days: int) -> Figure:
-    """What came at a depot on the last `days` days, and the median and the 80 % band of those ahead.
+    """What came at a depot on the last `days` days, and the median and the 80 % band of those ahead; closed days are
+    gaps.
 
     Raises SpecError for a depot that is not forecast or days that are no whole number, MissingExtra without matplotlib.
     """
@@ -27,12 +28,14 @@ def depot_figure(forecast: Forecast, panel: Panel, depot: str, days: int) -> Fig
     row = row_of(panel, depot)
     past = slice(max(panel.history - whole_number("days", days, least=0), 0), panel.history)
     ahead = np.asarray(forecast.target_dates, "datetime64[D]")
-    low, high = (forecast.quantiles[row, :, forecast.levels.index(level)] for level in (0.1, 0.9))
+    came = np.where(panel.open[row, past], panel.demand[row, past], np.nan)
+    quantiles = np.where(forecast.open[row, :, None], forecast.quantiles[row], np.nan)
+    low, median, high = (quantiles[:, forecast.levels.index(level)] for level in (0.1, 0.5, 0.9))
     figure = Figure(figsize=(9, 3.2), layout="constrained")
     axes = figure.subplots()
-    axes.plot(panel.days[past], panel.demand[row, past], color="0.3", linewidth=1, label="came")
+    axes.plot(panel.days[past], came, color="0.3", linewidth=1, label="came")
     axes.fill_between(ahead, low, high, color="tab:blue", alpha=0.25, linewidth=0, label="80 %")
-    axes.plot(ahead, forecast.median[row], color="tab:blue", label="forecast")
+    axes.plot(ahead, median, color="tab:blue", label="forecast")
     axes.set_title(depot, loc="left")
     axes.set_ylabel("orders a day")
     axes.set_ylim(bottom=0)

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from forecaster.api.pipeline_folder import PipelineFolder, logger
+from forecaster.api.pipeline_folder import PipelineFolder, log_findings, logger
 from forecaster.core.forecast import Candidate, Scores
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.panel import Panel
@@ -16,9 +16,6 @@ from forecaster.errors import MissingExtra, TrainingError
 
 if TYPE_CHECKING:
     from forecaster.model.fitting.training_loop import Epoch
-
-
-QUIET = "TF_CPP_MIN_LOG_LEVEL", "2"  # else XLA writes under a cell that it compiles slowly, as on a busy machine
 
 
 @dataclass(frozen=True)
@@ -39,16 +36,25 @@ def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = Non
     MissingExtra where what trains is not installed.
     """
     from forecaster.demand.history.past_panels import Past
+    from forecaster.demand.panel import covariates
     from forecaster.demand.panel.build import build
+    from forecaster.demand.panel.panel_findings import panel_findings
 
     _refuse_after_fork()
-    os.environ.setdefault(*QUIET)  # before JAX is imported
     try:
         from forecaster.training import backtest, fit_candidate
     except ModuleNotFoundError as error:
         raise MissingExtra(f"fit needs {error.name}, wanted: pip install 'harbor-forecaster[train]'") from error
     knowledge, findings = folder.knowledge(logged)
     spec, panel = folder.spec_to_train(), build(knowledge, folder.spec)
+    # What is known of days ahead comes with `predict`.
+    of_panel = [
+        finding
+        for finding in panel_findings(knowledge, panel, folder.spec)
+        if finding.rule != covariates.RULE or finding.places[0][1] <= panel.cutoff.isoformat()
+    ]
+    log_findings(of_panel, set() if logged is None else logged)
+    findings = (*findings, *of_panel)
     past_panels = Past(knowledge, panel, spec)
     with _progress(progress) as on_epoch:
         candidate = fit_candidate.train_and_calibrate(

@@ -234,10 +234,7 @@ class PipelineFolder:
 
         now, logged = datetime.now(UTC), set() if logged is None else logged
         batch = ingest(self.spec, now=now)
-        for finding in batch.findings:
-            if (line := f"{finding.rule} × {finding.count}: {finding.message}") not in logged:
-                logged.add(line)
-                logger.warning(line)
+        log_findings(batch.findings, logged)
         if batch.stopped:
             raise NoUsableData(batch.stopped)
         if batch.read == batch.quarantined:
@@ -248,6 +245,14 @@ class PipelineFolder:
         """Write what is known of days ahead beside the readings."""
         table = future.append_column(OURS.demand, pa.nulls(len(future), pa.float64()))
         pq.write_table(table, self.folder / FUTURE)
+
+
+def log_findings(findings: Iterable[Finding], logged: set[str]) -> None:
+    """Log findings but for those among the lines `logged` before, to which they are added."""
+    for finding in findings:
+        if (line := f"{finding.rule} × {finding.count}: {finding.message}") not in logged:
+            logged.add(line)
+            logger.warning(line)
 
 
 def strangers_in(future: pa.Table, frames: Frames) -> list[str]:

@@ -158,7 +158,7 @@ def _pictures(finding: Finding, evidence: Evidence, spec: Spec) -> Iterator[tupl
         yield figures.reporting_delay(ages, limit), f"Days from each day to the recording of its count. {share}"
     elif finding.rule == "thin_feed":
         yield figures.depots_reporting(panel), f"How many depots have a count, day by day up to {panel.cutoff}."
-    elif finding.rule == "covariate_missing" and panel.encoding.covariates:
+    elif finding.rule in ("covariate_missing", "covariate_outlier") and panel.encoding.covariates:
         description = f"Known-future covariates, as means over the depots; the days after {panel.cutoff} are shaded."
         yield figures.future_covariates(panel), description
     else:

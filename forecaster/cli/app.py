@@ -8,9 +8,10 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperGroup
 
 from forecaster import __version__
 from forecaster.cli import (
@@ -34,7 +35,21 @@ from forecaster.errors import INTERRUPTED, OUR_FAULT, ForecasterError, SpecError
 
 DEBUG = "FORECASTER_DEBUG"
 
+
+class GroupedHelp(TyperGroup):
+    """Lists the commands in `--help` by what they are for."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:  # Typer's own copies of Click's classes
+        width = max(map(len, self.commands))
+        for heading, commands in GROUPS.items():
+            with formatter.section(heading):
+                limit = formatter.width - 6 - width
+                rows = [(name.ljust(width), self.commands[name].get_short_help_str(limit)) for name in commands]
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
+    cls=GroupedHelp,
     help="Forecast daily demand for every depot, from one pipeline file.",
     epilog=f"""\b
 Exit codes:
@@ -67,50 +82,70 @@ def common(
 
 
 # In the order in which --help lists them.
-COMMANDS: Mapping[str, Callable[..., None]] = {
-    "init": project.init,
-    "check": project.check,
-    "run": nightly.run,
-    "predict-only": nightly.predict_only,
-    "backfill": nightly.backfill,
-    "maintain": nightly.maintain,
-    "backtest": models.backtest,
-    "assist": models.assist,
-    "compare-hlo": models.compare_hlo,
-    "warm": models.warm,
-    "predict": models.predict,
-    "replay": models.replay,
-    "serve": project.serve,
-    "infer": project.infer,
-    "plan": nightly.plan,
-    "apply": nightly.apply,
-    "deploy": nightly.deploy,
-    "up": nightly.up,
-    "status": nightly.status,
-    "metrics": monitoring.metrics,
-    "slo": monitoring.slo,
-    "history": quarantine.history,
-    "champions": champions.champions,
-    "promote": champions.promote,
-    "rollback": champions.rollback,
-    "canary": canary.canary,
-    "link": access.link,
-    "links": access.links,
-    "audit": access.audit,
-    "roster": roster.roster,
-    "digest": digest.digest,
-    "override": overrides.override,
-    "overrides": overrides.overrides,
-    "withdraw": overrides.withdraw,
-    "value": value.value,
-    "backup": backup.backup,
-    "restore": backup.restore,
-    "schema": project.schema,
-    "doctor": project.doctor,
+GROUPS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
+    "Begin": {
+        "init": project.init,
+        "check": project.check,
+        "schema": project.schema,
+        "doctor": project.doctor,
+    },
+    "Run": {
+        "run": nightly.run,
+        "predict-only": nightly.predict_only,
+        "predict": models.predict,
+        "backfill": nightly.backfill,
+        "replay": models.replay,
+        "warm": models.warm,
+        "assist": models.assist,
+    },
+    "Schedule": {
+        "plan": nightly.plan,
+        "apply": nightly.apply,
+        "deploy": nightly.deploy,
+        "up": nightly.up,
+        "status": nightly.status,
+    },
+    "Serve": {
+        "serve": project.serve,
+        "infer": project.infer,
+        "link": access.link,
+        "links": access.links,
+        "audit": access.audit,
+        "digest": digest.digest,
+    },
+    "Models": {
+        "backtest": models.backtest,
+        "champions": champions.champions,
+        "promote": champions.promote,
+        "rollback": champions.rollback,
+        "canary": canary.canary,
+        "compare-hlo": models.compare_hlo,
+    },
+    "Data": {
+        "quarantine": quarantine.quarantine,
+        "history": quarantine.history,
+    },
+    "Planning": {
+        "roster": roster.roster,
+        "override": overrides.override,
+        "overrides": overrides.overrides,
+        "withdraw": overrides.withdraw,
+        "value": value.value,
+    },
+    "Operations": {
+        "metrics": monitoring.metrics,
+        "slo": monitoring.slo,
+        "maintain": nightly.maintain,
+        "backup": backup.backup,
+        "restore": backup.restore,
+    },
 }
-for name, command in COMMANDS.items():
-    app.command(name)(command)
-app.add_typer(quarantine.quarantine, name="quarantine")
+for commands in GROUPS.values():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name)
+        else:
+            app.command(name)(command)
 
 
 def main() -> None:

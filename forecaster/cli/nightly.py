@@ -104,7 +104,7 @@ def _places(spec: Spec) -> Iterator[str]:
     if registered is None:
         yield "The run:  MLflow was not told of it yet, or it trained nothing"
     else:
-        yield f"The run:  {start}{registered.address(base)}"
+        yield f"The runs: {start}{registered.table(base)}"
     if spec.paths.report_of(run_id).is_file():
         yield f"Its report: {spec.paths.report_of(run_id).resolve().as_uri()}"
 

@@ -151,7 +151,14 @@ OF_BATCHES: Mapping[str, Rule] = {
         "warn", N_("readings up to about the same day at nearly all depots, or closing days of those that end"), _REPORT
     ),
     "late": Rule("warn", N_("at most {late_days} days after its day (demand.rules.late_days)"), _REPORT),
-    "covariate_missing": Rule("warn", N_("known-future covariates for the days ahead"), _REPORT),
+    "covariate_missing": Rule(
+        "warn", N_("a value of each covariate on each open day, past and ahead (calendar.known_future)"), _REPORT
+    ),
+    "covariate_outlier": Rule(
+        "warn",
+        N_("values as in the history, in its unit, and nothing where one is not known (calendar.known_future)"),
+        _REPORT,
+    ),
     "out_of_business": Rule(
         "warn", N_("no counts before `opened` and from `closed` on, or other days in the depots source"), ("warn",)
     ),

@@ -38,12 +38,12 @@ def within_history(quantiles: Doubles, panel: Panel, point: Doubles) -> Doubles:
     A depot of which nothing but zeros is known stays zero. A cold one (`cold_start`) has too short a history to say
     what is most: what its peers let guess of its past counts as well, and without peers what is forecast of it.
     """
-    supported = np.maximum(_largest_count(panel), point.max(axis=1, initial=0.0))
+    supported = np.maximum(largest_count(panel), point.max(axis=1, initial=0.0))
     bounded: Doubles = np.minimum(quantiles, MOST * supported[:, None, None])
     return bounded
 
 
-def _largest_count(panel: Panel) -> Doubles:
+def largest_count(panel: Panel) -> Doubles:
     """The largest count known of each depot's open days, and of a cold one's guessed days; 0 where there is none."""
     observed = np.isfinite(panel.demand) & panel.open[:, : panel.history]
     largest: Doubles = np.max(panel.demand, axis=1, where=observed, initial=0.0).astype(np.float64)

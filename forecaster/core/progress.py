@@ -15,6 +15,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from forecaster.core.metric_names import STAGES
 from forecaster.core.terminal import escaped_lines
 
+STEADY = 30.0  # seconds that count as run at the expected pace, so that short stages alone do not change it
 LOG = "FORECASTER_LOG"
 """Environment variable: `json` makes each line an object with time, run_id, stage and message."""
 
@@ -88,8 +89,9 @@ class NightProgress:
 
     @property
     def remaining(self) -> float:
-        """Seconds still to come, as earlier nights went."""
+        """Seconds still to come: those of earlier nights, longer where this one's stages have taken longer."""
         rest = sum(s for stage, s in self.expected.items() if stage not in self.timings and stage != self._stage)
+        rest *= self._pace
         if self._stage is None:
             return rest
         now = time.monotonic()
@@ -97,7 +99,14 @@ class NightProgress:
             # From its first sign of progress on: what comes before that is compiling, and does not come again.
             share, since = self._first
             return rest + (now - since) * (1 - self._share) / (self._share - share)
-        return rest + max(self.expected.get(self._stage, 0.0) - (now - self._stage_begun), 0.0)
+        return rest + max(self._pace * self.expected.get(self._stage, 0.0) - (now - self._stage_begun), 0.0)
+
+    @property
+    def _pace(self) -> float:
+        """Seconds of the ended stages per expected second, at least 1."""
+        ended = self.timings.keys() & self.expected.keys()
+        taken, expected = (STEADY + sum(seconds[stage] for stage in ended) for seconds in (self.timings, self.expected))
+        return max(taken / expected, 1.0)
 
     @contextmanager
     def live_bar(self) -> Iterator[None]:

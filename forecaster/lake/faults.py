@@ -10,6 +10,10 @@ from deltalake.exceptions import DeltaError
 FAULTS = (DeltaError, OSError, pa.ArrowException, ValueError, TypeError, KeyError)
 _LINK = re.compile(r"(\x1b\[[\d;]*m|\s)*↳(\x1b\[[\d;]*m|\s)*")  # between an error of delta-rs and its cause
 _REFUSAL = re.compile(r"non-2xx status code: (5\d\d|429)|error sending request")  # of a store, whoever asks for what
+_DAMAGE = re.compile(  # what is said of files that were read, and of one that the log names and nobody has
+    r"is damaged|corrupt|magic bytes|json error|no table metadata|deserializ|end of stream|decompress|no such file",
+    re.IGNORECASE,
+)
 
 
 def sentence(error: BaseException) -> str:
@@ -19,10 +23,15 @@ def sentence(error: BaseException) -> str:
 
 
 def remedy(error: BaseException) -> str:
-    """What to do about a table that cannot be read: nothing is wrong with it where its object store refuses."""
-    if _REFUSAL.search(str(error)):
+    """Next step for a table that cannot be read. To restore it is advised only where a file was read and is damaged."""
+    text = sentence(error)
+    if "URL scheme is not allowed" in text:
+        return "wanted an https:// endpoint, or AWS_ALLOW_HTTP=true in the environment for one without TLS"
+    if _REFUSAL.search(text):
         return "wanted a store that answers; the table is not damaged, and the next run reads it again"
-    return "restore the folder from a backup, or move it aside and ingest again"
+    if isinstance(error, pa.ArrowInvalid) or _DAMAGE.search(text):
+        return "restore the folder from a backup, or move it aside and ingest again"
+    return "no file was found damaged; wanted credentials, a region and rights by which it can be read"
 
 
 def is_timeout(error: BaseException, elapsed: float, limit: float) -> bool:

@@ -160,9 +160,7 @@ class Lake:
         except LakeSilent:
             raise
         except Exception as error:  # delta-rs raises bare ones, too
-            raise LakeError(
-                f"lake table '{table}' at {self.url} cannot be read: {sentence(error)}; {remedy(error)}"
-            ) from error
+            raise self._unreadable(table, error) from error
 
     def share(
         self, table: str, *, version: int, columns: Iterable[str], number: int, of: int, where: Any = None
@@ -189,7 +187,7 @@ class Lake:
         except LakeSilent:
             raise
         except Exception as error:  # delta-rs raises bare ones, too
-            raise LakeError(f"lake table '{table}' at {self.url} cannot be read: {sentence(error)}") from error
+            raise self._unreadable(table, error) from error
 
     def pieces(self, table: str, *, version: int) -> int:
         """Into how many shares the rows of a commit can be divided. Raises LakeError when the table is damaged."""
@@ -199,7 +197,7 @@ class Lake:
         except LakeSilent:
             raise
         except Exception as error:  # delta-rs raises bare ones, too
-            raise LakeError(f"lake table '{table}' at {self.url} cannot be read: {sentence(error)}") from error
+            raise self._unreadable(table, error) from error
 
     def covariates(self, table: str = "demand", *, version: int | None = None) -> dict[str, pa.DataType]:
         """The columns that a table has beyond its own, with their types. Raises LakeError when it cannot be read."""
@@ -211,7 +209,7 @@ class Lake:
         except TableNotFoundError:
             return {}
         except FAULTS as error:
-            raise LakeError(f"lake table '{table}' at {self.url} cannot be opened: {sentence(error)}") from error
+            raise self._unreadable(table, error, "opened") from error
         return {field.name: field.type for field in schema if field.name not in (*TABLES[table].names, YEAR)}
 
     def tidy(self, table: str, *, hours: int = KEPT_HOURS) -> None:
@@ -247,7 +245,7 @@ class Lake:
         except TableNotFoundError:
             return NOT_THERE
         except FAULTS as error:
-            raise LakeError(f"lake table '{table}' at {self.url} cannot be opened: {sentence(error)}") from error
+            raise self._unreadable(table, error, "opened") from error
 
     def _files(self, table: str) -> int:
         return len(self._waits.call(lambda: self._delta(table).file_uris(), table))
@@ -293,6 +291,9 @@ class Lake:
     def _delta(self, table: str, version: int | None = None) -> DeltaTable:
         digests.verify(self._place(table))
         return DeltaTable(self._place(table), version=version, storage_options=self._options)
+
+    def _unreadable(self, table: str, error: Exception, what: str = "read") -> LakeError:
+        return LakeError(f"lake table '{table}' at {self.url} cannot be {what}: {sentence(error)}; {remedy(error)}")
 
     def _place(self, table: str) -> str:
         return f"{self.url}/{table}"

@@ -218,8 +218,8 @@ class Ledger:
 
     # publications
 
-    def publish(self, publication: Publication, *, keep: int = records.KEPT) -> int:
-        """Show this publication, and keep the last `keep`; returns its id.
+    def publish(self, publication: Publication, *, keep: int = records.KEPT, show: bool = True) -> int:
+        """Show this publication, or without `show` only keep it, and keep the last `keep`; returns its id.
 
         Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
         when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
@@ -236,10 +236,10 @@ class Ledger:
                     return head.publication_id
             number = records.stage(connection, publication)
             previous = head.publication_id if head else None
-            records.flip(connection, publication.pipeline, number, previous, publication.published_at)
+            if show:
+                records.flip(connection, publication.pipeline, number, previous, publication.published_at)
             # Read back within the transaction, so that a publication which differs is never shown.
-            staged_head = records.head(connection, publication.pipeline)
-            if staged_head is None or records.whole(connection, staged_head) != publication:
+            if records.of_run(connection, publication.run_id) != publication:
                 raise LedgerError("not published: the database does not give back what was written; check its disk")
             records.prune(connection, publication.pipeline, keep)
         return number

@@ -20,6 +20,7 @@ Role = Literal[
     "calendar",
     "other",
     "measure",
+    "money",
     "order_number",
     "kind",
     "title",
@@ -63,6 +64,9 @@ WORDS: dict[Role, str] = {
         mois mes year jahr annee ano quarter quartal""",
     "other": f"{_MEASURES} id nr no holiday feiertag index row",
     "measure": _MEASURES,
+    "money": """eur euro usd gbp chf dollar pound pln zloty czk sek nok dkk jpy yen cny rub inr brl currency money price
+        preis prix precio prezzo preco revenue turnover umsatz betrag erloes einnahmen montant importe importo bedrag
+        kwota fatturato facturacion faturamento omzet obrot cost kosten выручка сумма 金额 売上 매출액""",
     "order_number": """order orders bestellung bestell auftrag auftrags receipt ticket beleg bon invoice rechnung
         rechnungs pedido pedidos commande ordine encomenda zamowienie sendung sendungs shipment parcel tracking waybill
         transaction booking buchung ref reference referenz referencia""",

@@ -19,6 +19,7 @@ _NEARLY_UNIQUE = 0.95
 _SOME_ROWS = 20  # tell whether each has a number of its own
 _SURE = 10  # equal numbers that are expected by chance, where there is none
 _OTHERS = 20  # columns that tell a decimal mark from one of thousands
+_ORDERS = 50  # rows that tell whether each has a number of its own
 
 
 @dataclass(frozen=True)
@@ -172,12 +173,48 @@ def constant_a_depot(column: Column, depots: Any) -> bool:
     return bool(pairs["depot"].is_unique)
 
 
-def demand_column(columns: dict[str, Column], names: list[str], *, lines: bool = False) -> tuple[Column | None, str]:
+def demand_column(
+    columns: dict[str, Column], names: list[str], *, lines: bool = False, orders: bool = False
+) -> tuple[Column | None, str]:
     """Of these columns of numbers the one that counts, and why it is that one. `lines` says that a depot has several
-    rows a day: among those of single orders a number may be the order's own, or its customer's."""
+    rows a day: among those of single orders a number may be the order's own, or its customer's, or what it costs;
+    `orders`, that each row is an order with a number of its own."""
     names = [name for name in names if not column_names.is_id(name)]
     if lines:
         names = [name for name in names if not _numbers_rows(columns[name], columns)]
+    money = [name for name in names if is_money(columns[name], columns, orders=orders)]
+    counts = [name for name in names if name not in money]
+    column, why = _counting_column(columns, counts)
+    if column is None and money and not lines:
+        column, why = _counting_column(columns, money)
+        why += "; it looks like money: rosters need a count of orders"
+    return column, why
+
+
+def is_money(column: Column, columns: dict[str, Column], *, orders: bool) -> bool:
+    """Is it an amount of money, by its name, or by decimals where each row is an order?"""
+    if column_names.says(column.name, "money"):
+        return True
+    numbers = column.numbers(marks(column, columns)).dropna()
+    return orders and bool((numbers % 1 != 0).mean() > 0.5)
+
+
+def order_numbers(table: FileTable) -> list[str]:
+    """The columns that number orders by their names and whose values each stand once, as text or whole numbers, but in
+    rows that are the same in full."""
+    rows, by_name = table.frame.drop_duplicates(), of(table)
+    candidates = [Column(name, rows[name]) for name in by_name if column_names.is_order_number(name)]
+    return [column.name for column in candidates if _is_one_a_row(column)]
+
+
+def _is_one_a_row(column: Column) -> bool:
+    words = parsing.words(column.values)
+    if len(words) < _ORDERS or words.isna().any() or (words == "").any() or not words.is_unique:
+        return False
+    return column.dates is None and not pd.api.types.is_float_dtype(column.values)
+
+
+def _counting_column(columns: dict[str, Column], names: list[str]) -> tuple[Column | None, str]:
     best = column_names.best(names, "demand")
     named = [name for name in best if not columns[name].is_flag] or best
     if named:

@@ -84,15 +84,19 @@ def _long(table: FileTable, by_name: dict[str, Column], date: Column, days: Any,
     names = [name for name in _numeric(by_name, {date.name, depot.name}) if by_name[name].dates is None]
     daily = [name for name in names if not columns.constant_a_depot(by_name[name], depot.values)]
     several = columns.repeats(depot, days) > _PARTS
-    demand, why = columns.demand_column(by_name, daily or names, lines=several)
+    orders = several and bool(columns.order_numbers(table))
+    demand, why = columns.demand_column(by_name, daily or names, lines=several, orders=orders)
     if demand is None and not several:
         raise SpecError(f"{table.path}: found no column of counts; {_looked_at(table)}; wanted one with numbers a day")
     marks = columns.marks(demand, by_name) if demand else (None, ".")
     counts = demand.numbers(marks) if demand else np.ones(len(days))
     rows = _rows(depot.values, days, counts, date.values)
     if demand is None:
-        numbers = f", and {columns.listed(daily or names)} no counts" if names else ""
-        why = f"each row is one order: there is no column of counts{numbers}"
+        money = [name for name in daily or names if columns.is_money(by_name[name], by_name, orders=orders)]
+        others = [name for name in daily or names if name not in money]
+        numbers = f", and {columns.listed(others)} no counts" if others else ""
+        amounts = f"; {columns.listed(money)} {'is' if len(money) == 1 else 'are'} money" if money else ""
+        why = f"each row is one order: there is no column of counts{numbers}{amounts}"
     name = demand.name if demand else None
     return Readings("long", depot.name, date.name, name, why, marks, dates.form, dates.rival, (), rows)
 

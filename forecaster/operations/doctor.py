@@ -239,11 +239,13 @@ def _rows(spec: Spec, table: str) -> int:
     """How many rows a table has, as the ends of its files say it: none is read. Raises LakeError."""
     from deltalake import DeltaTable
 
+    from forecaster.lake import faults
+
     try:
         return int(DeltaTable(f"{spec.lake_url.rstrip('/')}/{table}").to_pyarrow_dataset().count_rows())
     except Exception as error:  # delta-rs raises bare ones, too
-        step = "restore the folder from a backup, or move it aside and ingest again"
-        raise LakeError(f"lake table '{table}' at {spec.lake_url}: rows cannot be counted: {error}; {step}") from error
+        what = f"{faults.sentence(error)}; {faults.remedy(error)}"
+        raise LakeError(f"lake table '{table}' at {spec.lake_url}: rows cannot be counted: {what}") from error
 
 
 def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:

@@ -23,8 +23,8 @@ def is_sample(spec: Spec) -> bool:
     return spec.demand.source.kind == "sample"
 
 
-def override_one_day(spec: Spec, as_of: datetime) -> None:
-    """Save a number for one depot's day of the publication that is shown, on every other morning.
+def override_one_day(spec: Spec, as_of: datetime, publication_id: int | None) -> None:
+    """Save a number for one depot's day of a publication, on every other morning.
 
     Of the same morning always the same one, up to a tenth above or below the model's. Raises as `service.save` does.
     """
@@ -33,7 +33,7 @@ def override_one_day(spec: Spec, as_of: datetime) -> None:
         return
     random = np.random.default_rng(morning.toordinal())
     with Ledger.open(spec.ledger_url) as ledger:
-        head = ledger.current(spec.name)
+        head = next((head for head in ledger.publications(spec.name) if head.publication_id == publication_id), None)
         depots = ledger.depots(head.publication_id) if head else ()
     days = [
         (depot.depot_id, day)
@@ -47,4 +47,9 @@ def override_one_day(spec: Spec, as_of: datetime) -> None:
     median = day.quantiles[head.levels.index(0.5)]
     orders = round(median * (1 + random.choice([-1, 1]) * random.uniform(0.04, 0.1)))
     reason = spec.overrides.reasons[int(random.integers(len(spec.overrides.reasons)))]
-    service.save(spec, ProposedOverride(depot_id, day.target_date, orders, reason, by=BY, note=NOTE), now=as_of + AFTER)
+    service.save(
+        spec,
+        ProposedOverride(depot_id, day.target_date, orders, reason, by=BY, note=NOTE),
+        now=as_of + AFTER,
+        head=head,
+    )

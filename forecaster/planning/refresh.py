@@ -63,10 +63,10 @@ def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
         return refresh_within(connection, pipeline, folder)
 
 
-def refresh_within(connection: sa.Connection, pipeline: str, folder: Path) -> RefreshOutcome:
-    """Bring what is shown into line, in the transaction of whoever calls. Idempotent: nothing happens where nothing is
-    shown, or where there never was an override."""
-    head = records.head(connection, pipeline)
+def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head: Head | None = None) -> RefreshOutcome:
+    """Bring a publication into line, by default the shown one, in the caller's transaction. Idempotent: nothing happens
+    where nothing is shown, or where there never was an override."""
+    head = head or records.head(connection, pipeline)
     if head is None or not override_table.has_overrides(connection, pipeline):
         return RefreshOutcome(0)
     publication = records.whole(connection, head)

@@ -142,9 +142,10 @@ def save(
     now: datetime | None = None,
     begin: Begin | None = None,
     audit: Audit[OverrideChange] | None = None,
+    head: Head | None = None,
 ) -> OverrideChange:
     """Write an override down and show it (idempotent): the same one by the same planner is not written twice, nor is
-    its row of the audit.
+    its row of the audit. `head` is the publication that it changes, by default the shown one.
 
     Raises OverrideError for a day that is not published, is closed or over, or an undeclared reason; LedgerError.
     """
@@ -154,7 +155,7 @@ def save(
             audit(connection, change.of_one_day())
 
     group = OverrideGroup.of_one_day(proposed)
-    return save_group(spec, group, now=now, begin=begin, audit=audit_day).of_one_day()
+    return save_group(spec, group, now=now, begin=begin, audit=audit_day, head=head).of_one_day()
 
 
 def save_group(
@@ -164,13 +165,14 @@ def save_group(
     now: datetime | None = None,
     begin: Begin | None = None,
     audit: Audit[GroupChange] | None = None,
+    head: Head | None = None,
 ) -> GroupChange:
     """Write all overrides of a group down and show them: all of them, or none (idempotent as `save`).
 
     Raises OverrideError as `save` and `OverrideGroup.expand` do; LedgerError.
     """
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger:
-        head = ledger.current(spec.name)
+        chosen, head = head, head or ledger.current(spec.name)
         if head is None:
             raise OverrideError(_("nothing has been published yet; wanted a published day to override"))
         proposals, closed = group.expand(_depots(ledger, head, group), head.levels)
@@ -185,7 +187,7 @@ def save_group(
                 override or override_table.write(connection, spec.name, proposed, at)
                 for override, proposed in zip(same, proposals, strict=True)
             )
-            change = GroupChange(written, closed, _bring_into_line(connection, spec))
+            change = GroupChange(written, closed, _bring_into_line(connection, spec, chosen))
             if audit is not None and (begin is not None or not all(same)):
                 audit(connection, change)
             return change
@@ -252,7 +254,7 @@ def _shown(
     return change
 
 
-def _bring_into_line(connection: sa.Connection, spec: Spec) -> RefreshOutcome:
+def _bring_into_line(connection: sa.Connection, spec: Spec, head: Head | None = None) -> RefreshOutcome:
     from forecaster.planning import refresh  # which count with NumPy, as those who only read need not
 
-    return refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
+    return refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs, head)

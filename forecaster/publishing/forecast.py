@@ -20,6 +20,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import as_sentence, of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.demand.panel import build as panels
+from forecaster.demand.panel import covariate_guard
 from forecaster.errors import BundleError
 from forecaster.ledger.publication import Tier
 from forecaster.ledger.records import Head
@@ -60,6 +61,7 @@ class ForecastResult:
     strangers: frozenset[str] = frozenset()  # depots that got the seasonal naive, though a bundle made the others'
     seconds: float = 0.0  # of the inference
     beside: Beside | None = None  # None: no canary
+    held_back: tuple[Note, ...] = ()  # of the notes, those about covariates
 
     def parts(self) -> tuple[ForecastResult, ...]:
         """What each model says of those depots that see its numbers; itself where all see those of one."""
@@ -220,10 +222,12 @@ def predicted_by(predictor: Predictor, panel: Panel, spec: Spec, choice: ModelCh
     begun = time.perf_counter()
     predicted, digest = predictor(panel), predictor.bundle.name
     seconds = time.perf_counter() - begun
-    notes = [*new.notes(), *differing(spec, predictor)]
+    predicted, panel, odd = covariate_guard.without_odd_covariates(predicted, panel, predictor)
+    held_back = tuple(Note(*texts) for texts in odd)
+    notes = [*new.notes(), *differing(spec, predictor), *held_back]
     predicted = naive_where(predicted, panel, new.rows)
     strangers, lookback = frozenset(new.strangers), predictor.bundle.lookback
-    return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds)
+    return ForecastResult(predicted, panel, choice, digest, notes, lookback, strangers, seconds, held_back=held_back)
 
 
 def differing(spec: Spec, predictor: Predictor) -> list[Note]:

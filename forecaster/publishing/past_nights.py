@@ -2,33 +2,57 @@
 
 A new pipeline has one publication and nothing to look back at. Its model was trained and validated on days before the
 backtest's; so it can say what it would have said on the mornings since, and what came of it is known. The widths of its
-ranges alone were settled on those days too.
+ranges alone were settled on those days too. What is shown stays tonight's. Where nothing had arrived by a morning, as
+before a pipeline's first file, its history is replayed.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 
 from forecaster.config import Spec
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.language import N_
+from forecaster.demand.history.past_panels import Past
+from forecaster.demand.history.point_in_time import read_as_of
+from forecaster.demand.panel import build as panels
+from forecaster.errors import NoUsableData
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import ModelChoice, choose, choose_as_of
 from forecaster.publishing.publish import PublishedForecast, publish
 from forecaster.serving import bundle as bundles
 
 NOTE = "Made afterwards, with what was known that morning, by a model that was not trained on the days since."
+REPLAYED = N_(
+    "Made afterwards from history that was loaded later, each count as if known on the morning after its day."
+)
 
 
 def publish_past(spec: Spec, *, as_of: datetime, run_id: str) -> PublishedForecast:
-    """Publish as of a past morning: by today's champion if it has not seen that day, else by the champion of then.
+    """Publish as of a past morning, behind what is shown: by today's champion if it has not seen that day, else by the
+    champion of then.
 
     Raises as `publish` does.
     """
     with Ledger.open(spec.ledger_url) as ledger:
-        choice = choose(spec, ledger)
-    if not _is_unseen(choice, spec, as_of):
-        return publish(spec, choose_as_of(spec, as_of, None), as_of=as_of, run_id=run_id)
-    return publish(spec, replace(choice, trial=None), as_of=as_of, run_id=run_id, note=NOTE)
+        choice, shown = choose(spec, ledger), ledger.current(spec.name)
+    unseen = _is_unseen(choice, spec, as_of)
+    choice, note = (replace(choice, trial=None), NOTE) if unseen else (choose_as_of(spec, as_of, None), None)
+    try:
+        knowledge = read_as_of(spec, as_of=as_of)
+    except NoUsableData:
+        if shown is None:
+            raise
+        knowledge, note = _replayed(spec, as_of, tonight=shown.as_of), f"{note} {REPLAYED}" if note else REPLAYED
+    return publish(spec, choice, as_of=as_of, run_id=run_id, note=note, onto_page=False, knowledge=knowledge)
+
+
+def _replayed(spec: Spec, as_of: datetime, *, tonight: datetime) -> Knowledge:
+    """Knowledge of a past morning as if each count of tonight's had been known on the morning after its day."""
+    knowledge = read_as_of(spec, as_of=tonight)
+    past = Past(knowledge, panels.build(knowledge, spec), spec)
+    return past.knowledge(as_of.astimezone(spec.zone).date() - timedelta(days=1), as_of)
 
 
 def _is_unseen(choice: ModelChoice, spec: Spec, as_of: datetime) -> bool:

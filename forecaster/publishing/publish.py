@@ -117,15 +117,16 @@ def publish(
     run_id: str,
     note: str | None = None,
     show: bool = True,
+    onto_page: bool = True,
     knowledge: Knowledge | None = None,
 ) -> PublishedForecast:
     """Forecast as of an instant, append to the archive in one commit, publish in one transaction.
 
     `knowledge` is what was known then, and is read from the lake where it is left out. Without `show` the archive alone
-    is written. Raises NoUsableData when nothing is known by then or what is known is
-    too old, LakeError when the lake cannot be read, LedgerError when the ledger cannot be written. Where the archive
-    cannot take what goes out, it is shown nevertheless, and `trouble` says so. A bundle that cannot be used is not an
-    error here: the fallback goes out, with the reason in the note.
+    is written; without `onto_page` the publication is kept behind the one that is shown. Raises NoUsableData when
+    nothing is known by then or what is known is too old, LakeError when the lake cannot be read, LedgerError when the
+    ledger cannot be written. Where the archive cannot take what goes out, it is shown nevertheless, and `trouble` says
+    so. A bundle that cannot be used is not an error here: the fallback goes out, with the reason in the note.
     """
     knowledge = knowledge or read_as_of(spec, as_of=as_of)
     result, faulty = side_by_side.forecast_both(spec, choice, knowledge)
@@ -155,7 +156,7 @@ def publish(
             content.published_depots(overridden, result, spec, knowledge, overrides, changes, before, now, shares)
         )
         published_depots, plans = _plan_weeks(
-            published_depots, before, overridden, result, spec, now, run_id, troubles, shares
+            published_depots, before, overridden, result, spec, now, run_id, troubles, shares, onto_page=onto_page
         )
         publication = Publication(
             pipeline=spec.name,
@@ -183,7 +184,7 @@ def publish(
                 run_id, findings=findings, lake_versions=knowledge.versions, computing=computing, measures=measures
             )
             tell_of_namesake(ledger, publication, troubles)
-            number = ledger.publish(publication, keep=spec.retention.publications)
+            number = ledger.publish(publication, keep=spec.retention.publications, show=onto_page)
         _follow_up(spec, result.panel, run_id, troubles)
         _look_back(spec, result.panel, run_id, remarks, shares)
     cutoff, depots = result.panel.cutoff.isoformat(), len(result.panel.depot_ids)
@@ -287,16 +288,18 @@ def _plan_weeks(
     run_id: str,
     troubles: Troubles,
     shares: ShiftShares | None,
+    *,
+    onto_page: bool,
 ) -> tuple[tuple[PublishedDepot, ...], tuple[WeekPlan, ...]]:
     """The depots with the drivers who come, and who works when, looking back at what the publication that is shown
-    planned; without it where that fails."""
+    planned; without it where that fails, and where this one is not to be shown, as it is of an earlier day."""
     if spec.staffing is None or not spec.staffing.people:
         return depots, ()
     before: dict[str, WeekPlan] = {}
     plans: list[WeekPlan] = []
     lacking = "who worked before is not known to the plans of the week"
     with troubles.collect(Exception, lacking), Ledger.open(spec.ledger_url) as ledger:
-        head = ledger.current(spec.name)
+        head = ledger.current(spec.name) if onto_page else None
         before |= {plan.depot_id: plan for plan in ledger.plans(head.publication_id)} if head else {}
     people: Sequence[Worker] | None = () if spec.staffing.people_table is None else None
     if people is None:

@@ -30,6 +30,10 @@ class RegisteredRun:
     run: str
     version: str | None = None
 
+    def table(self, base: str) -> str:
+        """The address of the table of the pipeline's runs."""
+        return f"{base}/#/experiments/{quote(self.experiment, safe='')}/runs{VIEW}"
+
     def address(self, base: str) -> str:
         return f"{base}/#/experiments/{quote(self.experiment, safe='')}/runs/{quote(self.run, safe='')}{VIEW}"
 

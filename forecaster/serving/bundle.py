@@ -221,7 +221,8 @@ def _read_folder(folder: Path) -> dict[str, bytes]:
             raise BundleError(f"bundle {folder}: {odd} does not belong there; wanted {', '.join(sorted(FILES))}")
         return {name: _read_plain_file(folder / name) for name in names}
     except OSError as error:
-        raise BundleError(f"bundle {error.filename or folder} cannot be read: {error.strerror}: {REMEDY}") from error
+        step = REMEDY if isinstance(error, FileNotFoundError) else "wanted files that this account may read"
+        raise BundleError(f"bundle {error.filename or folder} cannot be read: {error.strerror}: {step}") from error
 
 
 def _read_plain_file(file: Path) -> bytes:

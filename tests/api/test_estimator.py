@@ -7,6 +7,7 @@ import pickle
 import re
 import shutil
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,14 @@ import pytest
 import forecaster
 from forecaster import Forecaster
 from forecaster.api import fitting
+from forecaster.api.figures import depot_figure
 from forecaster.api.pipeline_folder import frames_of
+from forecaster.check import dry_run
+from forecaster.config import load
 from forecaster.errors import BundleError, NoUsableData, SpecError
+from forecaster.serving.fallback import seasonal_naive
 from tests.api.tiny_fleet import ahead, make, readings
+from tests.panels import bare
 
 COSTS = {"orders_per_driver": 20, "cost_short": 100, "cost_idle": 40}
 
@@ -129,8 +135,7 @@ def test_what_was_fitted_stays_as_it_is_when_arguments_change(fitted: Forecaster
 def test_the_backtest_has_our_model_first_and_its_days_were_unseen(fitted: Forecaster) -> None:
     scores = fitted.scores.scores
     assert scores["model"].tolist() == ["Forecaster", "seasonal_naive", "seasonal_window_average"]
-    rows = fitted.scores.forecasts
-    ours = rows[rows["model"] == "Forecaster"]
+    ours = fitted.scores.forecasts
     assert ours["cutoff"].unique().tolist() == [pd.Timestamp("2026-01-17"), pd.Timestamp("2026-01-24")]
     assert (ours["ds"] > ours["cutoff"]).all()
     wape = (ours["y"] - ours["Forecaster"]).abs().sum() / ours["y"].sum()
@@ -155,10 +160,12 @@ def test_utilsforecast_evaluates_and_plots_what_comes_out(fitted: Forecaster) ->
     from utilsforecast.plotting import plot_series
 
     rows = fitted.scores.forecasts
-    ours = rows[rows["model"] == "Forecaster"].drop(columns="model").dropna()
-    theirs = evaluate(ours, metrics=[losses.mae, losses.coverage], models=["Forecaster"], level=[80])
-    mae = theirs[theirs["metric"] == "mae"]["Forecaster"].mean()
-    assert mae == pytest.approx((ours["y"] - ours["Forecaster"]).abs().mean())
+    models = ["Forecaster", "seasonal_naive", "seasonal_window_average"]
+    theirs = evaluate(rows, metrics=[losses.mae, losses.coverage], models=models, level=[80])
+    for model in models:
+        mae = theirs[theirs["metric"] == "mae"][model].mean()
+        assert mae == pytest.approx((rows["y"] - rows[model]).abs().mean()), model
+    ours = rows
     [covered] = [name for name in theirs["metric"].unique() if name.startswith("coverage")]
     inside = ours["y"].between(ours["Forecaster-lo-80"], ours["Forecaster-hi-80"]).mean()
     assert theirs[theirs["metric"] == covered]["Forecaster"].mean() == pytest.approx(inside)
@@ -263,6 +270,27 @@ def test_a_figure_shows_what_came_and_what_is_ahead(saved: Path) -> None:
     figure = loaded.plot(2, days=28, future=ahead())
     past, median = figure.axes[0].lines
     assert (len(past.get_xdata()), len(median.get_xdata())) == (28, 7)
+
+
+def test_a_figure_leaves_gaps_on_closed_days() -> None:
+    depots = bare([[5.0] * 14], closed=[(0, 6), (0, 13), (0, 20)])
+    said = seasonal_naive(depots, (0.1, 0.5, 0.9))
+    past, median = depot_figure(said, depots, "D0", 14).axes[0].lines
+    assert np.flatnonzero(np.isnan(past.get_ydata())).tolist() == [6, 13]
+    assert np.flatnonzero(np.isnan(median.get_ydata())).tolist() == [6]
+
+
+def test_findings_are_those_of_the_check_of_the_pipeline(tmp_path: Path) -> None:
+    counts = readings()
+    counts.loc[(counts["unique_id"] == 2) & (counts["ds"].dt.day_of_week == 6), "y"] = np.nan  # never on Sundays
+    counts.loc[(counts["unique_id"] == 3) & (counts["ds"] >= "2026-01-20"), "promo"] = np.nan
+    model = make().fit(counts)
+    spec = load(model.save(tmp_path / "model") / "pipeline.yaml")
+    outcome = dry_run.check(spec, now=datetime.now(UTC))
+    assert outcome.ingested is not None
+    expected = {finding.message for finding in outcome.ingested.findings if "2026-02-01 to" not in finding.message}
+    assert {"closed_weekday", "covariate_missing"} <= set(model.findings["rule"])
+    assert set(model.findings["message"]) == expected
 
 
 def test_the_conventions_of_scikit_learn(fitted: Forecaster) -> None:

@@ -67,9 +67,17 @@ def test_help_needs_nothing_heavy(arguments: list[str]) -> None:
 def test_help_lists_every_command_with_a_whole_sentence(call: Call) -> None:
     code, out, _ = call("--help")
     assert code == 0
-    lines = {line.split()[0]: line for line in out.partition("Commands:")[2].splitlines() if line.strip()}
+    lines = {line.split()[0]: line for line in out.partition("Begin:")[2].splitlines() if line.strip()}
     assert set(COMMANDS) <= set(lines)
     assert [command for command in COMMANDS if not lines[command].endswith(".") or lines[command].endswith("..")] == []
+
+
+def test_help_lists_commands_in_groups(call: Call) -> None:
+    out = call("--help")[1]
+    headings = [line.removesuffix(":") for line in out.splitlines() if line.endswith(":") and not line.startswith(" ")]
+    assert headings == ["Options", *app.GROUPS, "Exit codes"] or headings == ["Options", *app.GROUPS]
+    assert sorted(name for commands in app.GROUPS.values() for name in commands) == COMMANDS
+    assert out.index("Run:") < out.index("\n  run ") < out.index("Schedule:")
 
 
 def test_help_tells_the_exit_codes(call: Call) -> None:

@@ -95,6 +95,13 @@ def test_what_comes_before_the_first_sign_of_progress_is_not_expected_again(cloc
         assert progress.remaining == pytest.approx(2 / 0.1 * 0.8 + 20)
 
 
+def test_stages_that_take_longer_than_expected_lengthen_what_is_still_to_come(clock: Clock) -> None:
+    progress, _ = night()
+    with progress.stage("train"):
+        clock.now += 360  # of 100
+    assert progress.remaining == pytest.approx(20 * (360 + 30) / (100 + 30))
+
+
 def test_seconds_are_kept_also_when_a_stage_fails(clock: Clock) -> None:
     progress, _ = night()
 

@@ -313,3 +313,51 @@ def test_another_form_that_reads_the_days_is_named(tmp_path: Path) -> None:
     assert spec.demand.source.date_format == "%d/%m/%Y"
     assert "the form that reads the days; '%m/%d/%Y' would read them too" in text
     assert "note      days are read as '%d/%m/%Y', and '%m/%d/%Y' would read them all as well" in outcome.lines
+
+
+def order_lines(folder: Path, column: str, amount: str, *, numbered: bool = True) -> Path:
+    """Thirty orders a day of two stores, each with an amount."""
+    rows = [
+        f"{'O' + str(1000 * back + n) + ',' if numbered else ''}{LAST - timedelta(days=back)}T1{n % 10}:00,"
+        f"{'North' if n % 3 else 'South'},{amount.format(12 + n % 7)}"
+        for back in range(90)
+        for n in range(30)
+    ]
+    file = folder / "orders.csv"
+    file.write_text("\n".join([f"{'order_id,' if numbered else ''}created_at,store,{column}", *rows, ""]), "utf-8")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("column", "amount", "numbered"),
+    [
+        ("amount_eur", "{}.90", True),
+        ("amount_eur", "{}.90", False),
+        ("total_price", "{}", True),
+        ("Umsatz", "{}", False),
+        ("amount", "{}.45", True),
+        ("sales", "{}.45", True),
+    ],
+)
+def test_money_of_order_lines_is_no_count_and_the_rows_are_counted(
+    tmp_path: Path, column: str, amount: str, numbered: bool
+) -> None:
+    outcome, spec, _ = made(tmp_path / "fleet", order_lines(tmp_path, column, amount, numbered=numbered))
+    assert (spec.demand.aggregate, spec.demand.columns.demand) == ("count", "demand")
+    assert spec.demand.columns.order_id == ("order_id" if numbered else None)
+    assert any(f"'{column}' is money" in line for line in outcome.lines)
+
+
+def test_a_quantity_of_order_lines_is_summed_beside_money(tmp_path: Path) -> None:
+    _, spec, _ = made(tmp_path / "fleet", order_lines(tmp_path, "quantity,amount_eur", "{0},{0}.90"))
+    assert (spec.demand.aggregate, spec.demand.columns.demand) == ("sum", "quantity")
+
+
+def test_daily_money_is_taken_where_nothing_else_counts_and_the_reason_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "shops.csv"
+    rows = [f"{LAST - timedelta(days=back)},{shop},{900 + back % 7}.50" for back in range(60) for shop in "AB"]
+    file.write_text("\n".join(["date,shop,umsatz", *rows, ""]), "utf-8")
+    outcome, spec, text = made(tmp_path / "fleet", file)
+    assert spec.demand.columns.demand == "umsatz"
+    assert "it looks like money: rosters need a count of orders" in text
+    assert any("it looks like money" in line for line in outcome.lines)

@@ -24,12 +24,16 @@ def fleet(tmp_path: Path) -> Fleet:
 
 
 def test_a_number_stands_for_the_day_after_tomorrow_and_says_that_it_is_made_up(fleet: Fleet) -> None:
+    with Ledger.open(fleet.spec.ledger_url) as ledger:
+        published = ledger.current("small")
+        assert published is not None
+        number = published.publication_id
     even = AS_OF if AS_OF.date().toordinal() % 2 == 0 else AS_OF + timedelta(days=1)
-    sample_overrides.override_one_day(fleet.spec, even + timedelta(days=1))
+    sample_overrides.override_one_day(fleet.spec, even + timedelta(days=1), number)
     with Ledger.open(fleet.spec.ledger_url) as ledger:
         assert service.list_overrides(ledger, "small") == ()  # not on this morning
-    sample_overrides.override_one_day(fleet.spec, even)
-    sample_overrides.override_one_day(fleet.spec, even)
+    sample_overrides.override_one_day(fleet.spec, even, number)
+    sample_overrides.override_one_day(fleet.spec, even, number)
     with Ledger.open(fleet.spec.ledger_url) as ledger:
         overrides = service.list_overrides(ledger, "small")
         head = ledger.current("small")

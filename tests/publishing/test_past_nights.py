@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 from datetime import date, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from forecaster.lake import Lake
+from forecaster.ledger import records
 from forecaster.ledger.store import Ledger
 from forecaster.publishing import past_nights
 from tests import fleets
@@ -78,3 +81,37 @@ def test_tonight_is_published_once_more_beside_the_morning_before(
         assert (head.run_id, head.as_of) == ("again", AS_OF)
         days = ledger.depots(head.publication_id)[0].days
     assert {day.change.since for day in days if day.change} == {(AS_OF - DAY).date()}
+
+
+def test_a_past_morning_is_kept_behind_what_is_shown(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+    _validated_until((AS_OF - 9 * DAY).date(), fleet, monkeypatch)
+    with Ledger.open(fleet.spec.ledger_url) as ledger:
+        ledger.start_run("tonight", pipeline="small", as_of=AS_OF, spec_digest=fleet.spec.digest, kind="refresh")
+    tonight = past_nights.publish_again(fleet.spec, as_of=AS_OF, run_id="tonight", promoted_by="first")
+    published = _publish(fleet, AS_OF - 6 * DAY, "behind")
+    with Ledger.open(fleet.spec.ledger_url) as ledger:
+        head = ledger.current("small")
+        assert head is not None
+        assert (head.publication_id, head.run_id) == (tonight.publication_id, "tonight")
+        assert published.publication_id in [kept.publication_id for kept in ledger.publications("small")]
+
+
+def test_history_that_arrived_in_one_file_is_replayed_and_labelled(tmp_path: Path) -> None:
+    """Of a file as `init --from` writes it nothing was known on the mornings before it arrived."""
+    fleet = fleets.build_fleet(tmp_path, recorded="arrival")
+    with Ledger.open(fleet.spec.ledger_url) as ledger:
+        ledger.start_run("tonight", pipeline="small", as_of=AS_OF, spec_digest=fleet.spec.digest, kind="refresh")
+    tonight = past_nights.publish_again(fleet.spec, as_of=AS_OF, run_id="tonight", promoted_by="first")
+    published = _publish(fleet, AS_OF - 5 * DAY, "replayed")
+    assert published.cutoff == "2024-04-04"
+    assert past_nights.REPLAYED in published.note
+    rows = Lake(fleet.spec.lake_url).read("forecasts").to_pylist()
+    assert {row["run_id"] for row in rows} == {"tonight", "replayed"}
+    with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        head = records.head(connection, "small")
+        assert head is not None
+        assert head.publication_id == tonight.publication_id
+        kept = records.of_run(connection, "replayed")
+        assert kept is not None
+        assert kept.note is not None
+        assert "as if known on the morning after its day" in kept.note

@@ -29,4 +29,5 @@ def test_links_open_runs_and_versions_where_mlflow_has_an_address(tmp_path: Path
     base = addresses.base_address(served)
     assert base == "https://mlflow.example:8443/tracking"
     assert RegisteredRun("7", "ab12").address(base) == f"{base}/#/experiments/7/runs/ab12?workflowType=machine_learning"
+    assert RegisteredRun("7", "ab12").table(base) == f"{base}/#/experiments/7/runs?workflowType=machine_learning"
     assert addresses.version_address(base, "t", "3") == f"{base}/#/models/t/versions/3?workflowType=machine_learning"

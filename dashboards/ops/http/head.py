@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+CHANGING = ("/sign-in", "/link/")  # begins addresses where a GET changes something, so that HEAD is none
+
 
 class HeadRequests:
     """ASGI middleware that asks what lies behind it with GET, and sends the headers on."""

@@ -21,7 +21,7 @@ from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.middleware import AccessMiddleware
 from dashboards.ops.app import HERE, THREADS, keeping_up, now, page_app, session_options, templates
 from dashboards.ops.http.bodies import BodyLimits
-from dashboards.ops.http.head import HeadRequests
+from dashboards.ops.http.head import CHANGING, HeadRequests
 from dashboards.ops.http.language import LanguageMiddleware
 from dashboards.ops.http.responses import SecurityHeaders
 from dashboards.ops.portal.front_page import FrontPage
@@ -129,7 +129,7 @@ def _front_app(
         lifespan=serving,
     )
     app.state.access_context = door
-    app.add_middleware(HeadRequests, but=("/sign-in", "/link/"))
+    app.add_middleware(HeadRequests, but=CHANGING)
     app.add_middleware(BodyLimits)
     app.add_middleware(AccessMiddleware, context=door, refuse=refuse)
     language = next(iter(served.values())).spec.page.language  # of the pipeline that is named first

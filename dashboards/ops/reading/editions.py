@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
 
 from dashboards.ops.reading.header import Front, front
 from dashboards.ops.reading.last_night import Notice, fruitless
@@ -176,6 +177,11 @@ class Logbook:
             return None
         ended = next((run for run in self.runs if run.finished_at is not None), None)
         return front(self.head, self.now, fruitless(ended, self.head))
+
+    def first_night(self) -> date | None:
+        """The local day of the first night that published; None before it."""
+        first = self.ledger.first_as_of(self.pipeline) if self.head and self.pipeline else None
+        return first.astimezone(ZoneInfo(self.head.timezone)).date() if first and self.head else None
 
     def depots(self) -> tuple[PublishedDepot, ...]:
         """The depots that are published, as the page of all of them shows them."""

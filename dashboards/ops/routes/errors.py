@@ -6,14 +6,17 @@ from collections.abc import Callable
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.routing import iter_route_contexts
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
+from starlette.routing import Match
 
 from dashboards.ops.access import Person
 from dashboards.ops.access.context import access_context
 from dashboards.ops.access.links import DeadLink
 from dashboards.ops.access.middleware import is_api
+from dashboards.ops.http.head import CHANGING
 from dashboards.ops.http.render import RenderPage
 from dashboards.ops.http.responses import HEADERS
 from dashboards.ops.reading.editions import NoSuchDepot, NothingPublished
@@ -26,6 +29,7 @@ HEADINGS = {
     401: N_("Nobody has signed in"),
     403: N_("Not for you"),
     404: N_("No such page"),
+    405: N_("Not that way"),
     422: N_("That cannot be read"),
     429: N_("Too much at once"),
     500: N_("Something went wrong here"),
@@ -76,12 +80,9 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
 
     @app.exception_handler(HTTPException)
     def no_page(request: Request, error: HTTPException) -> Response:
-        here = _short(access_context(request).prefix + request.url.path)
-        sentence = (
-            _("there is nothing at {address}", address=here) if error.detail == "Not Found" else _(str(error.detail))
-        )
+        sentence, headers = _refusal(request, error)
         answer = refuse(request, error.status_code, sentence)
-        answer.headers.update(error.headers or {})
+        answer.headers.update(headers)
         return answer
 
     @app.exception_handler(ClientDisconnect)
@@ -95,6 +96,26 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
             500,
             _("the page could not be made; the forecasts are untouched, and the server's log says more"),
         )
+
+
+def _refusal(request: Request, error: HTTPException) -> tuple[str, dict[str, str]]:
+    """The sentence and the headers of an error of the framework."""
+    here, headers = _short(access_context(request).prefix + request.url.path), dict(error.headers or {})
+    if error.detail == "Not Found":
+        return _("there is nothing at {address}", address=here), headers
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(_methods(request))
+        return _("{address} takes {methods}", address=here, methods=headers["Allow"]), headers
+    return _(str(error.detail)), headers
+
+
+def _methods(request: Request) -> list[str]:
+    """The methods that an address takes: those of all its routes, and HEAD where it takes GET."""
+    routes = [context.original_route for context in iter_route_contexts(request.app.routes)]
+    at = [route for route in routes if route.matches({**request.scope, "method": ""})[0] is not Match.NONE]
+    methods = {method for route in at for method in getattr(route, "methods", None) or ()}
+    takes_head = "GET" in methods and not request.url.path.startswith(CHANGING)
+    return sorted(methods | ({"HEAD"} if takes_head else set()))
 
 
 def _told(request: Request, error: ForecasterError) -> str:

@@ -127,7 +127,8 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
 
         def make(book: Logbook) -> bytes:
             title = (book.head.title or book.head.pipeline) if book.head else _("Depot forecasts")
-            return page("accuracy.html", title=title, accuracy=accuracy(book.tallies(), book.runs, query))
+            rates = accuracy(book.tallies(), book.runs, query, book.first_night())
+            return page("accuracy.html", title=title, accuracy=rates)
 
         return renderer.of_nights(request, HTML, make)
 

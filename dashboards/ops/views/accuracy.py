@@ -123,10 +123,14 @@ class Accuracy:
     held_out: tuple[HeldOutRates, ...]
     compared: str  # depot-days
     judged: str  # the night of `held_out`
+    afterwards: str  # the weeks whose forecasts were made afterwards; empty where there are none
 
 
-def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery) -> Accuracy:
-    """The last weeks that something is known of, `query.span` at most; depots over four weeks.
+def accuracy(
+    tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery, first_night: date | None = None
+) -> Accuracy:
+    """The last weeks that something is known of, `query.span` at most; depots over four weeks. Forecasts of days before
+    the `first_night` were made afterwards.
 
     The weeks one by one are those of the part that was asked for, and of everything where there is no such part. Where
     nothing is told of all depots together, their cities together are: those that the reader sees.
@@ -175,6 +179,16 @@ def accuracy(tallies: Sequence[Tally], runs: Sequence[Run], query: AccuracyQuery
         else (),
         _compared(recent),
         judged.run_id if judged is not None else "",
+        _afterwards(mondays, first_night),
+    )
+
+
+def _afterwards(mondays: Sequence[date], first_night: date | None) -> str:
+    if first_night is None or not mondays or mondays[0] >= first_night:
+        return ""
+    return _(
+        "Forecasts of days before {day} were made afterwards, as of each morning: nobody worked by them.",
+        day=display.short_day(first_night),
     )
 
 

@@ -57,7 +57,13 @@ class Past:
 
         Raises NoUsableData when no demand was known by then.
         """
-        instant, spec = self._morning(cutoff), self._spec
+        knowledge = self.knowledge(cutoff, self._morning(cutoff))
+        panel = panels.build(replace(knowledge, cutoff=cutoff), self._spec, self._encoding)
+        return panel.among(self._panel.depot_ids)
+
+    def knowledge(self, cutoff: date, instant: datetime) -> Knowledge:
+        """Knowledge of an instant before tonight, without counts after the cutoff."""
+        spec = self._spec
         number = int(np.datetime64(cutoff, "D").astype(np.int64))
         day = self._rows["day"].to_numpy()
         by_then = self._loaded | (self._rows["recorded_at"].to_numpy() <= _microseconds(instant))
@@ -70,11 +76,9 @@ class Past:
         small = {table: self._recorded_by(rows, instant) for table, rows in self._small.items() if table != "aliases"}
         # Whom a name belongs to tonight tells nothing of demand, and keeps the depots comparable.
         small["aliases"] = self._small["aliases"]
-        knowledge = point_in_time.assemble(
+        return point_in_time.assemble(
             demand, small, self._recorded_by(self._refused, instant), spec, instant, self._knowledge.versions
         )
-        panel = panels.build(replace(knowledge, cutoff=cutoff), spec, self._encoding)
-        return panel.among(self._panel.depot_ids)
 
     def _morning(self, cutoff: date) -> datetime:
         """The instant of a night with this cutoff: at tonight's local hour, as many days after it as tonight is, or one

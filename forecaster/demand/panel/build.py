@@ -75,7 +75,7 @@ def build(
 
     Without an encoding it is learned from this knowledge; a given one is used as it is, so that a model sees the
     numbers it was trained on. Depots are in the order of their ids. Those of the depots source are kept even without
-    any reading, unless they closed. A known-future covariate that is unknown on a day is 0 there. `network` is what is
+    any reading, unless they closed. For unknown covariates see `covariates.covariate_values`. `network` is what is
     known of all depots, of which these are some: the panel then is the part of everybody's. `carried` are the calendars
     of a bundle, which then take the place of the installed table of holidays; no holiday has a name then.
 

@@ -1,9 +1,9 @@
-"""Known-future covariates as numbers: numeric columns, one-hot words, kinds of events; and which are missing ahead."""
+"""Known-future covariates as numbers: numeric columns, one-hot words, kinds of events; and which are not believable."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -12,17 +12,19 @@ from forecaster.config import Spec, data_rules
 from forecaster.core.arrays import Bools, Floats
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.language import N_
-from forecaster.core.language.sentences import sentence
+from forecaster.core.language.sentences import Sentence, as_sentence, counted, sentence
 from forecaster.core.near_words import nearest_word
 from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel.events import AnnouncedEvents
-from forecaster.demand.panel.grid import Cells, coded
+from forecaster.demand.panel.grid import Cells, Grid, cells, coded
+from forecaster.demand.panel.usual_covariates import is_far, known_range, with_usual
 from forecaster.errors import NoUsableData, SpecError
 
 MAX_WORDS = 32  # indicators a covariate of words
 ABREAST = 128  # depots
 PLACES = 50  # depots and days that a finding names
-RULE = "covariate_missing"
+RULE, FAR_RULE = "covariate_missing", "covariate_outlier"
+ENDED_DAYS = 28  # of the past without a value on some of them, from which on the past is a finding
 _NOTHING = ("", "0", "nan")  # words that say that nothing is special
 
 
@@ -52,20 +54,24 @@ def most_frequent(count: Any, most: int) -> list[str]:
 def covariate_values(
     frame: pd.DataFrame, at: Cells, is_open: Bools, announced: AnnouncedEvents, encoding: Encoding, spec: Spec
 ) -> Floats:
-    """(depots, days, covariates) in the order of the encoding; 0 where a value is not known.
+    """(depots, days, covariates) in the order of the encoding.
 
+    Ahead and on counted days the usual value (`usual_covariates`) stands for one that is missing or far outside its
+    history; 0 elsewhere, and where a source mostly has no value, as blanks then mean "nothing special".
     Raises NoUsableData for a covariate that is nowhere to be found, or was numbers in training and is words now.
     """
     result = np.zeros((*at.grid.shape, len(encoding.covariates)), np.float32)
     indicators: dict[str, dict[int, str]] = {}  # column of words → place on the last axis → word
+    needs = _Needs.of(frame, at)
     for index, name in enumerate(encoding.covariates):
         column, _, word = name.partition("=")
-        if name == "open" and spec.demand.columns.open is not None:
+        if _is_opening(name, spec):
             result[..., index] = is_open
         elif name in frame:
-            values = at.spread(_numbers(frame[name], name), 0)
-            np.copyto(values, 0, where=np.isnan(values))
-            result[..., index] = values
+            values = _believable(at.spread(_numbers(frame[name], name), np.nan), needs.history).values
+            if needs.is_usual(~np.isnan(values)):
+                values = with_usual(values, needs.needed, of_nobody=_middle(values[:, : needs.history]))
+            result[..., index] = np.nan_to_num(values, copy=False)
         elif word and column in frame:
             indicators.setdefault(column, {})[index] = word
         elif spec.calendar.events is not None and name in spec.calendar.known_future:
@@ -76,73 +82,161 @@ def covariate_values(
                 "declares it; wanted it in calendar.known_future and in a source that was ingested"
             )
     for column, word_at in indicators.items():
-        _indicate(result, frame[column], word_at, at)
+        _indicate(result, frame[column], word_at, at, needs)
     return result
 
 
-def _indicate(result: Floats, column: Any, word_at: Mapping[int, str], at: Cells) -> None:
+def _indicate(result: Floats, column: Any, word_at: Mapping[int, str], at: Cells, needs: _Needs) -> None:
     """1 in the place of the word that a day has; a few depots at a time, which stay in the processor's cache."""
     words, codes = coded(column)
     day_codes = at.spread(codes, -1, np.int32)
     places = words.astype("str").get_indexer(pd.Index(list(word_at.values()), dtype="str"))
+    is_usual = needs.is_usual(day_codes >= 0)
     for start in range(0, len(result), ABREAST):
         rows = slice(start, start + ABREAST)
+        missing = (day_codes[rows] < 0) & needs.needed[rows] & is_usual
         for index, place in zip(word_at, places, strict=True):
             if place >= 0:
                 result[rows, :, index] = day_codes[rows] == place
+                if missing.any():
+                    known = np.where(day_codes[rows] < 0, np.float32(np.nan), result[rows, :, index])
+                    result[rows, :, index] = np.nan_to_num(with_usual(known, missing, of_nobody=0), copy=False)
 
 
-def missing_ahead(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """Data check of the horizon: a finding for the covariates of the demand source that have no value on some open
-    depot-days of it; those that lack the same days are one finding."""
-    frame, first = knowledge.demand, pd.Timestamp(panel.target_dates[0])
-    ahead = frame[(frame["date"] >= first).to_numpy()]
-    is_open = panel.open[:, panel.history :]
-    depots, days = pd.Index(panel.depot_ids, dtype="str"), panel.days[panel.history :]
-    lacking: dict[bytes, tuple[Bools, list[str]]] = {}  # by the days themselves
-    for name in spec.calendar.known_future:
-        if name not in frame or _is_opening(name, spec):
-            continue
-        with_value = ahead[ahead[name].notna().to_numpy()]
-        is_missing: Bools = is_open & ~_days_with_rows(with_value, depots, days)
-        if is_missing.any():
-            lacking.setdefault(is_missing.tobytes(), (is_missing, []))[1].append(name)
-    return tuple(_missing(names, is_missing, int(is_open.sum()), panel, spec) for is_missing, names in lacking.values())
+class _Needs(NamedTuple):
+    """Where a covariate needs a value: on the days ahead, and on past days with a count."""
+
+    needed: Bools  # (depots, days)
+    history: int
+
+    @classmethod
+    def of(cls, frame: pd.DataFrame, at: Cells) -> _Needs:
+        needed = at.spread(frame["demand"].notna().to_numpy(), False, np.bool_)
+        needed[:, at.grid.history :] = True
+        return cls(needed, at.grid.history)
+
+    def is_usual(self, known: Bools) -> bool:
+        """Whether the source has the covariate on half of the past days with a count, so that a blank is a gap."""
+        past = self.needed[:, : self.history]
+        return bool(past.any()) and 2 * int((known[:, : self.history] & past).sum()) >= int(past.sum())
 
 
-def _missing(names: list[str], is_missing: Bools, open_days: int, panel: Panel, spec: Spec) -> Finding:
-    days, (row, step) = panel.days[panel.history :], np.argwhere(is_missing)[0]
+class _Believable(NamedTuple):
+    values: Floats  # (depots, days), NaN = missing, or far outside the history
+    far: Bools | None  # None: no value is
+    known: tuple[float, float] | None  # the range of the history
+
+
+def _believable(values: Floats, history: int) -> _Believable:
+    """Takes `values` for its own."""
+    known = known_range(values[:, :history])
+    far = None if known is None else is_far(values, known)
+    if far is None or not far.any():
+        return _Believable(values, None, known)
+    values[far] = np.nan
+    return _Believable(values, far, known)
+
+
+def _middle(values: Floats) -> float:
+    """The median of all known values; 0 where there is none."""
+    known = values[np.isfinite(values)]
+    return float(np.median(known)) if len(known) else 0.0
+
+
+def covariate_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
+    """Findings for covariates of the demand source that have no value, or one far outside their history, on open days
+    of the horizon or on counted days of the past; those that lack the same days are one finding."""
+    frame = knowledge.demand
+    names = [name for name in spec.calendar.known_future if name in frame and not _is_opening(name, spec)]
+    if not names:
+        return ()
+    depots = pd.Index(panel.depot_ids, dtype="str")
+    at = cells(frame, Grid(depots, panel.days, panel.history, np.zeros(len(depots), np.int64)))
+    needs = _Needs.of(frame, at)
+    wanted = needs.needed & panel.open
+    lacking: dict[bytes, tuple[Bools, bool, list[str]]] = {}  # by the days themselves
+    findings: list[Finding] = []
+    for name in names:
+        if numeric(frame[name]):
+            values, far, known = _believable(at.spread(_numbers(frame[name], name), np.nan), panel.history)
+            missing = np.isnan(values)
+            if far is not None and known is not None:
+                missing &= ~far
+                findings += _far(name, far & wanted, known, needs.is_usual(~missing & ~far), panel, spec)
+        else:
+            missing = at.spread(coded(frame[name])[1], -1, np.int32) < 0
+        is_usual = needs.is_usual(~missing)
+        for window in _windows(missing & wanted, is_usual, panel.history):
+            lacking.setdefault(window.tobytes(), (window, is_usual, []))[2].append(name)
+    of_missing = (_missing(names, cells, usual, wanted, panel, spec) for cells, usual, names in lacking.values())
+    return (*findings, *of_missing)
+
+
+def _windows(missing: Bools, is_usual: bool, history: int) -> Iterator[Bools]:
+    """The missing cells of the horizon, and those of the past where the last weeks have some, each if there are any."""
+    days = np.arange(missing.shape[1])
+    if missing[:, history:].any():
+        yield missing & (days >= history)
+    if is_usual and missing[:, max(history - ENDED_DAYS, 0) : history].any():
+        yield missing & (days < history)
+
+
+_USUAL = N_("the usual value of the season is used instead")
+_ZERO = N_("they count as 0, as they mostly have no value")
+
+
+def _missing(names: list[str], missing: Bools, is_usual: bool, wanted: Bools, panel: Panel, spec: Spec) -> Finding:
     one = N_(
         "covariate {names}: found no value on {n} of {all} open depot-days from {from} to {to}, first of depot {depot} "
-        "on {day}; they count as 0, wanted {wanted}"
+        "on {day}; {instead}, wanted {wanted}"
     )
     several = N_(
         "covariates {names}: found no value on {n} of {all} open depot-days from {from} to {to}, first of depot "
-        "{depot} on {day}; they count as 0, wanted {wanted}"
+        "{depot} on {day}; {instead}, wanted {wanted}"
     )
+    row, first = np.argwhere(missing)[np.argmin(np.nonzero(missing)[1])]
+    ahead = slice(panel.history, None) if first >= panel.history else slice(first, panel.history)
+    days = panel.days[ahead]
     message = sentence(
         several if len(names) > 1 else one,
         names=", ".join(map(repr, names)),
-        n=int(is_missing.sum()),
-        all=open_days,
+        n=int(missing.sum()),
+        all=int(wanted[:, ahead].sum()),
         **{"from": days[0].astype(object), "to": days[-1].astype(object)},
         depot=panel.depot_ids[row],
-        day=days[step].astype(object),
+        day=panel.days[first].astype(object),
+        instead=as_sentence(_USUAL if is_usual else _ZERO),
         wanted=data_rules.requirement(RULE),
     )
-    severity = data_rules.severity(RULE, spec.demand.rules.severity)
-    places = tuple((panel.depot_ids[row], str(days[step])) for row, step in np.argwhere(is_missing)[:PLACES])
-    return Finding(RULE, severity, int(is_missing.sum()), message, places)
+    return _finding(RULE, message, missing, panel, spec)
 
 
-def _days_with_rows(table: pd.DataFrame, depots: pd.Index[Any], days: Any) -> Bools:
-    ids, codes = coded(table["depot_id"])
-    rows = np.append(depots.get_indexer(ids), -1)[codes]
-    columns = (np.asarray(table["date"], "datetime64[D]") - days[0]).astype(np.int64)
-    inside = (rows >= 0) & (columns >= 0) & (columns < len(days))
-    has_row = np.zeros((len(depots), len(days)), np.bool_)
-    has_row[rows[inside], columns[inside]] = True
-    return has_row
+def _far(
+    name: str, far: Bools, known: tuple[float, float], is_usual: bool, panel: Panel, spec: Spec
+) -> Iterator[Finding]:
+    if not far.any():
+        return
+    message = sentence(
+        N_(
+            "covariate {name}: found {n} values far outside of {low} to {high}, the range of its history, at {depots} "
+            "from {from} to {to}; {instead}, wanted {wanted}"
+        ),
+        name=repr(name),
+        n=int(far.sum()),
+        low=f"{known[0]:g}",
+        high=f"{known[1]:g}",
+        depots=counted(int(far.any(axis=1).sum()), "{n} depot", "{n} depots"),
+        **dict(zip(("from", "to"), panel.days[np.flatnonzero(far.any(axis=0))[[0, -1]]].astype(object), strict=True)),
+        instead=as_sentence(_USUAL if is_usual else _ZERO),
+        wanted=data_rules.requirement(FAR_RULE),
+    )
+    yield _finding(FAR_RULE, message, far, panel, spec)
+
+
+def _finding(rule: str, message: Sentence, concerned: Bools, panel: Panel, spec: Spec) -> Finding:
+    severity = data_rules.severity(rule, spec.demand.rules.severity)
+    places = tuple((panel.depot_ids[row], str(panel.days[day])) for row, day in np.argwhere(concerned)[:PLACES])
+    return Finding(rule, severity, int(concerned.sum()), message, places)
 
 
 def _is_opening(name: str, spec: Spec) -> bool:

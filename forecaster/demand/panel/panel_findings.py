@@ -8,15 +8,15 @@ from forecaster.core.panel import Panel
 from forecaster.demand.panel.business_days import out_of_business
 from forecaster.demand.panel.closed_weekdays import never_on_weekdays
 from forecaster.demand.panel.closure_counts import closure_counts
-from forecaster.demand.panel.covariates import missing_ahead
+from forecaster.demand.panel.covariates import covariate_findings
 
 
 def panel_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """Findings about covariates that are missing ahead, and about depots that count while they are out of business or
-    closed, or never on some weekday."""
+    """Findings about covariates that are missing or not believable, and about depots that count while they are out of
+    business or closed, or never on some weekday."""
     return (
         *out_of_business(knowledge, panel, spec),
         *closure_counts(knowledge, panel, spec),
         *never_on_weekdays(panel, spec),
-        *missing_ahead(knowledge, panel, spec),
+        *covariate_findings(knowledge, panel, spec),
     )

@@ -28,6 +28,7 @@ from forecaster.demand.history import shuffle as shuffles
 from forecaster.demand.history.shuffle import Shuffle
 from forecaster.demand.panel import build as panels
 from forecaster.demand.panel import closed_weekdays, opening_days
+from forecaster.demand.panel.covariates import FAR_RULE
 from forecaster.demand.panel.grid import Span, observed_depots
 from forecaster.demand.panel.network_facts import Counts, NetworkFacts, Pairs
 from forecaster.demand.panel.panel_findings import panel_findings
@@ -35,6 +36,7 @@ from forecaster.lake import limits
 from forecaster.planning import apply
 from forecaster.planning.overrides import Cell, Override
 from forecaster.publishing import archive_rows, caveats
+from forecaster.publishing.caveats import Note
 from forecaster.publishing.forecast import ModelChoice, predicted_by, ready_predictor
 from forecaster.publishing.groups import depot_files
 from forecaster.publishing.groups.published_rows import GroupContent
@@ -185,10 +187,14 @@ def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: Fo
         len(panel.depot_ids),
         published,
         tuple(totals.chunk_sums(overridden, panel, _members(panel, order.cities))),
-        panel_findings(knowledge, panel, spec),
+        (*panel_findings(knowledge, panel, spec), *(_held_back(note) for note in result.held_back)),
         _late(panel, spec),
         panel.target_dates,
     )
+
+
+def _held_back(note: Note) -> Finding:
+    return Finding(FAR_RULE, "warn", 1, note.text)
 
 
 def depots_file(shuffle: Shuffle, group: DepotGroup) -> Path:

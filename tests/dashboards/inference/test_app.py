@@ -334,3 +334,19 @@ def test_a_queue_that_is_full_and_a_deadline_are_answered_with_503_and_when_to_a
             assert (await served.client.post(INFER, content=content, headers=headers)).status_code == 200
 
     run(body)
+
+
+def test_the_openapi_document_describes_the_question_and_the_answer(published: Path) -> None:
+    async def body() -> None:
+        async with serving(load(published)) as served:
+            document = (await served.client.get("/v1/openapi.json")).json()
+            answer = (await served.client.post("/v1/forecast", json={})).json()
+            refused = await served.client.get("/v1/forecast")
+        schemas = document["components"]["schemas"]
+        assert set(schemas["Question"]["properties"]) == {"depots", "what_if"}
+        assert set(answer) == set(schemas["Answer"]["required"])
+        assert set(answer["depots"][0]) == set(schemas["Depot"]["required"])
+        assert document["paths"]["/v1/forecast"]["post"]["responses"]["200"]
+        assert (refused.status_code, refused.json()["error"]) == (405, "this address takes POST")
+
+    run(body)

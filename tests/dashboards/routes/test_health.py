@@ -69,3 +69,15 @@ def test_head_is_answered_as_get_without_the_body(url: str, app: FastAPI, path: 
 
 def test_head_signs_nobody_in_and_takes_no_link(app: FastAPI) -> None:
     assert Guest(app)("/link/made-up", "HEAD").status_code == 405
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [("DELETE", "/api/v1/publication", "GET, HEAD"), ("PUT", "/link/made-up", "GET"), ("PUT", "/", "GET, HEAD")],
+)
+def test_a_wrong_method_is_answered_with_all_that_the_address_takes(
+    app: FastAPI, method: str, path: str, allowed: str
+) -> None:
+    answer = signed_in(app, "ada")(path, method)
+    assert (answer.status_code, answer.headers["allow"]) == (405, allowed)
+    assert f"{path} takes {allowed}" in answer.text

@@ -1,14 +1,18 @@
-"""Covariates that are not there when they are needed."""
+"""Covariates that are missing, or far outside their history, when they are needed."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pytest
 
 from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
 from forecaster.demand.panel.build import build
-from forecaster.demand.panel.covariates import missing_ahead
+from forecaster.demand.panel.covariates import covariate_findings
 from tests.demand.literal_knowledge import EVENTS, NAN, knowledge, spec_of
 
 PAST = [("A", "2024-03-04", 1.0, 1.0), ("B", "2024-03-04", 1.0, 0.0)]
@@ -18,9 +22,7 @@ def findings_of(
     spec: Spec, readings: list[tuple[Any, ...]], events: list[dict[str, Any]] | None = None
 ) -> tuple[Finding, ...]:
     snapshot = knowledge(readings, ("promo",), events=events)
-    panel = build(snapshot, spec)
-    assert not panel.covariates[:, 2:].any() or len(readings) > 3
-    return missing_ahead(snapshot, panel, spec)
+    return covariate_findings(snapshot, build(snapshot, spec), spec)
 
 
 def test_a_covariate_without_a_value_ahead_is_a_finding(tmp_path: Path) -> None:
@@ -30,7 +32,7 @@ def test_a_covariate_without_a_value_ahead_is_a_finding(tmp_path: Path) -> None:
     assert (finding.rule, finding.severity, finding.count) == ("covariate_missing", "warn", 2)
     assert finding.message.startswith(
         "covariate 'promo': found no value on 2 of 4 open depot-days from 2024-03-05 to 2024-03-06, first of depot B "
-        "on 2024-03-05; they count as 0, wanted known-future covariates"
+        "on 2024-03-05; the usual value of the season is used instead, wanted a value of each covariate"
     )
     assert finding.places == (("B", "2024-03-05"), ("B", "2024-03-06"))
     assert (
@@ -43,7 +45,7 @@ def test_covariates_that_lack_the_same_days_are_one_finding(tmp_path: Path) -> N
     rows = [(*row, 0.0, 0.0) for row in PAST] + [("A", day, NAN, NAN, NAN, 1.0) for day in ("2024-03-05", "2024-03-06")]
     known = knowledge(rows, names)
     spec = spec_of(tmp_path, calendar=f"holidays: false, known_future: [{', '.join(names)}]")
-    first, second = missing_ahead(known, build(known, spec), spec)
+    first, second = covariate_findings(known, build(known, spec), spec)
     assert first.message.startswith("covariates 'promo', 'rain': found no value on 4 of 4 open depot-days")
     assert second.message.startswith("covariate 'wind': found no value on 2 of 4 open depot-days")
 
@@ -60,3 +62,80 @@ def test_the_pipeline_file_may_stop_the_batch(tmp_path: Path) -> None:
     rules = ", rules: {severity: {covariate_missing: stop}}"
     spec = spec_of(tmp_path, calendar="holidays: false, known_future: [promo]", demand=rules)
     assert findings_of(spec, PAST)[0].severity == "stop"
+
+
+def season(depot: str, level: float, ahead: list[float], weeks: int = 60) -> list[tuple[Any, ...]]:
+    """Readings of so many weeks whose covariate is `level` and the weekday, and values for the days ahead."""
+    first = np.datetime64("2024-03-05") - 7 * weeks
+    past = [(depot, str(first + day), 1.0, level + day % 7) for day in range(7 * weeks)]
+    return past + [(depot, f"2024-03-{5 + step:02}", NAN, value) for step, value in enumerate(ahead)]
+
+
+@pytest.mark.parametrize("nonsense", [NAN, -999.0, 999.0, 1e6])
+def test_the_usual_of_the_season_replaces_a_value_that_is_missing_or_far_outside_the_history(
+    tmp_path: Path, nonsense: float
+) -> None:
+    spec = spec_of(tmp_path, calendar="holidays: false, known_future: [temp]")
+    known = knowledge([*season("A", 20, [nonsense, 21.5]), *season("B", 30, [31.5, nonsense])], ("temp",))
+    panel = build(known, spec)
+    np.testing.assert_array_equal(panel.covariates[:, -2:, 0], [[20, 21.5], [31.5, 31]])
+    (finding,) = covariate_findings(known, panel, spec)
+    assert finding.places == (("A", "2024-03-05"), ("B", "2024-03-06"))
+    if np.isnan(nonsense):
+        assert finding.rule == "covariate_missing"
+    else:
+        assert finding.rule == "covariate_outlier"
+        assert finding.message.startswith(
+            "covariate 'temp': found 2 values far outside of 20 to 36, the range of its history, at 2 depots from "
+            "2024-03-05 to 2024-03-06; the usual value of the season is used instead"
+        )
+        assert "calendar.known_future" in finding.message
+
+
+def test_codes_in_the_history_are_no_part_of_its_range_and_are_replaced(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, calendar="holidays: false, known_future: [temp]")
+    rows = season("A", 20, [-999.0, 21.0])
+    rows[-5] = (*rows[-5][:3], -999.0)  # a Saturday, which is usually 24
+    rows[-6] = (*rows[-6][:3], NAN)
+    panel = build(knowledge(rows, ("temp",)), spec)
+    np.testing.assert_array_equal(panel.covariates[0, -6:, 0], [23, 24, 25, 26, 20, 21])
+
+
+def test_believable_covariates_stay_as_they_are(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, calendar="holidays: false, known_future: [temp]")
+    rows = season("A", 20, [12.0, 38.0])  # colder and warmer than ever
+    panel = build(knowledge(rows, ("temp",)), spec)
+    np.testing.assert_array_equal(panel.covariates[0, :, 0], [row[3] for row in rows])
+
+
+def test_blanks_of_a_source_that_mostly_has_no_value_count_as_0(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, calendar="holidays: false, known_future: [promo]")
+    rows = [
+        (*row[:3], 1.0 if place % 7 == 0 and place < 420 else NAN)
+        for place, row in enumerate(season("A", 20, [NAN, NAN]))
+    ]
+    known = knowledge(rows, ("promo",))
+    panel = build(known, spec)
+    assert not panel.covariates[0, -2:].any()
+    (finding,) = covariate_findings(known, panel, spec)
+    assert "they count as 0, as they mostly have no value" in finding.message
+
+
+def test_a_word_that_is_missing_ahead_is_the_usual_one(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, calendar="holidays: false, known_future: [sky]")
+    words = [None if np.isnan(row[3]) else "rain" if row[3] < 23 else "sun" for row in season("A", 20, [NAN, NAN])]
+    rows = [(*row[:3], word) for row, word in zip(season("A", 20, [NAN, NAN]), words, strict=True)]
+    panel = build(knowledge(rows, ("sky",)), spec)
+    assert panel.encoding.covariates == ("sky=rain", "sky=sun")
+    np.testing.assert_array_equal(panel.covariates[0, -2:], [[1, 0], [1, 0]])
+
+
+def test_a_covariate_that_broke_off_in_the_past_is_a_finding(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path, calendar="holidays: false, known_future: [temp]")
+    rows = [(*row[:3], NAN) if "2024-01-08" < row[1] < "2024-03-05" else row for row in season("A", 20, [20.0, 21.0])]
+    known = knowledge(rows, ("temp",), as_of=datetime(2024, 3, 5, 3, 15, tzinfo=UTC))
+    (finding,) = covariate_findings(known, build(known, spec), spec)
+    assert finding.message.startswith(
+        "covariate 'temp': found no value on 56 of 56 open depot-days from 2024-01-09 to 2024-03-04, first of depot A "
+        "on 2024-01-09; the usual value of the season is used instead"
+    )
