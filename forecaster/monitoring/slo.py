@@ -178,7 +178,10 @@ def _against(wape: float, backtest: float) -> str:
 def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: datetime | None, now: datetime) -> Standing:
     """Scheduled nights since the first one, whose deadline is over: was anything of what was known by then out?"""
     scheduled = [night for night, _ in zip(due_nights.scheduled_nights(spec, now), range(NIGHTS), strict=False)]
-    bounds, out_at = due_nights.with_neighbours(spec, scheduled[::-1]), defaultdict[datetime | None, list[datetime]](list)
+    bounds, out_at = (
+        due_nights.with_neighbours(spec, scheduled[::-1]),
+        defaultdict[datetime | None, list[datetime]](list),
+    )
     for run in runs:
         if run.published:
             out_at[due_nights.matching_night(bounds, run.night, run.as_of)].append(run.out_at)

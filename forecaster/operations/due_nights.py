@@ -23,7 +23,7 @@ LOOKED_AHEAD = 800  # days: two years hold each change of the clock at least onc
 
 
 def scheduled_nights(spec: Spec, now: datetime) -> Iterator[datetime]:
-    """The instants of the scheduled nights up to now, the newest first; one that begins within `EARLY` is among them."""
+    """The instants of the scheduled nights up to now, the newest first; one within `EARLY` is among them."""
     return CronSim(spec.schedule.cron, (now.astimezone(UTC) + EARLY).astimezone(spec.zone), reverse=True)
 
 

@@ -27,7 +27,7 @@ from forecaster.lake import Lake
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import choose, forecast, is_usable, of_prior
 from forecaster.publishing.publish import publish
-from forecaster.serving import bundle, keys
+from forecaster.serving import bundle, bundle_archive, keys
 from forecaster.serving.bundle import MANIFEST, MODEL, SEAL, WEIGHTS
 from forecaster.training import export
 from tests import fleets
@@ -235,7 +235,7 @@ def test_the_prior_goes_out_where_it_stands_by_and_the_champion_cannot_be_used(f
     ("domain", "message"),
     [("", "a tensor's data lie in another file"), ("com.microsoft", "of the domain 'com.microsoft'")],
 )
-def test_a_graph_that_reaches_outside_leads_to_the_fallback_though_we_signed_it(
+def test_a_graph_that_reaches_outside_is_refused_though_we_signed_it(
     domain: str, message: str, fleet: Fleet, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = onnx.load_model_from_string((fleet.bundle / MODEL).read_bytes())
@@ -250,7 +250,31 @@ def test_a_graph_that_reaches_outside_leads_to_the_fallback_though_we_signed_it(
             bad = bundle.write(
                 fleet.bundle.parent, model.SerializeToString(), weights, about, keys.signer(fleet.spec.paths.folder)
             )
-    assert message in note(call, fleet, "--bundle", bad)
+    code, _, err = call("predict", fleet.file, "--as-of", AS_OF.isoformat(), "--bundle", bad)
+    assert (code, message in err) == (2, True)
+
+
+@pytest.mark.parametrize("fault", ["absent", "renamed", "tampered", "tampered file"])
+def test_a_named_bundle_that_cannot_be_used_ends_with_2_and_publishes_nothing(
+    fault: str, fleet: Fleet, call: Call, tmp_path: Path
+) -> None:
+    assert predicted(call, fleet)[0] == 0  # a champion is at hand
+    rows = Lake(fleet.spec.lake_url).read("forecasts").num_rows
+    bad = tmp_path / (fleet.bundle.name if fault.startswith("tampered") else "nope")
+    if fault != "absent":
+        shutil.copytree(fleet.bundle, bad)
+    if fault.startswith("tampered"):
+        (bad / WEIGHTS).write_bytes(b"damaged")
+    if fault == "tampered file":
+        bad = bundle_archive.pack(bad)
+    code, out, err = call("predict", fleet.file, "--as-of", AS_OF.isoformat(), "--bundle", bad)
+    assert (code, out) == (2, "")
+    assert f"--bundle: bundle {bad}" in err
+    assert "nothing was published" in err
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+        head, run = ledger.current("small"), ledger.runs("small", limit=1)[0]
+    assert (head and head.publication_id, run.outcome, run.exit_code) == (1, "failed", 2)
+    assert Lake(fleet.spec.lake_url).read("forecasts").num_rows == rows
 
 
 def test_a_history_older_than_declared_is_no_start(fleet: Fleet, call: Call) -> None:
