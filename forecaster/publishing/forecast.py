@@ -152,8 +152,8 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
     """The forecast of the chosen bundle, or, where it cannot be used, of the prior that stands by or the fallback;
     nothing is written.
 
-    Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old, SpecError when a required
-    bundle cannot be used.
+    Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old, SpecError when a
+    required bundle cannot be used.
     """
     # Whatever is wrong with a bundle raises BundleError, and something else goes out in its place.
     try:
