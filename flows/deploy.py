@@ -95,11 +95,9 @@ def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
 
 
 def _open_window(spec: Spec) -> None:
-    """For half an hour compiling is no alarm. Where there is no ledger yet, there is nobody to be alarmed."""
-    with suppress(LedgerError):
-        Ledger.open_reader(spec.ledger_url).close()
-        with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
-            run_totals.open_deploy_window(connection, spec.name, datetime.now(UTC))
+    """For half an hour compiling is no alarm; in a new installation nights are awaited from now on."""
+    with suppress(LedgerError), Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        run_totals.open_deploy_window(connection, spec.name, datetime.now(UTC))
 
 
 def deployments(spec: Spec) -> list[Deployment]:

@@ -81,6 +81,7 @@ def late_sentence(file: str, now: datetime | None = None) -> str | None:
     deadline = due_nights.deadline(spec, night)
     with Ledger.open(spec.ledger_url) as ledger:
         missing = night in due_nights.missed_nights(spec, ledger, deadline)
+        missing = missing and due_nights.is_awaited(spec, ledger, night)
         last = next(iter(ledger.runs(spec.name, limit=1)), None)
     if not missing:
         return None

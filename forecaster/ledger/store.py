@@ -196,6 +196,14 @@ class Ledger:
             earliest: datetime | None = connection.execute(query).scalar()
         return earliest
 
+    def in_use_since(self, pipeline: str) -> tuple[datetime | None, datetime | None]:
+        """When the first run began, and when the pipeline was last deployed; None: never."""
+        runs, deployed = tables.runs.c, tables.deploy_windows.c
+        first = sa.select(sa.func.min(runs.started_at, type_=Instant)).where(runs.pipeline == pipeline)
+        opened = sa.select(deployed.opened_at).where(deployed.pipeline == pipeline)
+        with self._transaction() as connection:
+            return connection.execute(first).scalar(), connection.execute(opened).scalar()
+
     def seems_killed(self, run: Run, now: datetime) -> bool:
         """Whether a run has not ended, and nobody is at work on it any more; the next run will close it."""
         if run.outcome != "running":

@@ -74,6 +74,14 @@ def missed_nights(spec: Spec, ledger: Ledger, now: datetime) -> list[datetime]:
     return [night for night in gaps if night == due[0] or (first is not None and night > first)]
 
 
+def is_awaited(spec: Spec, ledger: Ledger, night: datetime) -> bool:
+    """Whether a scheduled night comes after the installation: a deployment before it, or a run before its deadline."""
+    first_run, deployed = ledger.in_use_since(spec.name)
+    return (first_run is not None and first_run <= deadline(spec, night)) or (
+        deployed is not None and deployed <= night
+    )
+
+
 def without_forecasts(spec: Spec, ledger: Ledger, nights: Sequence[datetime]) -> list[datetime]:
     """Those of consecutive scheduled nights, the oldest first, for which no run has ended with forecasts."""
     bounds = with_neighbours(spec, nights)

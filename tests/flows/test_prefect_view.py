@@ -23,7 +23,7 @@ import pytest
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
 from forecaster.errors import NO_DATA, SpecError
-from forecaster.ledger import lease
+from forecaster.ledger import lease, run_totals
 from forecaster.ledger.store import Ledger
 from tests.flows.receivers import mailbox, webhook
 from tests.flows.tiny import NIGHT, pipeline
@@ -211,6 +211,19 @@ def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, rece
     published_night(file, datetime(2026, 6, 20, 3, 40, tzinfo=UTC))
     assert notify.late_sentence(str(file), after) is None
     assert notify.late_sentence(str(file), after + timedelta(hours=23)) is None
+
+
+def test_a_deadline_before_the_first_awaited_night_is_not_late(tmp_path: Path) -> None:
+    from flows import notify
+
+    file, deployed = pipeline(tmp_path), datetime(2026, 6, 20, 4, 0, tzinfo=UTC)
+    spec = load(file)
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        run_totals.open_deploy_window(connection, spec.name, deployed)
+    assert notify.late_sentence(str(file), datetime(2026, 6, 20, 5, 30, tzinfo=UTC)) is None
+    assert notify.late_sentence(str(file), datetime(2026, 6, 21, 5, 30, tzinfo=UTC)) == (
+        "tiny: not published by 05:30 on 2026-06-21; nothing has ever run"
+    )
 
 
 def test_a_night_that_begins_in_the_evening_has_until_the_deadline_of_the_next_day(tmp_path: Path) -> None:
