@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 from forecaster.config import Spec
@@ -27,6 +27,7 @@ from forecaster.errors import LakeError, LedgerError
 from forecaster.lake import Lake
 from forecaster.ledger import lease
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDepot, Tier
+from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
 from forecaster.ledger.week_plan import WeekPlan
@@ -36,6 +37,7 @@ from forecaster.planning.saved_inputs import CanaryInputs, SavedInputs, SavedPan
 from forecaster.publishing import archive_rows, caveats, content, explain
 from forecaster.publishing.canary import side_by_side
 from forecaster.publishing.canary.side_by_side import Faulty
+from forecaster.publishing.caveats import Note
 from forecaster.publishing.forecast import ForecastResult, ModelChoice
 from forecaster.publishing.track_accuracy import track_accuracy
 from forecaster.publishing.track_drift import track_drift
@@ -128,6 +130,8 @@ def publish(
     """
     knowledge = knowledge or read_as_of(spec, as_of=as_of)
     result, faulty = side_by_side.forecast_both(spec, choice, knowledge)
+    if show and (head := outdated_by(spec, result.panel.cutoff, as_of)):
+        return kept(head, result.forecast, len(result.panel.depot_ids), result.notes)
     now = datetime.now(UTC)
     overrides = overrides_in_force(result, spec, as_of) if show else {}
     troubles, remarks = Troubles(knowledge.lacking), Troubles()
@@ -196,6 +200,29 @@ def publish(
         troubles.summary,
         remarks.summary,
         went_back,
+    )
+
+
+def outdated_by(spec: Spec, cutoff: date, as_of: datetime) -> Head | None:
+    """The publication that stays, since all days of a new forecast are over by its own instant, and those of the shown
+    one were not by its own: the clock may be wrong, or the feed has stopped. Raises LedgerError."""
+    if (as_of.astimezone(spec.zone).date() - cutoff).days <= spec.horizon:
+        return None
+    with Ledger.open(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+    return head if head is not None and (as_of_day(head) - head.cutoff).days <= head.horizon else None
+
+
+def kept(head: Head, forecast: Forecast, depots: int, notes: Iterable[Note]) -> PublishedForecast:
+    """The report of a forecast that is not published, since `head` stays."""
+    template = N_(
+        "all days of the new forecast are over, and publication {id} stays: look at the clock and at the newest reading"
+    )
+    note = joined((note.text for note in notes), " ")
+    trouble = sentence(template, id=head.publication_id)
+    cutoff, digest = head.cutoff.isoformat(), head.bundle_digest
+    return PublishedForecast(
+        head.publication_id, head.tier, head.model, digest, cutoff, depots, note, forecast, trouble
     )
 
 

@@ -294,6 +294,21 @@ def test_a_feed_that_has_stopped_is_told_of(fleet: Fleet, call: Call) -> None:
     assert "All days that are forecast are over." in out
 
 
+def test_a_forecast_whose_days_are_over_never_replaces_one_whose_days_are_not(fleet: Fleet, call: Call) -> None:
+    assert call("predict", fleet.file, "--as-of", AS_OF.isoformat())[0] == 0
+    rows = Lake(fleet.spec.lake_url).read("forecasts").num_rows
+    text = re.sub(r"max_age_days: \d+", "max_age_days: 999", fleet.file.read_text("utf-8"))
+    fleet.file.write_text(text, "utf-8")
+    for days in (9, 400):  # a feed that has stopped, and a clock that is wrong
+        code, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=days)).isoformat())
+        assert code == 3
+        assert "all days of the new forecast are over, and publication 1 stays" in out
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+        head, run = ledger.current("small"), ledger.runs("small", limit=1)[0]
+    assert (head and head.publication_id, run.outcome, run.exit_code) == (1, "degraded", 3)
+    assert Lake(fleet.spec.lake_url).read("forecasts").num_rows == rows
+
+
 def test_a_silent_depot_is_named_where_the_others_are_not_silent(fleet: Fleet, call: Call) -> None:
     fleets.fill(fleet.spec, fleets.counts("ABC", 112, 100), fleets.CITIES, now=AS_OF + timedelta(days=12))
     code, out, err = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=12)).isoformat())
