@@ -14,7 +14,6 @@ from time import monotonic
 from forecaster.config import Spec
 from forecaster.core.metric_names import MEASURES
 from forecaster.errors import LedgerError, MissingExtra, NoLedger, SpecError
-from forecaster.ledger.sqlite import lost_file
 from forecaster.ledger.store import Ledger
 from forecaster.monitoring import readings, slo
 from forecaster.monitoring.readings import Reading
@@ -61,7 +60,8 @@ class LedgerSource:
             try:
                 return [*self._read(), Reading("ledger_readable", 1.0)]
             except LedgerError as error:
-                is_new = isinstance(error, NoLedger) and not self._was_there and not lost_file.lost_ledger(self._spec)
+                is_lost = self._was_there or any(self._spec.paths.bundles.glob("*/manifest.json"))
+                is_new = isinstance(error, NoLedger) and not is_lost
                 self._ledger = self._saved = None
                 return [Reading("ledger_readable", float(is_new))]
 
