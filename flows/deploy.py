@@ -21,7 +21,7 @@ from forecaster.config import Spec
 from forecaster.errors import ForecasterError, LedgerError
 from forecaster.ledger import run_totals
 from forecaster.ledger.store import Ledger
-from forecaster.operations import due_nights
+from forecaster.operations import due_nights, plan
 
 POOL = "forecaster"
 HERE = Path(__file__).resolve().parent
@@ -77,7 +77,8 @@ def deployment_file(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
 
 
 def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
-    """Make the work pool where there is none, and declare every flow; doing it again changes nothing.
+    """Make the work pool where there is none, and declare every flow; doing it again changes nothing. The page of an
+    `up` starts again, and follows the pipeline file as it is by now.
 
     Raises SpecError as `deployment_file` does, ForecasterError with Prefect's words when it refuses.
     """
@@ -91,6 +92,9 @@ def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
             _prefect("work-pool", "create", pool, "--type", "process", remark=remark)
         _prefect("deploy", "--all", "--prefect-file", str(prefect_file), remark=remark)
         _open_window(spec)
+        with suppress(OSError):
+            plan.save_spec(spec)
+        local_stack.restart_page(spec)
         return deployments(spec)
 
 
