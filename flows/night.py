@@ -114,21 +114,16 @@ class Night:
         spec = load(file)
         begun = datetime.now(UTC)
         # Begun a moment early, a night is as of its own instant: at midnight even its day depends on that.
-        instant = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
-        instant = instant or max(begun, due_nights.night_of(spec, begun))
+        as_of = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
+        instant = as_of or max(begun, due_nights.night_of(spec, begun))
         lost = lost_file.lost_ledger(spec)
         night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url), kind)
         limits.renew()
         night.profile = spec.paths.profiles / night.run_id if profile else None
         night.trains = night.trains if trains is None else trains
+        scheduled = due_nights.night_of(spec, instant)
         start = run_start.begin(
-            night._ledger,
-            spec,
-            run_id=night.run_id,
-            kind=kind,
-            as_of=instant,
-            night=due_nights.night_of(spec, instant),
-            now=begun,
+            night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, night=scheduled, now=begun
         )
         local = instant.astimezone(spec.zone)
         night.progress.say(f"{spec.name}: {kind} {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from forecaster.config import Spec
@@ -34,7 +34,7 @@ from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning import apply, refresh, saved_inputs, service
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import CanaryInputs, SavedInputs, SavedPanel
-from forecaster.publishing import archive_rows, caveats, content, explain
+from forecaster.publishing import archive_rows, caveats, content, explain, outdated
 from forecaster.publishing.canary import side_by_side
 from forecaster.publishing.canary.side_by_side import Faulty
 from forecaster.publishing.caveats import Note
@@ -130,7 +130,7 @@ def publish(
     """
     knowledge = knowledge or read_as_of(spec, as_of=as_of)
     result, faulty = side_by_side.forecast_both(spec, choice, knowledge)
-    if show and (head := outdated_by(spec, result.panel.cutoff, as_of)):
+    if show and (head := outdated.outdated_by(spec, result.panel.cutoff, as_of)):
         return kept(head, result.forecast, len(result.panel.depot_ids), result.notes)
     now = datetime.now(UTC)
     overrides = overrides_in_force(result, spec, as_of) if show else {}
@@ -203,27 +203,11 @@ def publish(
     )
 
 
-def outdated_by(spec: Spec, cutoff: date, as_of: datetime) -> Head | None:
-    """The publication that stays, since all days of a new forecast are over by its own instant, and those of the shown
-    one were not by its own: the clock may be wrong, or the feed has stopped. Raises LedgerError."""
-    if (as_of.astimezone(spec.zone).date() - cutoff).days <= spec.horizon:
-        return None
-    with Ledger.open(spec.ledger_url) as ledger:
-        head = ledger.current(spec.name)
-    return head if head is not None and (as_of_day(head) - head.cutoff).days <= head.horizon else None
-
-
 def kept(head: Head, forecast: Forecast, depots: int, notes: Iterable[Note]) -> PublishedForecast:
     """The report of a forecast that is not published, since `head` stays."""
-    template = N_(
-        "all days of the new forecast are over, and publication {id} stays: look at the clock and at the newest reading"
-    )
-    note = joined((note.text for note in notes), " ")
-    trouble = sentence(template, id=head.publication_id)
-    cutoff, digest = head.cutoff.isoformat(), head.bundle_digest
-    return PublishedForecast(
-        head.publication_id, head.tier, head.model, digest, cutoff, depots, note, forecast, trouble
-    )
+    cutoff, note = head.cutoff.isoformat(), joined((note.text for note in notes), " ")
+    shown = (head.publication_id, head.tier, head.model, head.bundle_digest, cutoff)
+    return PublishedForecast(*shown, depots, note, forecast, outdated.trouble(head))
 
 
 def _without_canary(spec: Spec, faulty: Faulty, run_id: str, now: datetime, troubles: Troubles) -> str | None:

@@ -20,14 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from forecaster.config import load
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
 from forecaster.lake import Lake
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import choose, forecast, is_usable, of_prior
 from forecaster.publishing.publish import publish
-from forecaster.serving import bundle, bundle_archive, keys
+from forecaster.serving import bundle, keys
 from forecaster.serving.bundle import MANIFEST, MODEL, SEAL, WEIGHTS
 from forecaster.training import export
 from tests import fleets
@@ -37,19 +36,6 @@ from tests.graphs import signer
 from tests.panels import quickly
 
 ROOT = Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module")
-def published_fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    return fleets.build_fleet(tmp_path_factory.mktemp("kept"))
-
-
-@pytest.fixture
-def fleet(published_fleet: Fleet, tmp_path: Path) -> Fleet:
-    """A copy that a test may damage."""
-    shutil.copytree(published_fleet.file.parent, tmp_path / "fleet")
-    file = tmp_path / "fleet" / "pipeline.yaml"
-    return Fleet(file, load(file), tmp_path / "fleet" / published_fleet.bundle.relative_to(published_fleet.file.parent))
 
 
 def predicted(call: Call, fleet: Fleet, *more: object) -> tuple[int, dict[str, object], str]:
@@ -254,29 +240,6 @@ def test_a_graph_that_reaches_outside_is_refused_though_we_signed_it(
     assert (code, message in err) == (2, True)
 
 
-@pytest.mark.parametrize("fault", ["absent", "renamed", "tampered", "tampered file"])
-def test_a_named_bundle_that_cannot_be_used_ends_with_2_and_publishes_nothing(
-    fault: str, fleet: Fleet, call: Call, tmp_path: Path
-) -> None:
-    assert predicted(call, fleet)[0] == 0  # a champion is at hand
-    rows = Lake(fleet.spec.lake_url).read("forecasts").num_rows
-    bad = tmp_path / (fleet.bundle.name if fault.startswith("tampered") else "nope")
-    if fault != "absent":
-        shutil.copytree(fleet.bundle, bad)
-    if fault.startswith("tampered"):
-        (bad / WEIGHTS).write_bytes(b"damaged")
-    if fault == "tampered file":
-        bad = bundle_archive.pack(bad)
-    code, out, err = call("predict", fleet.file, "--as-of", AS_OF.isoformat(), "--bundle", bad)
-    assert (code, out) == (2, "")
-    assert f"--bundle: bundle {bad}" in err
-    assert "nothing was published" in err
-    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
-        head, run = ledger.current("small"), ledger.runs("small", limit=1)[0]
-    assert (head and head.publication_id, run.outcome, run.exit_code) == (1, "failed", 2)
-    assert Lake(fleet.spec.lake_url).read("forecasts").num_rows == rows
-
-
 def test_a_history_older_than_declared_is_no_start(fleet: Fleet, call: Call) -> None:
     code, _, err = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=6)).isoformat())
     assert code == 4
@@ -292,21 +255,6 @@ def test_a_feed_that_has_stopped_is_told_of(fleet: Fleet, call: Call) -> None:
     sentence = "No reading is newer than 2024-04-09, 4 days before the last day that was over; wanted at most 3"
     assert sentence in out
     assert "All days that are forecast are over." in out
-
-
-def test_a_forecast_whose_days_are_over_never_replaces_one_whose_days_are_not(fleet: Fleet, call: Call) -> None:
-    assert call("predict", fleet.file, "--as-of", AS_OF.isoformat())[0] == 0
-    rows = Lake(fleet.spec.lake_url).read("forecasts").num_rows
-    text = re.sub(r"max_age_days: \d+", "max_age_days: 999", fleet.file.read_text("utf-8"))
-    fleet.file.write_text(text, "utf-8")
-    for days in (9, 400):  # a feed that has stopped, and a clock that is wrong
-        code, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=days)).isoformat())
-        assert code == 3
-        assert "all days of the new forecast are over, and publication 1 stays" in out
-    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
-        head, run = ledger.current("small"), ledger.runs("small", limit=1)[0]
-    assert (head and head.publication_id, run.outcome, run.exit_code) == (1, "degraded", 3)
-    assert Lake(fleet.spec.lake_url).read("forecasts").num_rows == rows
 
 
 def test_a_silent_depot_is_named_where_the_others_are_not_silent(fleet: Fleet, call: Call) -> None:
