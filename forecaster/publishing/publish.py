@@ -34,7 +34,7 @@ from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning import apply, refresh, saved_inputs, service
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import CanaryInputs, SavedInputs, SavedPanel
-from forecaster.publishing import archive_rows, caveats, content, explain, outdated
+from forecaster.publishing import archive_rows, caveats, content, explain
 from forecaster.publishing.canary import side_by_side
 from forecaster.publishing.canary.side_by_side import Faulty
 from forecaster.publishing.caveats import Note
@@ -130,7 +130,7 @@ def publish(
     """
     knowledge = knowledge or read_as_of(spec, as_of=as_of)
     result, faulty = side_by_side.forecast_both(spec, choice, knowledge)
-    if show and (head := outdated.outdated_by(spec, result.panel.cutoff, as_of)):
+    if show and (head := caveats.outdated_by(spec, result.panel.cutoff, as_of)):
         return kept(head, result.forecast, len(result.panel.depot_ids), result.notes)
     now = datetime.now(UTC)
     overrides = overrides_in_force(result, spec, as_of) if show else {}
@@ -207,7 +207,7 @@ def kept(head: Head, forecast: Forecast, depots: int, notes: Iterable[Note]) -> 
     """The report of a forecast that is not published, since `head` stays."""
     cutoff, note = head.cutoff.isoformat(), joined((note.text for note in notes), " ")
     shown = (head.publication_id, head.tier, head.model, head.bundle_digest, cutoff)
-    return PublishedForecast(*shown, depots, note, forecast, outdated.trouble(head))
+    return PublishedForecast(*shown, depots, note, forecast, caveats.outdated(head))
 
 
 def _without_canary(spec: Spec, faulty: Faulty, run_id: str, now: datetime, troubles: Troubles) -> str | None:

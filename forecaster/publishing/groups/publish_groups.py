@@ -42,7 +42,6 @@ from forecaster.publishing.forecast import ModelChoice, choose, differing, ready
 from forecaster.publishing.groups import depot_files, group_work
 from forecaster.publishing.groups.group_work import DepotGroup, ForecastOrder, GroupForecast
 from forecaster.publishing.groups.survey import Survey, survey
-from forecaster.publishing.outdated import outdated_by
 from forecaster.publishing.publish import PublishedForecast, Troubles, kept
 from forecaster.serving import totals
 
@@ -136,7 +135,7 @@ def _publish(
         np.zeros((0, spec.horizon, len(levels)), np.float32),
         np.zeros((0, spec.horizon), np.bool_),
     )
-    if head := outdated_by(spec, cutoff, shuffle.as_of):
+    if head := caveats.outdated_by(spec, cutoff, shuffle.as_of):
         return kept(head, nothing, count, notes)
     with troubles.collect(LakeError, "the archive does not have these forecasts"):
         Lake.of(spec).append("forecasts", _rows(looked))
