@@ -11,6 +11,7 @@ from flows import catch_up, prefect_view, tasks
 
 
 @flow(name="backfill", flow_run_name=prefect_view.backfill_run_name, persist_result=False)
+@prefect_view.reports_refusals(None)
 def backfill(file: str, first: str, last: str, trains: bool = False, again: bool = False) -> State[Any]:
     """Forecast into the archive as of each scheduled night from one ISO day to another, both included.
 

@@ -101,10 +101,9 @@ def scheduled_nights(spec: Spec, first: date, last: date, now: datetime | None =
 
 
 def without_forecasts(spec: Spec, instants: list[datetime]) -> list[datetime]:
-    """Those of some nights, the oldest first, as of which nothing was published."""
+    """Those of consecutive nights, the oldest first, for which nothing was published."""
     with Ledger.open(spec.ledger_url) as ledger:
-        published = {*ledger.published_as_of(spec.name, since=instants[0])}
-    return [instant for instant in instants if instant not in published]
+        return due_nights.without_forecasts(spec, ledger, instants)
 
 
 def _run_each(file: str, instants: Iterable[datetime], steps: Steps, *, trains: bool) -> list[Night]:

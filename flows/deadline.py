@@ -8,11 +8,12 @@ from prefect import flow
 from prefect.client.schemas.objects import State
 from prefect.states import Completed, Failed
 
-from flows import notify
+from flows import notify, prefect_view
 from forecaster.config import load
 
 
 @flow(name="deadline", persist_result=False)
+@prefect_view.reports_refusals(None)
 def deadline(file: str) -> State[Any]:
     """Tell `notify.blocks` when the newest night whose deadline is over has no forecasts."""
     sentence = notify.late_sentence(file)

@@ -21,7 +21,7 @@ from forecaster.config import Spec
 from forecaster.errors import ForecasterError, LedgerError
 from forecaster.ledger import run_totals
 from forecaster.ledger.store import Ledger
-from forecaster.operations import due_nights
+from forecaster.operations import due_nights, plan
 
 POOL = "forecaster"
 HERE = Path(__file__).resolve().parent
@@ -77,7 +77,8 @@ def deployment_file(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
 
 
 def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
-    """Make the work pool where there is none, and declare every flow; doing it again changes nothing.
+    """Make the work pool where there is none, and declare every flow; doing it again changes nothing. The page of an
+    `up` starts again, and follows the pipeline file as it is by now.
 
     Raises SpecError as `deployment_file` does, ForecasterError with Prefect's words when it refuses.
     """
@@ -91,15 +92,16 @@ def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
             _prefect("work-pool", "create", pool, "--type", "process", remark=remark)
         _prefect("deploy", "--all", "--prefect-file", str(prefect_file), remark=remark)
         _open_window(spec)
+        with suppress(OSError):
+            plan.save_spec(spec)
+        local_stack.restart_page(spec)
         return deployments(spec)
 
 
 def _open_window(spec: Spec) -> None:
-    """For half an hour compiling is no alarm. Where there is no ledger yet, there is nobody to be alarmed."""
-    with suppress(LedgerError):
-        Ledger.open_reader(spec.ledger_url).close()
-        with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
-            run_totals.open_deploy_window(connection, spec.name, datetime.now(UTC))
+    """For half an hour compiling is no alarm; in a new installation nights are awaited from now on."""
+    with suppress(LedgerError), Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        run_totals.open_deploy_window(connection, spec.name, datetime.now(UTC))
 
 
 def deployments(spec: Spec) -> list[Deployment]:

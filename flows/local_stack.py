@@ -104,6 +104,17 @@ def address(spec: Spec) -> str | None:
     return None if stack is None or not answers(stack["health"]["prefect"]) else str(stack["api"])
 
 
+def restart_page(spec: Spec) -> None:
+    """End the page of an `up` that runs, which starts it again with the pipeline file as it is by now.
+
+    The deployment with which `up` itself begins leaves it alone.
+    """
+    stack = running_stack(spec)
+    parts = stack.get("parts", {}) if stack else {}
+    if parts and parts["deploy"]["process"] != lease.this_process() and (page := parts["page"]["process"]):
+        processes.end_groups([page])
+
+
 def up(file: Path, spec: Spec, *, ports: Mapping[str, int], pool: str, say: Callable[[str], None]) -> None:
     """Start all parts, start again each that ends, and stop them when told to (SIGINT, SIGTERM, SIGHUP).
 

@@ -12,6 +12,7 @@ from flows.night import Night
 
 
 @flow(name="maintain", flow_run_name=prefect_view.flow_run_name, persist_result=False)
+@prefect_view.reports_refusals("maintain")
 def maintain(file: str, run_id: str | None = None) -> State[Any]:
     """Tidy what the nights of a pipeline file have left, by its `retention`."""
     night = prefect_view.attached_night(run_id) or Night.begin(file, kind="maintain")

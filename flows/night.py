@@ -52,7 +52,7 @@ from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 from forecaster.ledger.records import Kind, Outcome
 from forecaster.ledger.sqlite import lost_file
 from forecaster.ledger.store import GATE, Ledger
-from forecaster.operations import heartbeat, plan, retention
+from forecaster.operations import due_nights, heartbeat, plan, retention
 from forecaster.registry import outbox
 
 if TYPE_CHECKING:
@@ -114,13 +114,18 @@ class Night:
         """
         spec = load(file)
         begun = datetime.now(UTC)
-        instant = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of or begun
+        # Begun a moment early, a night is as of its own instant: at midnight even its day depends on that.
+        as_of = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
+        instant = as_of or max(begun, due_nights.night_of(spec, begun))
         lost = lost_file.lost_ledger(spec)
         night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url), kind)
         limits.renew()
         night.profile = spec.paths.profiles / night.run_id if profile else None
         night.trains = night.trains if trains is None else trains
-        start = run_start.begin(night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, now=begun)
+        scheduled = due_nights.night_of(spec, instant)
+        start = run_start.begin(
+            night._ledger, spec, run_id=night.run_id, kind=kind, as_of=instant, night=scheduled, now=begun
+        )
         local = instant.astimezone(spec.zone)
         night.progress.say(f"{spec.name}: {kind} {night.run_id}, as of {local:%Y-%m-%d %H:%M} {spec.timezone}")
         if lost:

@@ -12,6 +12,7 @@ from flows.night import Night
 
 
 @flow(name="nightly", flow_run_name=prefect_view.flow_run_name, persist_result=False)
+@prefect_view.reports_refusals("night")
 def nightly(
     file: str, as_of: str | None = None, profile: bool = False, due: bool = False, run_id: str | None = None
 ) -> State[Any]:

@@ -74,11 +74,14 @@ def late_sentence(file: str, now: datetime | None = None) -> str | None:
     spec = load(file)
     instant = (now or datetime.now(spec.zone)).astimezone(spec.zone)
     night = next(
-        night for night in due_nights.scheduled_nights(spec, instant) if due_nights.deadline(spec, night) <= instant
+        night
+        for night in due_nights.scheduled_nights(spec, instant)
+        if due_nights.deadline(spec, night) < instant + due_nights.EARLY
     )
     deadline = due_nights.deadline(spec, night)
     with Ledger.open(spec.ledger_url) as ledger:
         missing = night in due_nights.missed_nights(spec, ledger, deadline)
+        missing = missing and due_nights.is_awaited(spec, ledger, night)
         last = next(iter(ledger.runs(spec.name, limit=1)), None)
     if not missing:
         return None

@@ -12,6 +12,7 @@ from flows.night import Night
 
 
 @flow(name="predict-only", flow_run_name=prefect_view.flow_run_name, persist_result=False)
+@prefect_view.reports_refusals("refresh")
 def predict_only(file: str, as_of: str | None = None, run_id: str | None = None) -> State[Any]:
     """Read the sources, forecast with the champion and publish; `as_of` is an ISO instant, now by default."""
     night = prefect_view.attached_night(run_id) or Night.begin(file, as_of, kind="refresh")

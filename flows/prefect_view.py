@@ -5,12 +5,15 @@ Showing is never worth a night: what fails here is told on the screen, and the r
 
 from __future__ import annotations
 
+import functools
+import uuid
 from collections.abc import Callable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
-from prefect import runtime
+from prefect import get_run_logger, runtime
 from prefect.artifacts import create_link_artifact, create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.filters import (
@@ -29,26 +32,65 @@ from flows.night import Night
 from flows.orchestration import attached_flow
 from flows.protocol import Steps
 from forecaster.config import load
+from forecaster.core.language.sentences import of_error
 from forecaster.core.time_limits import Budget
-from forecaster.errors import OUR_FAULT, PUBLISHED
+from forecaster.errors import OUR_FAULT, PUBLISHED, ForecasterError
 from forecaster.ledger import lease
+from forecaster.ledger.records import Kind
 from forecaster.ledger.store import Ledger
+from forecaster.operations import plan
 from forecaster.registry import addresses
 
+Flow = Callable[..., State[Any]]
 AT_ONCE = 200  # flow runs asked for
 RUN, PROCESS = "forecaster.run", "forecaster.process"  # labels of a flow run
 
 
 def flow_run_name() -> str:
     """The name of a flow run until it has an outcome: what, and as of which day."""
-    parameters = runtime.flow_run.parameters
-    day = str(parameters.get("as_of") or datetime.now(load(parameters["file"]).zone).isoformat())[:10]
+    parameters, zone = runtime.flow_run.parameters, None
+    with suppress(ForecasterError):  # of which the flow says more
+        zone = load(parameters["file"]).zone
+    day = str(parameters.get("as_of") or datetime.now(zone).isoformat())[:10]
     return f"{runtime.flow_run.flow_name} {day}"
 
 
 def backfill_run_name() -> str:
     parameters = runtime.flow_run.parameters
     return f"backfill {parameters['first']} to {parameters['last']}"
+
+
+def reports_refusals(kind: Kind | None) -> Callable[[Flow], Flow]:
+    """Decorate the function of a flow: an error with which no run could begin, as of a wrong pipeline file, ends in a
+    failed state and leaves its sentence in Prefect's log, and, as a failed run of a kind, in the ledger."""
+
+    def decorate(function: Flow) -> Flow:
+        @functools.wraps(function)
+        def reporting(file: str, *arguments: Any, **parameters: Any) -> State[Any]:
+            try:
+                return function(file, *arguments, **parameters)
+            except ForecasterError as error:
+                get_run_logger().critical(str(error))  # the level of the log that an installation keeps
+                with suppress(ForecasterError):
+                    _record_refusal(Path(file), kind, error)
+                return Failed(message=str(error), data=error.exit_code)
+
+        return reporting
+
+    return decorate
+
+
+def _record_refusal(file: Path, kind: Kind | None, error: ForecasterError) -> None:
+    """Write down a run that could not begin, by the last valid pipeline file, and tell its `notify.blocks`."""
+    spec, now = plan.last_valid_spec(file), datetime.now(UTC)
+    if spec is None:
+        return
+    if kind is not None:
+        run_id = f"{now.astimezone(spec.zone):%Y-%m-%d}-refused-{uuid.uuid4().hex[:8]}"
+        with Ledger.open(spec.ledger_url) as ledger:
+            ledger.start_run(run_id, pipeline=spec.name, as_of=now, spec_digest=spec.digest, kind=kind)
+            ledger.finish_run(run_id, "failed", error.exit_code, of_error(error))
+    notify.send(spec, "failed", f"{spec.name}: {error}")
 
 
 def attached_night(run_id: str | None) -> Night | None:

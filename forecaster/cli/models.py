@@ -152,7 +152,8 @@ def predict(
 ) -> None:
     """Forecast with the champion and publish; no training, no JAX.
 
-    Without a bundle that can be used, the seasonal naive goes out, and the command exits with 3.
+    Where the champion cannot be used, the seasonal naive goes out, and the command exits with 3. Where a named bundle
+    cannot be used, nothing is published, and the command exits with 2.
     """
     gc.set_threshold(SELDOM)
     # Read when pyarrow is first imported. Its own allocator keeps 70 MB that a process of seconds never needs again.

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ValidationError
 from forecaster.core.near_words import did_you_mean, nearest_word
 
 IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError)  # with which PyYAML meets a value that cannot be
+MOST_VALUES = 100_000  # of a pipeline file, with each alias counted as what it stands for
+MOST_DIGITS = 40  # of a whole number
 Place = tuple[str, ...]  # the keys that lead to a value; an element of a list goes by its number
 
 
@@ -53,6 +55,43 @@ def impossible_value(file: Path, text: str, error: Exception) -> str:
                 why = ValueError(f"no {scalar.tag.rpartition(':')[2]}")
             return f"{file}:{line}: found {scalar.value}, which cannot be ({why}); wanted another value, or quotes"
     return f"{file}: found a value that YAML cannot hold ({error}); wanted it in quotes"
+
+
+def excess(file: Path, root: yaml.Node) -> str:
+    """The line of what no pipeline file may hold: aliases that expand to too much, or a whole number of too many
+    digits; empty where there is none."""
+    if line := _too_many_values(root):
+        return (
+            f"{file}:{line}: found aliases that expand to more than {MOST_VALUES:,} values, wanted at most so many in "
+            "the whole file; write out what is meant"
+        )
+    for scalar in _scalars(root):
+        if scalar.tag == "tag:yaml.org,2002:int" and len(scalar.value) > MOST_DIGITS:
+            return (
+                f"{file}:{scalar.start_mark.line + 1}: found {scalar.value[:MOST_DIGITS]}…, a whole number of "
+                f"{len(scalar.value):,} characters; wanted at most {MOST_DIGITS}, or quotes"
+            )
+    return ""
+
+
+def _too_many_values(root: yaml.Node) -> int | None:
+    """The line of the first node that expands to more than `MOST_VALUES` values; None where all is well."""
+    sizes: dict[int, int] = {}
+    line: int | None = None
+
+    def size(node: yaml.Node) -> int:
+        nonlocal line
+        if id(node) not in sizes:
+            children = [] if isinstance(node, yaml.ScalarNode) else node.value
+            if isinstance(node, yaml.MappingNode):
+                children = [part for pair in children for part in pair]
+            sizes[id(node)] = 1 + sum(map(size, children))
+            if sizes[id(node)] > MOST_VALUES and line is None:
+                line = node.start_mark.line + 1
+        return sizes[id(node)]
+
+    size(root)
+    return line
 
 
 def half_letters(file: Path, root: yaml.Node) -> str:

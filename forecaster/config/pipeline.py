@@ -295,6 +295,8 @@ def load(file: str | Path) -> Spec:
 def _validated_spec(file: Path, text: str) -> Spec:
     try:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
+        if node is not None and (excess := messages.excess(file, node)):
+            raise SpecError(excess)
         content = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise SpecError(messages.broken_yaml(file, error)) from error

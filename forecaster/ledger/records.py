@@ -63,6 +63,7 @@ class Run:
     kind: Kind = "night"
     computing: Mapping[str, Any] | None = None  # {forecasts, cost_per_hour, currency}; None where nothing went out
     measures: Mapping[str, Any] | None = None  # of `metric_names.OF_RUNS`, and versions; None of an earlier version
+    night: datetime | None = None  # its scheduled instant; None of an earlier version, and where it has none
 
 
 @dataclass(frozen=True)

@@ -31,9 +31,18 @@ class RunStart:
 
 
 def begin(
-    ledger: Ledger, spec: Spec, *, run_id: str, kind: Kind, as_of: datetime, now: datetime | None = None
+    ledger: Ledger,
+    spec: Spec,
+    *,
+    run_id: str,
+    kind: Kind,
+    as_of: datetime,
+    night: datetime | None = None,
+    now: datetime | None = None,
 ) -> RunStart:
     """Write the run row and take the lease; the run row of one who comes second ends as `busy`.
+
+    `night` is the scheduled instant of the night that the run belongs to.
 
     Raises LedgerError when the ledger cannot be written, its pages are broken or the run id is taken.
     """
@@ -44,7 +53,7 @@ def begin(
     row = {"run_id": run_id, "pipeline": spec.name, "as_of": as_of, "spec_digest": spec.digest, "kind": kind}
     with ledger.transaction() as connection:
         # Together with the lease: others take a row that has no end and no lease for that of a dead run.
-        records.add_run(connection, row | {"started_at": at, "lake_versions": {}})
+        records.add_run(connection, row | {"started_at": at, "lake_versions": {}, "night": night})
         start = _take_or_close(connection, spec, run_id, at)
         hung = start.rival if start.rival and lease.seems_hung(start.rival, at) else None
         if hung is None:

@@ -178,13 +178,13 @@ class Ledger:
             run_totals.remember(connection, pipeline, *old)
             return connection.execute(tables.runs.delete().where(*old)).rowcount
 
-    def published_as_of(self, pipeline: str, *, since: datetime) -> list[datetime]:
-        """The instants, from one on, as of which a night or a past date ended with forecasts."""
+    def published_nights(self, pipeline: str, *, since: datetime) -> list[tuple[datetime | None, datetime]]:
+        """Night and `as_of` of each night or past date that ended with forecasts as of an instant or later."""
         runs = tables.runs.c
-        query = sa.select(runs.as_of).where(runs.pipeline == pipeline, runs.as_of >= since)
+        query = sa.select(runs.night, runs.as_of).where(runs.pipeline == pipeline, runs.as_of >= since)
         query = query.where(runs.outcome.in_(("published", "degraded")), runs.kind.in_(("night", "backfill")))
         with self._transaction() as connection:
-            return list(connection.execute(query.order_by(runs.as_of)).scalars())
+            return [(night, as_of) for night, as_of in connection.execute(query.order_by(runs.as_of))]
 
     def first_as_of(self, pipeline: str) -> datetime | None:
         """The earliest instant as of which a night ended with forecasts; None when none has."""
@@ -195,6 +195,14 @@ class Ledger:
         with self._transaction() as connection:
             earliest: datetime | None = connection.execute(query).scalar()
         return earliest
+
+    def in_use_since(self, pipeline: str) -> tuple[datetime | None, datetime | None]:
+        """When the first run began, and when the pipeline was last deployed; None: never."""
+        runs, deployed = tables.runs.c, tables.deploy_windows.c
+        first = sa.select(sa.func.min(runs.started_at, type_=Instant)).where(runs.pipeline == pipeline)
+        opened = sa.select(deployed.opened_at).where(deployed.pipeline == pipeline)
+        with self._transaction() as connection:
+            return connection.execute(first).scalar(), connection.execute(opened).scalar()
 
     def seems_killed(self, run: Run, now: datetime) -> bool:
         """Whether a run has not ended, and nobody is at work on it any more; the next run will close it."""

@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.columns.sentences import sentence_columns
 
-REVISION = "0018"
+REVISION = "0019"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 Json = sa.JSON(none_as_null=True)
@@ -52,6 +52,7 @@ runs = sa.Table(
     sa.Column("kind", sa.Text, nullable=False, server_default="night"),
     sa.Column("computing", Json),  # {forecasts, cost_per_hour, currency}: depot-days that went out, as declared then
     sa.Column("measures", Json),  # of `forecaster.core.metric_names.OF_RUNS`, and versions; null: an earlier version
+    sa.Column("night", Instant),  # its scheduled instant by the schedule of then; null: an earlier version, or none
 )
 
 # How many runs were removed: counters that are read from the ledger must never fall.

@@ -13,7 +13,7 @@ from time import monotonic
 
 from forecaster.config import Spec
 from forecaster.core.metric_names import MEASURES
-from forecaster.errors import LedgerError, MissingExtra, SpecError
+from forecaster.errors import LedgerError, MissingExtra, NoLedger, SpecError
 from forecaster.ledger.store import Ledger
 from forecaster.monitoring import readings, slo
 from forecaster.monitoring.readings import Reading
@@ -31,7 +31,8 @@ SAVED_SECONDS = 15.0  # for which the same numbers are told, while the ledger's 
 
 class LedgerCollector(Collector):
     """What `readings` finds in the ledgers of pipelines. Where one cannot be read, `forecaster_ledger_readable` is 0
-    and there is nothing else of it: an alert on what is absent then fires. Thread-safe."""
+    and there is nothing else of it: an alert on what is absent then fires. Before a new installation's first run or
+    deployment there is no ledger, which is no fault. Thread-safe."""
 
     def __init__(self, *specs: Spec, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._sources = [LedgerSource(spec, clock) for spec in specs]
@@ -51,19 +52,23 @@ class LedgerSource:
         self.pipeline, self._spec, self._clock = spec.name, spec, clock
         self._lock = threading.Lock()  # of two who scrape at once the second gets what the first has read
         self._ledger: Ledger | None = None
+        self._was_there = False
         self._saved: tuple[object, float, list[Reading]] | None = None
 
     def read(self) -> list[Reading]:
         with self._lock:
             try:
                 return [*self._read(), Reading("ledger_readable", 1.0)]
-            except LedgerError:
+            except LedgerError as error:
+                is_lost = self._was_there or any(self._spec.paths.bundles.glob("*/manifest.json"))
+                is_new = isinstance(error, NoLedger) and not is_lost
                 self._ledger = self._saved = None
-                return [Reading("ledger_readable", 0.0)]
+                return [Reading("ledger_readable", float(is_new))]
 
     def _read(self) -> list[Reading]:
         if self._ledger is None:
             self._ledger = Ledger.open_reader(self._spec.ledger_url)
+            self._was_there = True
         stamp = self._ledger.stamp()
         if self._saved is not None:
             saved_stamp, at, rows = self._saved

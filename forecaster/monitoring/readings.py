@@ -278,7 +278,8 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
     """Which scheduled nights have no forecasts, and by when the newest must have some."""
     newest = next(iter(due_nights.scheduled_nights(spec, now)))
     missing = due_nights.missed_nights(spec, ledger, now)
-    yield Reading("nights_missing", float(newest in missing), ("newest",))
+    is_missing = newest in missing and due_nights.is_awaited(spec, ledger, newest)
+    yield Reading("nights_missing", float(is_missing), ("newest",))
     yield Reading("nights_missing", len([night for night in missing if night != newest]), ("earlier",))
     yield Reading("deadline", due_nights.deadline(spec, newest).timestamp())
 

@@ -7,6 +7,7 @@ budget is the way from where it should be to its bound. All from the ledger, and
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -118,6 +119,7 @@ def freeze(spec: Spec, ledger: Ledger, now: datetime) -> Freeze | None:
 @dataclass(frozen=True)
 class _PastRun:
     kind: str
+    night: datetime | None
     as_of: datetime
     started_at: datetime
     finished_at: datetime
@@ -138,7 +140,7 @@ class _PastRun:
 def _runs(connection: sa.Connection, pipeline: str, since: datetime) -> list[_PastRun]:
     """Ended runs that were to publish, the oldest first."""
     row = tables.runs.c
-    columns = (row.kind, row.as_of, row.started_at, row.finished_at, row.outcome, row.timings, row.measures)
+    columns = (row.kind, row.night, row.as_of, row.started_at, row.finished_at, row.outcome, row.timings, row.measures)
     query = sa.select(*columns).where(
         row.pipeline == pipeline,
         row.started_at >= since,
@@ -147,8 +149,8 @@ def _runs(connection: sa.Connection, pipeline: str, since: datetime) -> list[_Pa
         row.outcome != "busy",
     )
     return [
-        _PastRun(kind, as_of, started, finished, outcome in ("published", "degraded"), timings, measures or {})
-        for kind, as_of, started, finished, outcome, timings, measures in connection.execute(
+        _PastRun(kind, night, as_of, started, finished, outcome in ("published", "degraded"), timings, measures or {})
+        for kind, night, as_of, started, finished, outcome, timings, measures in connection.execute(
             query.order_by(row.started_at)
         )
     ]
@@ -175,16 +177,20 @@ def _against(wape: float, backtest: float) -> str:
 
 def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: datetime | None, now: datetime) -> Standing:
     """Scheduled nights since the first one, whose deadline is over: was anything of what was known by then out?"""
-    bounds = [due_nights.next_night(spec.schedule.cron, spec.zone, now)]
-    for night, _ in zip(due_nights.scheduled_nights(spec, now), range(NIGHTS), strict=False):
-        bounds.append(night)
+    scheduled = [night for night, _ in zip(due_nights.scheduled_nights(spec, now), range(NIGHTS), strict=False)]
+    bounds, out_at = (
+        due_nights.with_neighbours(spec, scheduled[::-1]),
+        defaultdict[datetime | None, list[datetime]](list),
+    )
+    for run in runs:
+        if run.published:
+            out_at[due_nights.matching_night(bounds, run.night, run.as_of)].append(run.out_at)
     late: list[tuple[datetime, bool]] = []
-    for end, night in pairwise(bounds):
+    for night in scheduled:
         due_by = due_nights.deadline(spec, night)
         if due_by > now or first is None or first > due_by:  # before the first night nothing was promised
             continue
-        out = any(run.published and night <= run.as_of < end and run.out_at <= due_by for run in runs)
-        late.append((night, not out))
+        late.append((night, not any(at <= due_by for at in out_at[night])))
     recent = [is_late for night, is_late in late if night > now - RECENT]
     promise = sentence(
         N_("{share} of {n} nights out by {time}"),

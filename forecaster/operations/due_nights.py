@@ -1,13 +1,14 @@
 """Missed runs of the cron schedule (catch-up): the ledger says which nights are published, cron which should be.
 
-A scheduler that comes back from an outage starts what it had planned before; this asks what is missing now.
+A night is identified by its scheduled instant, which a run keeps from its begin. A scheduler that comes back from an
+outage starts what it had planned before; this asks what is missing now.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from datetime import datetime, time, timedelta
-from itertools import pairwise
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, time, timedelta
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim
@@ -16,13 +17,37 @@ from forecaster.config import Spec
 from forecaster.errors import SpecError
 from forecaster.ledger.store import Ledger
 
+EARLY = timedelta(minutes=1)
+"""A run may begin so long before its night: schedulers round their wait to seconds, and clocks differ."""
 LOOKED_AHEAD = 800  # days: two years hold each change of the clock at least once
 
 
 def scheduled_nights(spec: Spec, now: datetime) -> Iterator[datetime]:
-    """The instants of the scheduled nights up to now, the newest first."""
-    local = now.astimezone(spec.zone) + timedelta(seconds=1)
-    return CronSim(spec.schedule.cron, local, reverse=True)
+    """The instants of the scheduled nights up to now, the newest first; one within `EARLY` is among them."""
+    return CronSim(spec.schedule.cron, (now.astimezone(UTC) + EARLY).astimezone(spec.zone), reverse=True)
+
+
+def night_of(spec: Spec, begun: datetime) -> datetime:
+    """The scheduled instant of the night to which a run belongs that begins at an instant."""
+    return next(scheduled_nights(spec, begun))
+
+
+def with_neighbours(spec: Spec, nights: Sequence[datetime]) -> list[datetime]:
+    """Consecutive scheduled nights, the oldest first, with the one before and the one after them."""
+    before = next(CronSim(spec.schedule.cron, nights[0].astimezone(spec.zone), reverse=True))
+    return [before, *nights, next_night(spec.schedule.cron, spec.zone, nights[-1])]
+
+
+def matching_night(nights: Sequence[datetime], night: datetime | None, as_of: datetime) -> datetime | None:
+    """The scheduled night, of some with their neighbours, that a run counts for; None: an earlier one.
+
+    It is the nearest to the run's own `night`, which an edited schedule may no longer have. Without one, as an earlier
+    version left it, it is the newest by `as_of`.
+    """
+    after = bisect_right(nights, night or as_of + EARLY)
+    if night is not None and 0 < after < len(nights) and nights[after] - night < night - nights[after - 1]:
+        return nights[after]
+    return nights[after - 1] if after else None
 
 
 def deadline(spec: Spec, night: datetime) -> datetime:
@@ -41,17 +66,28 @@ def missed_nights(spec: Spec, ledger: Ledger, now: datetime) -> list[datetime]:
     """Missed runs: the scheduled nights whose publication is missing, the newest first.
 
     The newest may be missing on its own account; of those before it at most `schedule.catch_up` are looked at, and none
-    from before the pipeline's first night. A night is there once a run that may use what was known by then, and not by
-    the next one, has ended with forecasts.
+    from before the pipeline's first night. A night is there once a run that belongs to it has ended with forecasts.
     """
-    due = []
-    for instant, _ in zip(scheduled_nights(spec, now), range(spec.schedule.catch_up + 1), strict=False):
-        due.append(instant)
-    published = ledger.published_as_of(spec.name, since=due[-1])
+    due = [night for night, _ in zip(scheduled_nights(spec, now), range(spec.schedule.catch_up + 1), strict=False)]
     first = ledger.first_as_of(spec.name)
-    bounds = [next_night(spec.schedule.cron, spec.zone, now), *due]
-    gaps = [start for end, start in pairwise(bounds) if not any(start <= as_of < end for as_of in published)]
-    return [start for start in gaps if start == due[0] or (first is not None and start > first)]
+    gaps = without_forecasts(spec, ledger, due[::-1])[::-1]
+    return [night for night in gaps if night == due[0] or (first is not None and night > first)]
+
+
+def is_awaited(spec: Spec, ledger: Ledger, night: datetime) -> bool:
+    """Whether a scheduled night comes after the installation: a deployment before it, or a run before its deadline."""
+    first_run, deployed = ledger.in_use_since(spec.name)
+    return (first_run is not None and first_run <= deadline(spec, night)) or (
+        deployed is not None and deployed <= night
+    )
+
+
+def without_forecasts(spec: Spec, ledger: Ledger, nights: Sequence[datetime]) -> list[datetime]:
+    """Those of consecutive scheduled nights, the oldest first, for which no run has ended with forecasts."""
+    bounds = with_neighbours(spec, nights)
+    runs = ledger.published_nights(spec.name, since=bounds[0] - EARLY)
+    published = {matching_night(bounds, night, as_of) for night, as_of in runs}
+    return [night for night in nights if night not in published]
 
 
 def refuse_changing_hour(spec: Spec, file: object) -> None:

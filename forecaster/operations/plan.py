@@ -6,6 +6,7 @@ A plan is written down with the digest of its pipeline file, so that `apply` dep
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from forecaster.config import Spec
 from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.metric_names import STAGES
 from forecaster.core.panel import Panel
+from forecaster.core.state_paths import StatePaths
 from forecaster.demand.history.past_panels import Past
 from forecaster.errors import ForecasterError, LakeError, NoLedger, SpecError
 from forecaster.lake import NOT_THERE, Lake
@@ -45,11 +47,30 @@ class PreviousNight:
 def save_spec(spec: Spec) -> None:
     """Save what a pipeline file declares, under its digest (idempotent): a later plan compares with it."""
     here = spec.paths.specs / f"{spec.digest}.json"
-    if not here.exists():
+    if here.exists():
+        here.touch()
+    else:
         here.parent.mkdir(parents=True, exist_ok=True)
         beside = here.with_suffix(".new")
         beside.write_text(json.dumps(spec.model_dump(mode="json"), indent=1, sort_keys=True), "utf-8")
         beside.rename(here)
+
+
+def last_valid_spec(file: Path) -> Spec | None:
+    """The pipeline file as the newest run or deployment saved it, for one that is wrong by now; None: there is none.
+
+    Its state folder and its name are looked for in the text, which need not be YAML.
+    """
+    text = file.read_text("utf-8", "replace") if file.is_file() else ""
+    keys = dict(re.findall(r"^(name|state): *['\"]?([^\s'\"#]+)", text, re.MULTILINE))
+    folder = StatePaths(file.resolve().parent / keys.get("state", "var")).specs
+    for saved in sorted(folder.glob("*.json"), key=lambda place: place.stat().st_mtime, reverse=True):
+        with suppress(OSError, ValueError):
+            spec = Spec.model_validate_json(saved.read_text("utf-8"))
+            if keys.get("name", spec.name) == spec.name:
+                spec._folder = file.resolve().parent
+                return spec
+    return None
 
 
 def plan(spec: Spec, file: Path, now: datetime) -> Iterator[str]:

@@ -16,6 +16,9 @@ from forecaster.core.language.sentences import and_more, counted, joined, senten
 from forecaster.core.panel import Panel
 from forecaster.demand.validation import network_shape
 from forecaster.errors import StaleHistory
+from forecaster.ledger.records import Head
+from forecaster.ledger.store import Ledger
+from forecaster.planning.overrides import as_of_day
 
 if TYPE_CHECKING:
     from forecaster.staffing.shifts.shift_shares import ShiftShares
@@ -139,6 +142,24 @@ def stale_feed(cutoff: date, spec: Spec, as_of: datetime) -> list[Note]:
     for_readers = N_("No reading is newer than {day}, {days} before the last day that was over.")
     texts = (sentence(late, **values, limit=limit), sentence(for_readers, **values))
     return [Note(*(joined([text, over], " ") or "" for text in texts))]
+
+
+def outdated_by(spec: Spec, cutoff: date, as_of: datetime) -> Head | None:
+    """The publication that stays, since all days of a new forecast are over by its own instant, and those of the shown
+    one were not by its own: the clock may be wrong, or the feed has stopped. Raises LedgerError."""
+    if (as_of.astimezone(spec.zone).date() - cutoff).days <= spec.horizon:
+        return None
+    with Ledger.open(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+    return head if head is not None and (as_of_day(head) - head.cutoff).days <= head.horizon else None
+
+
+def outdated(head: Head) -> str:
+    """What is said of a forecast in whose place a publication stays."""
+    template = N_(
+        "all days of the new forecast are over, and publication {id} stays: look at the clock and at the newest reading"
+    )
+    return sentence(template, id=head.publication_id)
 
 
 def archive(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:

@@ -21,7 +21,7 @@ from forecaster.core.language.sentences import as_sentence, of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.demand.panel import build as panels
 from forecaster.demand.panel import covariate_guard
-from forecaster.errors import BundleError
+from forecaster.errors import BundleError, SpecError
 from forecaster.ledger.publication import Tier
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
@@ -46,6 +46,7 @@ class ModelChoice:
     absence: str = sentence(N_("no model was ever admitted"))  # why there is no bundle
     trial: CanaryTrial | None = None  # the canary that forecasts beside it
     standby: Path | None = None  # the prior's bundle, which forecasts where this one cannot be used
+    is_required: bool = False  # named by a command: nothing else forecasts in its place
 
 
 @dataclass(frozen=True)
@@ -151,12 +152,17 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
     """The forecast of the chosen bundle, or, where it cannot be used, of the prior that stands by or the fallback;
     nothing is written.
 
-    Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old.
+    Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old, SpecError when a
+    required bundle cannot be used.
     """
     # Whatever is wrong with a bundle raises BundleError, and something else goes out in its place.
     try:
         result, _ = forecast_of_bundle(spec, choice, knowledge)
     except BundleError as error:
+        if choice.is_required:
+            raise SpecError(
+                f"--bundle: {error}; nothing was published. Without --bundle the champion forecasts"
+            ) from error
         result = _without_bundle(spec, choice, knowledge, error)
     if result.choice.tier == "prior":  # of which the tier tells readers
         why = sentence(N_("The prior forecasts: {why}."), why=result.choice.absence)

@@ -34,12 +34,16 @@ def predict(
 
     With a `run_id` this is a stage of that run, from its `knowledge` where it has some; without one it is a run of its
     own, which ends in an outcome.
-    Raises Busy while another run is at work, NoUsableData when nothing is known by `as_of`, LakeError when the lake
-    cannot be read, LedgerError when the ledger cannot be written.
+    Raises SpecError where the given bundle cannot be used, and nothing is published then, Busy while another run is at
+    work, NoUsableData when nothing is known by `as_of`, LakeError when the lake cannot be read, LedgerError when the
+    ledger cannot be written.
     """
     instant, lost = as_of or datetime.now(UTC), lost_file.lost_ledger(spec)
     with Ledger.open(spec.ledger_url) as ledger:
-        choice = ModelChoice(bundle, f"{spec.name} {bundle.name.partition('.')[0]}", "champion") if bundle else None
+        choice = None
+        if bundle is not None:
+            name = f"{spec.name} {bundle.name.partition('.')[0]}"
+            choice = ModelChoice(bundle, name, "champion", is_required=True)
         if run_id is not None:
             choice = choice or choose(spec, ledger, promoted_by=run_id)
             published = publish(spec, choice, as_of=instant, run_id=run_id, note=note, knowledge=knowledge)

@@ -27,6 +27,7 @@ from forecaster.errors import LakeError, LedgerError
 from forecaster.lake import Lake
 from forecaster.ledger import lease
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDepot, Tier
+from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
 from forecaster.ledger.week_plan import WeekPlan
@@ -36,6 +37,7 @@ from forecaster.planning.saved_inputs import CanaryInputs, SavedInputs, SavedPan
 from forecaster.publishing import archive_rows, caveats, content, explain
 from forecaster.publishing.canary import side_by_side
 from forecaster.publishing.canary.side_by_side import Faulty
+from forecaster.publishing.caveats import Note
 from forecaster.publishing.forecast import ForecastResult, ModelChoice
 from forecaster.publishing.track_accuracy import track_accuracy
 from forecaster.publishing.track_drift import track_drift
@@ -130,6 +132,8 @@ def publish(
     """
     knowledge = knowledge or read_as_of(spec, as_of=as_of)
     result, faulty = side_by_side.forecast_both(spec, choice, knowledge)
+    if show and (head := caveats.outdated_by(spec, result.panel.cutoff, as_of)):
+        return kept(head, result.forecast, len(result.panel.depot_ids), result.notes)
     now = datetime.now(UTC)
     overrides = overrides_in_force(result, spec, as_of) if show else {}
     troubles, remarks = Troubles(knowledge.lacking), Troubles()
@@ -202,6 +206,13 @@ def publish(
         remarks.summary,
         went_back,
     )
+
+
+def kept(head: Head, forecast: Forecast, depots: int, notes: Iterable[Note]) -> PublishedForecast:
+    """The report of a forecast that is not published, since `head` stays."""
+    cutoff, note = head.cutoff.isoformat(), joined((note.text for note in notes), " ")
+    shown = (head.publication_id, head.tier, head.model, head.bundle_digest, cutoff)
+    return PublishedForecast(*shown, depots, note, forecast, caveats.outdated(head))
 
 
 def _without_canary(spec: Spec, faulty: Faulty, run_id: str, now: datetime, troubles: Troubles) -> str | None:

@@ -139,20 +139,18 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
     `cipher`, or what finds it, is asked where the bundle is encrypted; what it decrypts stays in memory.
     Raises BundleError naming the file, what was found and what was wanted.
     """
-    name, content = bundle_archive.unpack(path) if path.is_file() else (path.name, _read_folder(path))
+    verify = partial(_verify_manifest, path, trusted=trusted)
+    if path.is_file():
+        name, content = bundle_archive.unpack(path, (MANIFEST, SEAL), verify)
+    else:
+        name, content = path.name, _read_folder(path)
     if wrong := content.keys() ^ FILES:
         first = min(wrong)
         raise BundleError(
             f"bundle {path}: {first} {'does not belong there' if first in content else 'is missing'}; "
             f"wanted {', '.join(sorted(FILES))} and nothing else: {REMEDY}"
         )
-    digest = hashlib.sha256(content[MANIFEST]).hexdigest()
-    if name != digest[:16]:
-        raise BundleError(f"bundle {path}: {MANIFEST} has digest {digest[:16]}, wanted {name}: {REMEDY}")
-    try:
-        keys.verify(content[MANIFEST], content[SEAL], trusted)
-    except BundleError as error:
-        raise BundleError(f"bundle {path}: {SEAL}: {error}") from error
+    digest = verify(name, content)
     # Only now is anything parsed: its bytes are those that a trusted key has signed.
     manifest = _parse_manifest(path, content[MANIFEST])
     content |= _decrypt_files(path, name, content, cipher)
@@ -167,6 +165,18 @@ def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | N
     except BundleError as error:
         raise BundleError(f"bundle {path}: {MODEL}: {error}") from error
     return Bundle(digest, content[MODEL], manifest, content[WEIGHTS])
+
+
+def _verify_manifest(path: Path, name: str, content: Mapping[str, bytes], *, trusted: Trusted) -> str:
+    """The digest of a manifest that a trusted key has signed. Raises BundleError."""
+    digest = hashlib.sha256(content[MANIFEST]).hexdigest()
+    if name != digest[:16]:
+        raise BundleError(f"bundle {path}: {MANIFEST} has digest {digest[:16]}, wanted {name}: {REMEDY}")
+    try:
+        keys.verify(content[MANIFEST], content[SEAL], trusted)
+    except BundleError as error:
+        raise BundleError(f"bundle {path}: {SEAL}: {error}") from error
+    return digest
 
 
 def _decrypt_files(

@@ -1,6 +1,7 @@
 """Bundle archive, a bundle as one file: a tar of its folder, packed with zstd; the same folder gives the same bytes.
 
-It is read in memory and never unpacked onto a disk, so that no member can lead anywhere.
+It is read in memory and never unpacked onto a disk, so that no member can lead anywhere. Manifest and signature come
+first, and nothing else is unpacked before the signature is verified.
 """
 
 from __future__ import annotations
@@ -9,13 +10,22 @@ import io
 import os
 import tarfile
 import tempfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Protocol
 
 from forecaster.errors import BundleError
 
 SUFFIX = ".tar.zst"
 MAX_BYTES = 1 << 30  # bytes, unpacked: far above any bundle, far below what fills a machine
+MAX_HEAD = 1 << 24  # bytes, unpacked, before the signature is verified: far above any manifest
 MAX_MEMBERS = 16  # members
+
+
+class Readable(Protocol):
+    """A stream of bytes."""
+
+    def read(self, nbytes: int, /) -> bytes: ...
 
 
 def pack(folder: Path) -> Path:
@@ -44,37 +54,66 @@ def pack(folder: Path) -> Path:
     return target
 
 
-def unpack(file: Path) -> tuple[str, dict[str, bytes]]:
+class _Bounded:
+    """A decompressed stream that raises BundleError beyond so many bytes."""
+
+    def __init__(self, stream: Readable, file: Path, most: int) -> None:
+        self._stream, self._file, self.most, self._read = stream, file, most, 0
+
+    def read(self, size: int) -> bytes:
+        content = self._stream.read(size)
+        self._read += len(content)
+        if self._read > self.most:
+            raise BundleError(
+                f"bundle {self._file}: found more than {self.most:,} bytes when unpacked, wanted a bundle"
+            )
+        return content
+
+
+def unpack(
+    file: Path, head: tuple[str, ...], verify: Callable[[str, Mapping[str, bytes]], object]
+) -> tuple[str, dict[str, bytes]]:
     """The name of the folder that was packed, and the content of its files by name, in memory.
 
-    Raises BundleError for what is no such file, is larger than any bundle, or has a member that is no plain file of
-    one folder.
+    The members of `head` come first, within `MAX_HEAD` bytes, and `verify` is called with folder and content before
+    any other is unpacked. Raises BundleError for what is no such file, is larger than any bundle, or has a member that
+    is no plain file of one folder, and whatever `verify` raises.
     """
     import pyarrow as pa  # likewise
 
     content: dict[str, bytes] = {}
-    folders = set()
+    name = ""
     try:
         with pa.CompressedInputStream(pa.OSFile(str(file)), "zstd") as stream:
-            plain = stream.read(MAX_BYTES + 1)
-        if len(plain) > MAX_BYTES:
-            raise BundleError(f"bundle {file}: found more than {MAX_BYTES:,} bytes when unpacked, wanted a bundle")
-        with tarfile.open(fileobj=io.BytesIO(plain), mode="r:") as tar:
-            for member in tar:
-                folder, _, name = member.name.rpartition("/")
-                plain_name = folder not in ("", ".", "..") and "/" not in folder and name not in ("", ".", "..")
-                if not member.isreg() or not plain_name or "\\" in member.name or "\0" in member.name:
-                    raise BundleError(
-                        f"bundle {file}: member {member.name!r} leaves the bundle's folder or is no plain file"
-                    )
-                if name in content or len(content) == MAX_MEMBERS:
-                    raise BundleError(f"bundle {file}: found {name!r} twice, or more than {MAX_MEMBERS} members")
-                member_file = tar.extractfile(member)
-                assert member_file is not None  # as it is a plain file
-                content[name] = member_file.read()
-                folders.add(folder)
+            bounded = _Bounded(stream, file, MAX_HEAD)
+            with tarfile.open(fileobj=bounded, mode="r|") as tar:  # type: ignore[call-overload]
+                for member in tar:
+                    folder, part = _place(file, member)
+                    if part in content or len(content) == MAX_MEMBERS:
+                        raise BundleError(f"bundle {file}: found {part!r} twice, or more than {MAX_MEMBERS} members")
+                    if content and folder != name:
+                        raise BundleError(f"bundle {file}: found files of {name!r} and {folder!r}, wanted one folder")
+                    if (part in head) != (len(content) < len(head)):
+                        raise BundleError(f"bundle {file}: found {part!r}, wanted {' and '.join(head)} before all else")
+                    if member.size > bounded.most:
+                        raise BundleError(f"bundle {file}: {part} has {member.size:,} bytes, wanted {bounded.most:,}")
+                    member_file = tar.extractfile(member)
+                    assert member_file is not None  # as it is a plain file
+                    name, content[part] = folder, member_file.read()
+                    if len(content) == len(head):
+                        verify(name, content)
+                        bounded.most = MAX_BYTES
     except (OSError, tarfile.TarError, pa.ArrowException) as error:
         raise BundleError(f"bundle {file}: found no {SUFFIX} file that can be unpacked: {error}") from error
-    if len(folders) != 1:
-        raise BundleError(f"bundle {file}: found files of {len(folders)} folders, wanted those of one")
-    return folders.pop(), content
+    if len(content) < len(head):
+        raise BundleError(f"bundle {file}: found {len(content)} files, wanted {' and '.join(head)} before all else")
+    return name, content
+
+
+def _place(file: Path, member: tarfile.TarInfo) -> tuple[str, str]:
+    """Folder and name of a member. Raises BundleError where that leads elsewhere, or it is no plain file."""
+    folder, _, name = member.name.rpartition("/")
+    is_plain = folder not in ("", ".", "..") and "/" not in folder and name not in ("", ".", "..")
+    if not member.isreg() or not is_plain or "\\" in member.name or "\0" in member.name:
+        raise BundleError(f"bundle {file}: member {member.name!r} leaves the bundle's folder or is no plain file")
+    return folder, name

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +191,9 @@ def test_all_mistakes_are_answered_at_once_in_the_order_of_lines(read: Read) -> 
     ]
 
 
+LAUGHS = "".join(f"{new}: &{new} [{','.join([f'*{old}'] * 10)}]\n" for old, new in pairwise("abcdefghi"))
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -207,6 +211,10 @@ def test_all_mistakes_are_answered_at_once_in_the_order_of_lines(read: Read) -> 
             "name: t\nhorizon: !!timestamp 1\n",
             "p.yaml:2: found 1, which cannot be (no timestamp); wanted",
         ),
+        (f"name: t\nhorizon: 0x{'f' * 5000}\n", f"p.yaml:2: found 0x{'f' * 38}…, a whole number of 5,002 characters"),
+        (f"name: t\nhorizon: {'9' * 5000}\n", f"p.yaml:2: found {'9' * 40}…, a whole number of 5,000 characters"),
+        (f"a: &a [x]\n{LAUGHS}", "p.yaml:6: found aliases that expand to more than 100,000 values, wanted"),
+        (f"a: &a {{k: x}}\n{LAUGHS}", "p.yaml:6: found aliases that expand to more than 100,000 values, wanted"),
         ('name: t\nstate: "\\uD800"\n', "p.yaml:2: found '\\ud800', which holds half a letter; wanted text"),
     ],
 )

@@ -33,17 +33,32 @@ ROUTED = {"ForecasterDeploying", "ForecasterWatchdog"}  # which call nobody
 BY_NAME = {measure.prometheus: measure for measure in MEASURES.values()}
 
 
-def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+def tool(name: str, *arguments: str, folder: Path = FOLDER) -> subprocess.CompletedProcess[str]:
     """Call a program of Debian's `prometheus` or `prometheus-alertmanager`; the test skips where there is none."""
     if shutil.which(name) is None:
         pytest.skip(f"{name} is not installed: apt-get install prometheus prometheus-alertmanager")
-    return subprocess.run([name, *arguments], cwd=FOLDER, capture_output=True, text=True, check=False, timeout=120)
+    return subprocess.run([name, *arguments], cwd=folder, capture_output=True, text=True, check=False, timeout=120)
 
 
 def test_prometheus_takes_its_files_and_each_rule_does_what_its_cases_say() -> None:
     for arguments in (("check", "config", "prometheus.yml"), ("test", "rules", *CASE_FILES)):
         process = tool("promtool", *arguments)
         assert process.returncode == 0, process.stdout + process.stderr
+
+
+@pytest.mark.parametrize("bound", ["50 * {}", "0 * {}"])
+def test_a_traffic_guard_of_another_size_fails_the_cases_of_its_alert(tmp_path: Path, bound: str) -> None:
+    """A guard asks for a number of requests or rows before its alert may fire."""
+    guard = re.compile(r"> (100+)$", re.MULTILINE)
+    guarded = {name for name, rule in ALERTS.items() if guard.search(rule["expr"])}
+    for file in CASE_FILES:
+        shutil.copy(FOLDER / file, tmp_path)
+    rules = (FOLDER / "forecaster.rules.yml").read_text("utf-8")
+    mutated, count = guard.subn(lambda found: f"> {bound.format(found[1])}", rules)
+    (tmp_path / "forecaster.rules.yml").write_text(mutated, "utf-8")
+    process = tool("promtool", "test", "rules", *CASE_FILES, folder=tmp_path)
+    failed = set(re.findall(r"alertname: ?(\w+)", process.stdout + process.stderr))
+    assert (count, failed) == (len(guarded), guarded)
 
 
 def test_each_alert_has_a_case_in_which_it_fires_and_one_in_which_it_is_silent() -> None:

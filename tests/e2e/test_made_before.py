@@ -140,8 +140,7 @@ def test_a_bundle_of_before_is_believed_as_a_file_and_refused_when_it_was_change
     folder = packed[0].with_name(packed[0].name.removesuffix(".tar.zst"))
     manifest = folder / "manifest.json"
     manifest.write_bytes(manifest.read_bytes().replace(b"D0", b"D8"))
-    code, out, _ = call("predict", file, "--as-of", str(NEXT), "--bundle", folder, "--json")
-    assert (code, json.loads(out)["tier"]) == (3, "fallback")
+    assert call("predict", file, "--as-of", str(NEXT), "--bundle", folder, "--json")[0] == 2
 
 
 def test_every_run_of_before_is_replayed_to_the_published_values(opened: Path, call: Call) -> None:

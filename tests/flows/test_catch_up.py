@@ -130,6 +130,16 @@ def test_after_an_outage_the_missed_nights_are_past_night_for_the_newest_first_a
     assert catch_up.missing_nights(str(file)) == due[:1]  # tonight's own is not made up for, but run
 
 
+def test_a_night_begun_before_its_instant_is_due_and_as_of_that_instant(tmp_path: Path) -> None:
+    ahead = (datetime.now(UTC) + timedelta(seconds=59)).replace(second=0, microsecond=0)
+    file = pipeline(tmp_path, f"schedule: {{cron: '{ahead.minute} {ahead.hour} * * *'}}\n")
+    assert catch_up.missing_nights(str(file))[0] == ahead
+    night = Night.begin(str(file))
+    assert night.as_of >= ahead
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        assert ledger.run(night.run_id).night == ahead
+
+
 def test_the_nights_before_one_are_published_and_the_page_ends_with_that_night_again(file: Path) -> None:
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         before = ledger.runs("tiny")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import html
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +14,7 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,7 @@ class Running:
     spec: Spec
     process: subprocess.Popen[str]
     api: str
+    metrics_port: int
 
     def ask(self, path: str, **body: Any) -> Any:
         content = json.dumps(body).encode()
@@ -59,15 +63,16 @@ def forecaster(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     file = pipeline(tmp_path_factory.mktemp("up"), SCHEDULE)
-    ports = free_ports(3)
-    options = [f"--{name}-port={port}" for name, port in zip(("prefect", "mlflow", "page"), ports, strict=True)]
+    ports = free_ports(4)
+    names = ("prefect", "mlflow", "page", "metrics")
+    options = [f"--{name}-port={port}" for name, port in zip(names, ports, strict=True)]
     command = [sys.executable, "-X", "faulthandler", "-m", "forecaster", "up", str(file), *options]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert process.stdout is not None
     assert process.stderr is not None
     try:
         lines_until_up(process, load(file))
-        yield Running(file, load(file), process, f"http://127.0.0.1:{ports[0]}/api")
+        yield Running(file, load(file), process, f"http://127.0.0.1:{ports[0]}/api", ports[3])
     finally:
         process.send_signal(signal.SIGINT)
         with suppress(subprocess.TimeoutExpired):
@@ -125,6 +130,48 @@ def test_status_shows_what_is_up_and_what_comes_next(running: Running) -> None:
     assert all(lines[part].startswith("up, ") for part in PARTS)
     assert lines["next night"].endswith(" 03:15 America/New_York")
     assert lines["last run"].startswith("none")
+
+
+def test_the_page_of_what_is_up_follows_an_edited_schedule_after_a_deployment(running: Running) -> None:
+    def deadline() -> str:
+        """Local time of the newest night's deadline, as Prometheus reads it; empty while the page starts."""
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{running.metrics_port}/metrics") as answer:
+            found = re.search(r"forecaster_night_deadline_timestamp_seconds\{\S* (\S+)", answer.read().decode())
+            return f"{datetime.fromtimestamp(float(found[1]), running.spec.zone):%H:%M}" if found else ""
+        return ""
+
+    before = running.file.read_text("utf-8")
+    assert deadline() == "05:30"
+    try:
+        running.file.write_text(before.replace('refresh: "0', 'deadline: "06:40", refresh: "0'), "utf-8")
+        assert forecaster("deploy", running.file).returncode == 0
+        while deadline() != "06:40":
+            assert running.process.poll() is None
+            time.sleep(0.5)
+    finally:
+        running.file.write_text(before, "utf-8")
+
+
+def test_a_scheduled_night_with_a_wrong_pipeline_file_says_so_in_state_log_and_page(running: Running) -> None:
+    before = running.file.read_text("utf-8")
+    nightly = running.ask("/deployments/filter", flows={"name": {"any_": ["nightly"]}})[0]
+    try:
+        running.file.write_text(before.replace("training: {", "training: {epoch: 3, "), "utf-8")
+        with pytest.raises(SpecError) as refused:
+            load(running.file)
+        sentence = str(refused.value)
+        flow_run = running.ask(f"/deployments/{nightly['id']}/create_flow_run", state={"type": "SCHEDULED"})
+        while (state := flow_run["state"])["type"] in ("SCHEDULED", "PENDING", "RUNNING"):
+            assert running.process.poll() is None
+            time.sleep(0.5)
+            flow_run = running.ask("/flow_runs/filter", flow_runs={"id": {"any_": [flow_run["id"]]}})[0]
+    finally:
+        running.file.write_text(before, "utf-8")
+    assert (state["type"], state["message"]) == ("FAILED", sentence)
+    first_line = sentence.splitlines()[0]
+    assert first_line in (running.spec.paths.logs / "worker.log").read_text("utf-8")
+    with urllib.request.urlopen(running.stack_state()["health"]["page"].replace("healthz", "health")) as answer:
+        assert first_line in html.unescape(answer.read().decode())
 
 
 def test_who_starts_it_twice_is_told(running: Running) -> None:

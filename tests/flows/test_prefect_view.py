@@ -185,7 +185,7 @@ def published_night(file: Path, as_of: datetime) -> Spec:
     """A night that was published, as far as the ledger knows."""
     spec = load(file)
     with Ledger.open(spec.ledger_url) as ledger:
-        ledger.start_run(f"night-{as_of:%d}", pipeline=spec.name, as_of=as_of, spec_digest=spec.digest)
+        ledger.start_run(f"night-{as_of:%d}", pipeline=spec.name, as_of=as_of, spec_digest=spec.digest, at=as_of)
         ledger.finish_run(f"night-{as_of:%d}", "published", 0)
     return spec
 
@@ -199,6 +199,7 @@ def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, rece
     published_night(file, yesterday)
     after = datetime(2026, 6, 20, 5, 31, tzinfo=UTC)
     assert notify.late_sentence(str(file), after - timedelta(minutes=2)) is None  # there is time until 05:30
+    assert notify.late_sentence(str(file), after - timedelta(minutes=1, seconds=0.5)) is not None  # begun 0.5 s early
     assert notify.late_sentence(str(file), yesterday + timedelta(hours=3)) is None
     sentence = notify.late_sentence(str(file), after)
     assert sentence == "tiny: not published by 05:30 on 2026-06-20; the last run, night-19, is published"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 import urllib.request
 from contextlib import closing
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from forecaster.config import Spec
 from forecaster.core.metric_names import MEASURES, OF_LEDGER
 from forecaster.errors import LedgerError, NoLedger, SpecError
-from forecaster.ledger import connect
+from forecaster.ledger import connect, run_totals
 from forecaster.ledger.store import Ledger
 from forecaster.monitoring import exposition, listener
 from forecaster.monitoring.exposition import LedgerCollector
@@ -60,6 +61,27 @@ def test_a_ledger_that_is_away_is_told_and_comes_back(spec: Spec, ledger: Ledger
     assert (readable.name, readable.samples[0].value) == (OF_LEDGER["ledger_readable"].prometheus, 0)
     path.with_name("away").rename(path)
     assert [family.name for family in collector.collect()] == names
+
+
+def test_a_new_installation_has_no_missing_night_until_its_first_one_is_due(spec: Spec) -> None:
+    def read(now: datetime) -> tuple[float | None, float]:
+        registry = CollectorRegistry()
+        registry.register(LedgerCollector(spec, clock=lambda: now))
+        missing = {"pipeline": spec.name, "which": "newest"}
+        readable = registry.get_sample_value("forecaster_ledger_readable", {"pipeline": spec.name})
+        assert readable is not None
+        return registry.get_sample_value("forecaster_nights_missing", missing), readable
+
+    assert read(NOON) == (None, 1)  # no ledger yet
+    with Ledger.open(spec.ledger_url) as ledger:
+        assert read(NOON) == (0, 1)  # nothing scheduled yet
+        with ledger.transaction() as connection:
+            run_totals.open_deploy_window(connection, spec.name, NOON)
+        assert [read(NOON + timedelta(hours=hours))[0] for hours in (0, 12, 18)] == [0, 0, 1]  # the night is at 03:15
+        evening = NOON + timedelta(hours=9)
+        ledger.start_run("first", pipeline=spec.name, as_of=evening, spec_digest="5pec", at=evening)
+        ledger.finish_run("first", "failed", 1, at=evening)
+        assert [read(evening + timedelta(hours=hours))[0] for hours in (0, 9)] == [0, 1]
 
 
 def test_a_scrape_waits_for_no_writer(spec: Spec, ledger: Ledger) -> None:

@@ -21,13 +21,10 @@ def numbers(spec: Spec, ledger: Ledger, now: datetime = NOON) -> dict[tuple[str,
     return {(row.name, *row.labels): row.value for row in readings.read(spec, ledger, now)}
 
 
-def test_an_empty_ledger_has_a_night_that_is_missing_and_nothing_else(spec: Spec) -> None:
+def test_an_empty_ledger_has_a_deadline_and_nothing_else(spec: Spec) -> None:
     with Ledger.open(spec.ledger_url) as empty:
         known = {key: value for key, value in numbers(spec, empty).items() if value}
-    assert known == {
-        ("nights_missing", "newest"): 1.0,
-        ("deadline",): datetime(2025, 6, 17, 9, 30, tzinfo=UTC).timestamp(),  # 05:30 in New York
-    }
+    assert known == {("deadline",): datetime(2025, 6, 17, 9, 30, tzinfo=UTC).timestamp()}  # 05:30 in New York
 
 
 def test_a_publication_and_its_night_are_told(spec: Spec, ledger: Ledger) -> None:

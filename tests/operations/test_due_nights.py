@@ -12,8 +12,10 @@ import pytest
 
 from forecaster.config import Spec
 from forecaster.errors import SpecError
+from forecaster.ledger import run_start, tables
 from forecaster.ledger.records import Kind, Outcome
 from forecaster.ledger.store import Ledger
+from forecaster.monitoring import slo
 from forecaster.operations import due_nights
 
 NOW = datetime(2026, 6, 20, 13, 0, tzinfo=UTC)  # 09:00 in New York
@@ -96,7 +98,7 @@ def test_a_schedule_of_some_weekdays_has_nights_on_those_alone(ledger: Ledger) -
 
 def test_at_the_very_instant_of_the_schedule_the_night_is_due(ledger: Ledger) -> None:
     assert due_nights.missed_nights(spec(), ledger, night(20)) == [night(20)]
-    assert due_nights.missed_nights(spec(), ledger, night(20) - timedelta(seconds=2)) == [night(19)]
+    assert due_nights.missed_nights(spec(), ledger, night(20) - timedelta(minutes=2)) == [night(19)]
 
 
 @pytest.mark.parametrize(
@@ -129,3 +131,53 @@ def test_a_quarter_past_three_is_an_hour_that_every_day_has_once(timezone: str) 
 def test_the_following_night_is_told_in_local_time() -> None:
     pipeline = spec()
     assert due_nights.next_night(pipeline.schedule.cron, pipeline.zone, NOW) == night(21)
+
+
+# The identity of a night, over edges of the clock and of the schedule.
+
+
+def begun_at(ledger: Ledger, pipeline: Spec, instant: datetime) -> datetime:
+    """A night that begins at an instant by the schedule of then; returns its own instant."""
+    scheduled = due_nights.night_of(pipeline, instant)
+    name = f"{instant.isoformat()}"
+    begin = {"run_id": name, "kind": "night", "as_of": instant, "night": scheduled, "now": instant}
+    run_start.begin(ledger, pipeline, **begin)
+    ledger.finish_run(name, "published", 0, at=instant + timedelta(minutes=5))
+    with ledger.transaction() as connection:
+        connection.execute(tables.lease.delete())
+    return scheduled
+
+
+@pytest.mark.parametrize("offset", [timedelta(seconds=-0.5), timedelta(seconds=-30), timedelta(minutes=10)])
+@pytest.mark.parametrize("first", [datetime(2026, 3, 5, tzinfo=UTC), datetime(2026, 10, 29, tzinfo=UTC)])
+def test_a_night_that_begins_early_or_late_is_that_night_across_a_change_of_the_clock(
+    ledger: Ledger, first: datetime, offset: timedelta
+) -> None:
+    pipeline = spec()
+    instant = due_nights.next_night(pipeline.schedule.cron, pipeline.zone, first)
+    for _ in range(6):
+        assert due_nights.missed_nights(pipeline, ledger, instant + offset) == [instant]
+        assert begun_at(ledger, pipeline, instant + offset) == instant
+        for later in (timedelta(minutes=11), timedelta(hours=12)):
+            assert due_nights.missed_nights(pipeline, ledger, instant + later) == []
+        standing = slo.standings(pipeline, ledger, instant + timedelta(hours=12))[0]
+        assert (standing.key, standing.state) == ("S1", "kept")
+        instant = due_nights.next_night(pipeline.schedule.cron, pipeline.zone, instant)
+
+
+@pytest.mark.parametrize("cron", ["30 4 * * *", "15 2 * * *", "30 23 * * *", "0 0 * * *"])
+def test_an_edited_schedule_leaves_the_nights_before_it_published_and_in_time(ledger: Ledger, cron: str) -> None:
+    for day in range(14, 21):
+        begun_at(ledger, spec(), night(day) + timedelta(minutes=1))
+    edited = spec(cron=cron)
+    assert due_nights.missed_nights(edited, ledger, NOW) == []
+    assert slo.standings(edited, ledger, NOW)[0].state == "kept"
+    tomorrow = due_nights.next_night(cron, edited.zone, NOW)
+    assert due_nights.missed_nights(edited, ledger, tomorrow) == [tomorrow]
+
+
+def test_a_run_by_hand_hours_before_a_night_is_not_that_night_and_minutes_after_it_is(ledger: Ledger) -> None:
+    begun_at(ledger, spec(), night(20, 1))
+    assert due_nights.missed_nights(spec(), ledger, NOW) == [night(20)]
+    begun_at(ledger, spec(), night(20, 3, 25))
+    assert due_nights.missed_nights(spec(), ledger, NOW) == []

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import tarfile
+import tracemalloc
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -26,10 +28,22 @@ def packed(file: Path, *members: tarfile.TarInfo, content: bytes = b"x") -> Path
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w") as tar:
         for member in members:
-            member.size = len(content) if member.isreg() else 0
+            member.size = len(content) if member.isreg() or member.type == tarfile.XHDTYPE else 0
             tar.addfile(member, io.BytesIO(content))
     file.write_bytes(pa.Codec("zstd").compress(out.getvalue(), asbytes=True))
     return file
+
+
+HEAD = ("manifest.json", "manifest.sig")
+
+
+def unpack(file: Path) -> tuple[str, dict[str, bytes]]:
+    """The content of a file whose head nobody verifies."""
+    return bundle_archive.unpack(file, HEAD, lambda name, content: None)
+
+
+def signed_head(folder: str = "b") -> tuple[tarfile.TarInfo, ...]:
+    return tuple(member(f"{folder}/{name}") for name in HEAD)
 
 
 def member(name: str, kind: bytes = tarfile.REGTYPE, leads_to: str = "") -> tarfile.TarInfo:
@@ -101,25 +115,56 @@ def test_a_changed_byte_of_the_file_is_refused(folder: Path) -> None:
 def test_a_member_that_leaves_the_folder_or_is_no_plain_file_is_refused(odd: tarfile.TarInfo, tmp_path: Path) -> None:
     file = packed(tmp_path / "bad.tar.zst", odd)
     with pytest.raises(BundleError, match=r"bad\.tar\.zst: member .* leaves the bundle's folder or is no plain file"):
-        bundle_archive.unpack(file)
+        unpack(file)
     assert [path.name for path in tmp_path.iterdir()] == ["bad.tar.zst"]
 
 
 def test_members_twice_and_members_of_two_folders_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BundleError, match=r"found 'a' twice"):
-        bundle_archive.unpack(packed(tmp_path / "one.tar.zst", member("b/a"), member("b/a")))
-    with pytest.raises(BundleError, match=r"files of 2 folders"):
-        bundle_archive.unpack(packed(tmp_path / "two.tar.zst", member("b/a"), member("c/d")))
-    with pytest.raises(BundleError, match=r"files of 0 folders"):
-        bundle_archive.unpack(packed(tmp_path / "none.tar.zst"))
+        unpack(packed(tmp_path / "one.tar.zst", *signed_head(), member("b/a"), member("b/a")))
+    with pytest.raises(BundleError, match=r"found files of 'b' and 'c', wanted one folder"):
+        unpack(packed(tmp_path / "two.tar.zst", *signed_head(), member("c/d")))
+    with pytest.raises(BundleError, match=r"found 0 files"):
+        unpack(packed(tmp_path / "none.tar.zst"))
 
 
 def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bundle_archive, "MAX_BYTES", 1 << 20)
-    file = packed(tmp_path / "bomb.tar.zst", member("b/a"), content=b"\0" * (1 << 22))
+    monkeypatch.setattr(bundle_archive, "MAX_BYTES", 1 << 22)
+    content = b"\0" * (1 << 21)
+    file = packed(tmp_path / "bomb.tar.zst", *signed_head(), member("b/a"), content=content)
     assert file.stat().st_size < 10_000
-    with pytest.raises(BundleError, match="more than 1,048,576 bytes when unpacked"):
-        bundle_archive.unpack(file)
+    with pytest.raises(BundleError, match="more than 4,194,304 bytes when unpacked"):
+        unpack(file)
+
+
+@pytest.mark.parametrize("first", ["b/model.onnx", "b/manifest.json"])
+def test_an_archive_without_a_trusted_signature_is_refused_before_anything_else_is_unpacked(
+    tmp_path: Path, first: str
+) -> None:
+    """A pax header counts as well: tarfile reads it whole before it gives the first member."""
+    large = b"\0" * (1 << 28)
+    for file in (
+        packed(tmp_path / "large.tar.zst", member(first), content=large),
+        packed(tmp_path / "pax.tar.zst", member(first, tarfile.XHDTYPE), content=large),
+    ):
+        tracemalloc.start()
+        with pytest.raises(BundleError, match=r"large\.tar\.zst|pax\.tar\.zst"):
+            bundle.read(file, (signer().public,))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 4 * bundle_archive.MAX_HEAD
+    read: list[str] = []
+    file = packed(tmp_path / "unsigned.tar.zst", *signed_head(), member("b/model.onnx"), content=b"{}")
+    with pytest.raises(BundleError, match=r"manifest\.json has digest"):
+        bundle.read(file, (signer().public,))
+    with pytest.raises(BundleError, match="stop"):
+        bundle_archive.unpack(file, HEAD, lambda name, content: _stop(read, content))
+    assert read == list(HEAD)
+
+
+def _stop(read: list[str], content: Mapping[str, bytes]) -> None:
+    read.extend(content)
+    raise BundleError("stop")
 
 
 @pytest.mark.parametrize("content", [b"", b"not zstd", pa.Codec("zstd").compress(b"not a tar" * 99, asbytes=True)])
@@ -127,4 +172,4 @@ def test_what_is_no_packed_bundle_is_refused(content: bytes, tmp_path: Path) -> 
     file = tmp_path / "odd.tar.zst"
     file.write_bytes(content)
     with pytest.raises(BundleError, match=r"odd\.tar\.zst"):
-        bundle_archive.unpack(file)
+        unpack(file)

@@ -25,7 +25,8 @@ from forecaster.monitoring.page_answers import AnswerLog
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER = "other"  # routes and methods that the page does not have
-UNCOUNTED = ("/healthz", "/readyz", "/static/{path}")  # whose answers say nothing of how readers wait
+PROBES = ("/healthz", "/readyz")  # asked by machines, which are no readers: in no count, and so in no promise or rule
+STATIC = "/static/{path}"  # whose answers say nothing of how readers wait
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
 REFUSALS = {401: "stranger", 403: "forbidden", 413: "size", 429: "limit", 431: "size"}
 
@@ -59,14 +60,16 @@ class PageMetrics:
         self._in_progress.labels(pipeline).inc()
 
     def end(self, pipeline: str, scope: Scope, route: str, status: int, seconds: float) -> None:
-        """Count an answer."""
+        """Count an answer to a reader."""
         self._in_progress.labels(pipeline).dec()
+        if route in PROBES:
+            return
         method = scope["method"] if scope["method"] in METHODS else OTHER
         self._requests.labels(pipeline, route, method, str(status)).inc()
         self._seconds.labels(pipeline, route).observe(seconds)
         if pipeline in self._logs:
             self._logs[pipeline].count(datetime.now(UTC), status, seconds)
-        if (origin := scope.get(ORIGIN)) is not None and route not in UNCOUNTED:
+        if (origin := scope.get(ORIGIN)) is not None and route != STATIC:
             self._answers.labels(pipeline, origin).inc()
         if (reason := REFUSALS.get(status)) is not None:
             self._refused.labels(pipeline, reason).inc()

@@ -42,7 +42,7 @@ from forecaster.publishing.forecast import ModelChoice, choose, differing, ready
 from forecaster.publishing.groups import depot_files, group_work
 from forecaster.publishing.groups.group_work import DepotGroup, ForecastOrder, GroupForecast
 from forecaster.publishing.groups.survey import Survey, survey
-from forecaster.publishing.publish import PublishedForecast, Troubles
+from forecaster.publishing.publish import PublishedForecast, Troubles, kept
 from forecaster.serving import totals
 
 LEFT_SECONDS = 24 * 3600  # after which a run that has written nothing is dead; others may share `state`
@@ -125,11 +125,21 @@ def _publish(
 ) -> PublishedForecast:
     """Archive and ledger; the archive comes first, so that what is shown can be scored."""
     shuffle, choice, troubles = looked.shuffle, order.choice, Troubles()
+    days, count = parts[0].target_dates, sum(part.depots for part in parts)
+    cutoff = np.datetime64(looked.facts.last_day, "D").astype(object)
+    nothing = Forecast(
+        (),
+        cutoff,
+        days,
+        levels,
+        np.zeros((0, spec.horizon, len(levels)), np.float32),
+        np.zeros((0, spec.horizon), np.bool_),
+    )
+    if head := caveats.outdated_by(spec, cutoff, shuffle.as_of):
+        return kept(head, nothing, count, notes)
     with troubles.collect(LakeError, "the archive does not have these forecasts"):
         Lake.of(spec).append("forecasts", _rows(looked))
     of_network = totals.quantiles_of_sums(chain.from_iterable(part.sums for part in parts), levels)
-    days = parts[0].target_dates
-    cutoff = np.datetime64(looked.facts.last_day, "D").astype(object)
     publication = Publication(
         pipeline=spec.name,
         run_id=order.run_id,
@@ -146,7 +156,7 @@ def _publish(
         bundle_digest=digest,
         note=joined((note.for_readers for note in notes), " "),
     )
-    count, published = sum(part.depots for part in parts), sum(part.published for part in parts)
+    published = sum(part.published for part in parts)
     currency = spec.staffing.currency if spec.staffing else None
     computing = {"forecasts": count * spec.horizon, "cost_per_hour": spec.execution.cost_per_hour, "currency": currency}
     with Ledger.open(spec.ledger_url) as ledger:
@@ -159,14 +169,6 @@ def _publish(
         )
         number = publish_parts(ledger, publication, partial(_depots, looked), keep=spec.retention.publications)
     text = joined((note.text for note in notes), " ")
-    nothing = Forecast(
-        (),
-        cutoff,
-        days,
-        levels,
-        np.zeros((0, spec.horizon, len(levels)), np.float32),
-        np.zeros((0, spec.horizon), np.bool_),
-    )
     return PublishedForecast(
         number,
         choice.tier,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from dashboards.ops.http import response_cache
 from dashboards.ops.http.request_metrics import OTHER, PageMetrics, Templates
 from dashboards.ops.portal.app import FRONT, create_portal
 from forecaster.config import load
+from forecaster.monitoring.page_answers import AnswerLog, between
 from tests.dashboards.seed import NOON, fill, publication
 
 PIPELINE = "harbor-fleet"
@@ -65,6 +67,22 @@ def test_what_was_never_refused_is_told_as_none_so_that_the_first_time_is_seen(
     assert ask(app, ("GET", "/healthz")) == [200]  # from the first request on
     for reason in ("stranger", "forbidden", "size", "limit"):
         assert counted(collectors, "forecaster_page_refused_total", reason=reason) == 0
+
+
+def test_probes_of_machines_are_in_no_count_and_no_promise(tmp_path: Path, collectors: CollectorRegistry) -> None:
+    log = AnswerLog(tmp_path / "answers.json")
+    pages = PageMetrics(collectors, {PIPELINE: log})
+    app = create_app(f"sqlite:///{tmp_path / 'none.db'}", pipeline=PIPELINE, clock=lambda: NOON, metrics=pages)
+    assert ask(app, *3 * [("GET", "/healthz"), ("GET", "/readyz")], ("GET", "/nowhere")) == [*3 * [200, 503], 404]
+    requests = [
+        sample for family in collectors.collect() for sample in family.samples if sample.name.endswith("_total")
+    ]
+    assert {(sample.labels["route"], sample.value) for sample in requests if "route" in sample.labels} == {(OTHER, 1)}
+    assert counted(collectors, "forecaster_http_requests_in_progress") == 0
+    log.write(datetime.now(UTC))
+    hour = timedelta(hours=1)
+    answers = between(tmp_path, datetime.now(UTC) - hour, datetime.now(UTC) + hour)
+    assert (answers.total, answers.errors) == (1, 0)
 
 
 def test_answers_that_were_kept_are_told_apart_from_those_that_were_made(
