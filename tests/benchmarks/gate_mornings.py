@@ -4,8 +4,8 @@ python -m tests.benchmarks.gate_mornings [--datasets sample,bayarea_bikeshare14]
 
 Each morning trains a candidate. Two rules judge it, each with a champion of its own: `strict`, under which every
 objection refuses, and the product's. A refused candidate is compared on the days after that morning with the forecast
-that was published in its place. The last 56 days of each real dataset are left out. So that the machine is not busy for a
-day, panels hold at most 32 depots and the last 500 days of history, and the presets have one member.
+that was published in its place. The last 56 days of each real dataset are left out. To bound the time, panels hold at
+most 32 depots and the last 500 days of history, and the presets have one member.
 """
 
 from __future__ import annotations
