@@ -31,7 +31,7 @@ from forecaster.core.forecast import Forecast
 from forecaster.core.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Panel
 from forecaster.core.terminal import count
-from forecaster.demand.panel.covariates import refuse_unknown_days
+from forecaster.demand.panel.known_future.covariates import refuse_unknown_days
 from forecaster.errors import NoUsableData, SpecError
 
 if TYPE_CHECKING:

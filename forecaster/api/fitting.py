@@ -36,8 +36,8 @@ def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = Non
     MissingExtra where what trains is not installed.
     """
     from forecaster.demand.history.past_panels import Past
-    from forecaster.demand.panel import covariates
     from forecaster.demand.panel.build import build
+    from forecaster.demand.panel.known_future import covariates
     from forecaster.demand.panel.panel_findings import panel_findings
 
     _refuse_after_fork()

@@ -30,7 +30,7 @@ from forecaster.core.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Encoding, Panel
 from forecaster.core.terminal import count
 from forecaster.demand import parsing
-from forecaster.demand.panel.covariates import refuse_unknown_days
+from forecaster.demand.panel.known_future.covariates import refuse_unknown_days
 from forecaster.errors import SpecError
 
 

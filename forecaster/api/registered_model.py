@@ -20,8 +20,9 @@ import pyarrow as pa
 from forecaster.api.frames import OURS, TIMESTAMP, FrameKind, forecast_columns
 from forecaster.config import Spec
 from forecaster.core.knowledge import Knowledge
-from forecaster.demand.panel import build, covariates
+from forecaster.demand.panel import build
 from forecaster.demand.panel.event_scope import ADDRESS
+from forecaster.demand.panel.known_future import covariates
 from forecaster.errors import BundleError, NoUsableData, SpecError
 from forecaster.publishing import caveats
 from forecaster.registry.run_record import BUNDLE

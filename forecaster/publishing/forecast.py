@@ -20,7 +20,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import as_sentence, of_error, sentence
 from forecaster.core.panel import Panel
 from forecaster.demand.panel import build as panels
-from forecaster.demand.panel import covariate_guard
+from forecaster.demand.panel.known_future import covariate_guard
 from forecaster.errors import BundleError, SpecError
 from forecaster.ledger.publication import Tier
 from forecaster.ledger.records import Head

@@ -181,8 +181,7 @@ def publish(
             plans=plans,
         )
         with Ledger.open(spec.ledger_url) as ledger:
-            findings = panel_findings(knowledge, result.panel, spec)
-            computing = _computing(spec, result)
+            findings, computing = panel_findings(knowledge, result.panel, spec), _computing(spec, result)
             measures = {"depots": Counter(depot.tier or publication.tier for depot in published_depots)}
             ledger.note(
                 run_id, findings=findings, lake_versions=knowledge.versions, computing=computing, measures=measures
@@ -302,8 +301,8 @@ def _plan_weeks(
     *,
     onto_page: bool,
 ) -> tuple[tuple[PublishedDepot, ...], tuple[WeekPlan, ...]]:
-    """The depots with the drivers who come, and who works when, looking back at what the publication that is shown
-    planned; without it where that fails, and where this one is not to be shown, as it is of an earlier day."""
+    """Return the depots with the drivers who come, and the plans of the week. One that goes onto the page looks back at
+    the plans that are shown."""
     if spec.staffing is None or not spec.staffing.people:
         return depots, ()
     before: dict[str, WeekPlan] = {}

@@ -18,10 +18,11 @@ from forecaster.core.arrays import Bools, Days, Floats, Ints
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.marks import EVERYONE, Mark, Marks
 from forecaster.core.panel import Encoding, Panel
-from forecaster.demand.panel import calendar, carried_calendars, closed_weekdays, covariates, opening_days
+from forecaster.demand.panel import calendar, carried_calendars, closed_weekdays, opening_days
 from forecaster.demand.panel.event_scope import EventScope, event_scope
 from forecaster.demand.panel.events import AnnouncedEvents, announced_events
 from forecaster.demand.panel.grid import Cells, Grid, cells, lay_out
+from forecaster.demand.panel.known_future import covariates
 from forecaster.demand.panel.network_facts import NetworkFacts
 
 MAX_LABELS = 64  # of a static attribute

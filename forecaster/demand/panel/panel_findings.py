@@ -8,7 +8,7 @@ from forecaster.core.panel import Panel
 from forecaster.demand.panel.business_days import out_of_business
 from forecaster.demand.panel.closed_weekdays import never_on_weekdays
 from forecaster.demand.panel.closure_counts import closure_counts
-from forecaster.demand.panel.covariates import covariate_findings
+from forecaster.demand.panel.known_future.covariates import covariate_findings
 
 
 def panel_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:

@@ -28,8 +28,8 @@ from forecaster.demand.history import shuffle as shuffles
 from forecaster.demand.history.shuffle import Shuffle
 from forecaster.demand.panel import build as panels
 from forecaster.demand.panel import closed_weekdays, opening_days
-from forecaster.demand.panel.covariates import FAR_RULE
 from forecaster.demand.panel.grid import Span, observed_depots
+from forecaster.demand.panel.known_future.covariates import FAR_RULE
 from forecaster.demand.panel.network_facts import Counts, NetworkFacts, Pairs
 from forecaster.demand.panel.panel_findings import panel_findings
 from forecaster.lake import limits

@@ -9,7 +9,7 @@ import pytest
 
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
-from forecaster.demand.panel.covariate_guard import without_odd_covariates
+from forecaster.demand.panel.known_future.covariate_guard import without_odd_covariates
 from tests import panels
 
 

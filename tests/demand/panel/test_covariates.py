@@ -12,7 +12,7 @@ import pytest
 from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
 from forecaster.demand.panel.build import build
-from forecaster.demand.panel.covariates import covariate_findings
+from forecaster.demand.panel.known_future.covariates import covariate_findings
 from tests.demand.literal_knowledge import EVENTS, NAN, knowledge, spec_of
 
 PAST = [("A", "2024-03-04", 1.0, 1.0), ("B", "2024-03-04", 1.0, 0.0)]

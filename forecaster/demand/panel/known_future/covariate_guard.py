@@ -13,7 +13,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import and_more, sentence
 from forecaster.core.naive_quantiles import largest_count
 from forecaster.core.panel import Panel
-from forecaster.demand.panel.usual_covariates import usual_ahead
+from forecaster.demand.panel.known_future.usual_covariates import usual_ahead
 
 MAX_NAMED = 5  # depots
 TIMES = 4.0  # above the largest count of a depot's open days, or below its smallest, from which on a median is odd

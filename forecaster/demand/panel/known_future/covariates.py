@@ -17,7 +17,7 @@ from forecaster.core.near_words import nearest_word
 from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel.events import AnnouncedEvents
 from forecaster.demand.panel.grid import Cells, Grid, cells, coded
-from forecaster.demand.panel.usual_covariates import is_far, known_range, with_usual
+from forecaster.demand.panel.known_future.usual_covariates import is_far, known_range, with_usual
 from forecaster.errors import NoUsableData, SpecError
 
 MAX_WORDS = 32  # indicators a covariate of words
