@@ -68,29 +68,31 @@ def factors(folds: Sequence[Fold]) -> Floats:
     return np.stack([_uncrossed(f, r, middle) for f, r in zip(clipped, typical, strict=True)]).astype(np.float32)
 
 
-def offset(folds: Sequence[Fold]) -> float:
-    """Return the log counts that added to all medians remove their bias, log(Σ(actual + 1) / Σ(median + 1)).
+def offsets(folds: Sequence[Fold]) -> Doubles:
+    """Return the log counts (horizon,) that added to all medians remove their bias in each week ahead.
 
-    Of two weeks before, a day counts half. 0 where nothing is known.
+    That is log(Σ(actual + 1) / Σ(median + 1)); of two weeks before, a day counts half. 0 where nothing is known.
     """
-    rows = [np.nonzero(np.isfinite(fold.actuals)) for fold in folds]
-    parts = list(zip(folds, rows, strict=True))
-    actuals, medians = (
-        np.concatenate([values[row].astype(float) for values, row in both])
-        for both in ([(fold.actuals, row) for fold, row in parts], [(fold.forecast.median, row) for fold, row in parts])
-    )
-    day = np.concatenate([np.asarray(fold.forecast.target_dates, "datetime64[D]")[row[1]] for fold, row in parts])
-    if not len(day):
-        return 0.0
-    weight = _weight(day)
-    return float(np.log((weight @ (actuals + 1)) / (weight @ (medians + 1))))
+    horizon = folds[0].actuals.shape[1]
+    result = np.zeros(horizon)
+    for start in range(0, horizon, WEEK):
+        week = slice(start, start + WEEK)
+        rows = [np.nonzero(np.isfinite(fold.actuals[:, week])) for fold in folds]
+        parts = list(zip(folds, rows, strict=True))
+        actuals = np.concatenate([fold.actuals[:, week][row].astype(float) for fold, row in parts])
+        medians = np.concatenate([fold.forecast.median[:, week][row].astype(float) for fold, row in parts])
+        dates = [np.asarray(fold.forecast.target_dates[week], "datetime64[D]")[row[1]] for fold, row in parts]
+        if len(actuals):
+            weight = _weight(np.concatenate(dates))
+            result[week] = np.log((weight @ (actuals + 1)) / (weight @ (medians + 1)))
+    return result
 
 
-def shifted(forecast: Forecast, offset: float) -> Forecast:
-    """Add an offset in log counts to all quantiles of open days."""
-    if offset == 0:
+def shifted(forecast: Forecast, offsets: Doubles) -> Forecast:
+    """Add offsets (horizon,) in log counts to all quantiles of open days."""
+    if not offsets.any():
         return forecast
-    counts = np.maximum(np.expm1(np.log1p(forecast.quantiles.astype(float)) + offset), 0.0)
+    counts = np.maximum(np.expm1(np.log1p(forecast.quantiles.astype(float)) + offsets[:, None]), 0.0)
     return replace(forecast, quantiles=np.where(forecast.open[..., None], counts, 0.0).astype(np.float32))
 
 

@@ -12,7 +12,7 @@ from datetime import date
 
 import numpy as np
 
-from forecaster.core.arrays import Floats
+from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.forecast import Fold, Forecast
 from forecaster.core.panel import Panel
 from forecaster.evaluation import calibration
@@ -37,7 +37,7 @@ class RollingCalibration:
 
     def __call__(self, panel: Panel) -> Forecast:
         now = self._forecasts[panel.cutoff] = self._predict(panel)
-        return calibration.stretched(calibration.shifted(now, self.offset(panel)), self.factors(panel))
+        return calibration.stretched(calibration.shifted(now, self.offsets(panel)), self.factors(panel))
 
     def without_bias(self) -> RollingCalibration:
         """Return this predictor with the bias of what it forecast before removed at each cutoff; it predicts nothing
@@ -46,19 +46,19 @@ class RollingCalibration:
         predict = lambda panel: forecasts[panel.cutoff]  # noqa: E731
         return RollingCalibration(predict, forecasts.values(), trained_until=self._trained_until, removes_bias=True)
 
-    def offset(self, panel: Panel) -> float:
-        """Return the offset of `calibration.offset` by what is known of earlier forecasts, 0 where bias is not
-        removed."""
+    def offsets(self, panel: Panel) -> Doubles:
+        """Return the offsets (horizon,) of `calibration.offsets` by what is known of earlier forecasts, 0 where bias is
+        not removed."""
         before = self._before(panel) if self._removes_bias else []
-        return calibration.offset(before) if before else 0.0
+        return calibration.offsets(before) if before else np.zeros(panel.horizon)
 
     def factors(self, panel: Panel) -> Floats:
         """The factors (horizon, levels) of `calibration.factors`, of what was forecast before the panel's cutoff and
         has come as far as the panel knows; a single one where nothing was."""
-        before, offset = self._before(panel), self.offset(panel)
+        before, offsets = self._before(panel), self.offsets(panel)
         if not before:
             return np.ones((1, 1), np.float32)
-        return calibration.factors([Fold(calibration.shifted(fold.forecast, offset), fold.actuals) for fold in before])
+        return calibration.factors([Fold(calibration.shifted(fold.forecast, offsets), fold.actuals) for fold in before])
 
     def _before(self, panel: Panel) -> list[Fold]:
         forecasts = [forecast for cutoff, forecast in sorted(self._forecasts.items()) if cutoff < panel.cutoff]

@@ -29,7 +29,7 @@ def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> D
         share, other_share = (float(m.weights["blend.anchor"]) for m in (model, other_model))
     except KeyError as error:
         raise BundleError(f"bundle {bundle.name}: found no {error}, wanted the share of the anchor") from error
-    if (share, model.offset) == (other_share, other_model.offset):
+    if share == other_share and np.array_equal(model.offset, other_model.offset):
         return predicted.astype(float)
     if not share < 1:
         raise BundleError(f"bundle {bundle.name}: its medians are the anchor's, which says nothing of its weights")

@@ -119,7 +119,7 @@ def _without_last_calibration(reigning: Predictor) -> backtests.Predictor:
     if FIRST not in summary or LAST not in summary:
         return reigning
     ratio = (np.asarray(summary[FIRST]) / np.asarray(summary[LAST])).astype(np.float32)
-    first, last = summary.get(OFFSETS, (0.0, 0.0))
+    first, last = np.array(summary.get(OFFSETS, np.zeros((2, len(ratio)))))
     return lambda panel: calibration.stretched(calibration.shifted(reigning(panel), first - last), ratio)
 
 

@@ -188,10 +188,11 @@ def rolling_forecaster(
 
 def calibrated_after_backtest(candidate: Candidate, rolling: RollingCalibration, panel: Panel, spec: Spec) -> Candidate:
     """The candidate as it forecasts from the panel's own cutoff, all held-out days being known."""
-    offset = rolling.offset(panel)
-    if offset:
-        blend = {**candidate.parameters["blend"], "offset": np.float32(offset)}
-        summary = {**candidate.summary, OFFSETS: [rolling.offset(panel.at(first_cutoff(panel, spec))), offset]}
+    offsets = rolling.offsets(panel)
+    if offsets.any():
+        before = rolling.offsets(panel.at(first_cutoff(panel, spec)))
+        blend = {**candidate.parameters["blend"], "offset": offsets.astype(np.float32)}
+        summary = {**candidate.summary, OFFSETS: [before.tolist(), offsets.tolist()]}
         candidate = replace(candidate, parameters={**candidate.parameters, "blend": blend}, summary=summary)
     factors = np.asarray(candidate.parameters["calibration"]) * rolling.factors(panel)
     return _with_calibration(candidate, np.clip(factors, calibration.NARROWEST, calibration.WIDEST), LAST)

@@ -127,7 +127,7 @@ def _judge(rule: str, rivals: Mapping[str, Scores], spec: Spec) -> Verdict:
 
 def _scored(champion: Candidate, before: Panel, spec: Spec, naive: Scores) -> Scores:
     """The champion as a night scores it, with the calibration from before its own backtest."""
-    first, last = champion.summary.get(fit_candidate.OFFSETS, (0.0, 0.0))
+    first, last = np.array(champion.summary.get(fit_candidate.OFFSETS, np.zeros((2, champion.horizon))))
     stretch = [np.asarray(champion.summary[key]) for key in (fit_candidate.FIRST, fit_candidate.LAST)]
     ratio, predict = (stretch[0] / stretch[1]).astype(np.float32), to_onnx.forecaster(champion)
 

@@ -107,14 +107,23 @@ def test_a_bias_is_removed_at_each_cutoff_by_the_days_known_then() -> None:
     errors = [float((f.forecast.median - f.actuals).sum() / f.actuals.sum()) for f in folds[1:]]
     assert np.mean(errors) == pytest.approx(0, abs=0.02)
     mean_of_noise = 0.3**2 / 2  # in log counts, by which the mean of a log-normal exceeds its median
-    assert removed.offset(panel) == pytest.approx(0.1 + mean_of_noise, abs=0.01)
-    assert rolling.offset(panel) == 0
+    np.testing.assert_allclose(removed.offsets(panel), 0.1 + mean_of_noise, atol=0.01)
+    assert not rolling.offsets(panel).any()
 
 
 def test_a_shifted_forecast_leaves_closed_days_at_zero() -> None:
     forecast = panels.forecast([[[1, 3, 7], [0, 0, 0]]], closed=[(0, 1)])
-    np.testing.assert_allclose(calibration.shifted(forecast, np.log(2)).quantiles, [[[3, 7, 15], [0, 0, 0]]], rtol=1e-6)
-    assert calibration.shifted(forecast, 0) is forecast
+    np.testing.assert_allclose(
+        calibration.shifted(forecast, np.full(2, np.log(2))).quantiles, [[[3, 7, 15], [0, 0, 0]]], rtol=1e-6
+    )
+    assert calibration.shifted(forecast, np.zeros(2)) is forecast
+
+
+def test_the_bias_of_each_week_ahead_is_removed_by_itself() -> None:
+    """As where demand grows, so that forecasts of later weeks are lower."""
+    low = np.repeat([100.0, 50.0], 7)[None, :, None] * np.ones((3, 1, 3))
+    offsets = calibration.offsets([panels.fold(low, np.full((3, 14), 100.0))])
+    np.testing.assert_allclose(offsets, np.repeat([0, np.log(101 / 51)], 7))
 
 
 def test_a_stretched_forecast_keeps_its_median_its_order_and_its_zeros() -> None:

@@ -85,7 +85,12 @@ def test_medians_with_another_anchor_share_and_offset_are_those_of_a_bundle_that
         weights = {**weights, **{f"trees.{name}": x for name, x in arrays.items()}, "blend.trees": np.float32(0.5)}
         manifest = {**loaded.manifest, "features": {**loaded.manifest["features"], **OF_TREES}}
         loaded = replace(loaded, weights=npz(weights), manifest=manifest)
-    other = replace(loaded, weights=npz({**weights, "blend.anchor": np.float32(0.4), "blend.offset": np.float32(0.1)}))
+    other = replace(
+        loaded,
+        weights=npz(
+            {**weights, "blend.anchor": np.float32(0.4), "blend.offset": np.full(panel.horizon, 0.1, np.float32)}
+        ),
+    )
     medians = ReferenceModel(loaded.weights, loaded.manifest)(panel.window(loaded.lookback))[..., 1]
     expected = ReferenceModel(other.weights, other.manifest)(panel.window(loaded.lookback))[..., 1]
     assert np.abs(medians - expected).max() > 0.5
