@@ -40,7 +40,7 @@ class Steps(Protocol):
 
     def backtest(
         self, night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge, /
-    ) -> tuple[Candidate, Mapping[str, Scores]]:
+    ) -> tuple[Candidate, dict[str, Scores]]:
         """Candidate → Scores of every model by name, in `forecaster.training.backtest`."""
 
     def gate(self, night: Night, scores: Mapping[str, Scores], /) -> Verdict:

@@ -195,13 +195,12 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
 
 def backtest(
     night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge, *, fan: Fan = in_turn
-) -> tuple[Candidate, Mapping[str, Scores]]:
+) -> tuple[Candidate, dict[str, Scores]]:
     """Score candidate, champion and baselines on the same unseen days, and calibrate the candidate on them too."""
     from forecaster.lake import Lake
     from forecaster.training import backtest as model_backtest
     from forecaster.training import fit_candidate, score_rows
 
-    scores: Mapping[str, Scores]
     with night.stage("backtest"):
         past_panels = _past_panels(night, panel, knowledge)
         candidate_forecaster = fit_candidate.rolling_forecaster(candidate, panel, night.spec, panel_at=past_panels)
@@ -215,9 +214,6 @@ def backtest(
             on_model=lambda name: night.progress.advance(0, name),
             fan=fan,
         )
-        candidate_forecaster, scores = model_backtest.with_bias_removed(
-            candidate_forecaster, scores, panel, night.spec, past_panels
-        )
         with night.lacks("the lake does not have tonight's scores"):
             score_rows.append_scores(
                 scores,
@@ -228,7 +224,7 @@ def backtest(
     night.past_panels = None  # which may be large, and is not asked again
     if troubles:
         night.note(message=joined(troubles))
-    return fit_candidate.calibrated_after_backtest(candidate, candidate_forecaster, panel, night.spec), scores
+    return fit_candidate.calibrated_after_backtest(candidate, candidate_forecaster, panel), scores
 
 
 def _past_panels(night: Night, panel: Panel, knowledge: Knowledge) -> Past:

@@ -13,7 +13,7 @@ of any size, would be pickled, which we do nowhere.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, task
@@ -67,7 +67,7 @@ _backtest = computes(steps.backtest)
 
 def backtest(
     night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge
-) -> tuple[Candidate, Mapping[str, Scores]]:
+) -> tuple[Candidate, dict[str, Scores]]:
     """`steps.backtest`, shared out as `execution` says."""
     with runners.open_fan(night.spec, lambda trouble: night.note(message=trouble)) as fan:
         return _backtest(night, candidate, panel, knowledge, fan=fan)

@@ -66,7 +66,7 @@ def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = Non
     for trouble in troubles:
         logger.warning(trouble)
     _warn_of_better(scores, backtest.CANDIDATE)
-    candidate = fit_candidate.calibrated_after_backtest(candidate, rolling, panel, spec)
+    candidate = fit_candidate.calibrated_after_backtest(candidate, rolling, panel)
     return FittedModel(knowledge, findings, panel, candidate, scores)
 
 

@@ -68,34 +68,6 @@ def factors(folds: Sequence[Fold]) -> Floats:
     return np.stack([_uncrossed(f, r, middle) for f, r in zip(clipped, typical, strict=True)]).astype(np.float32)
 
 
-def offsets(folds: Sequence[Fold]) -> Doubles:
-    """Return the log counts (horizon,) that added to all medians remove their bias in each week ahead.
-
-    That is log(Σ(actual + 1) / Σ(median + 1)); of two weeks before, a day counts half. 0 where nothing is known.
-    """
-    horizon = folds[0].actuals.shape[1]
-    result = np.zeros(horizon)
-    for start in range(0, horizon, WEEK):
-        week = slice(start, start + WEEK)
-        rows = [np.nonzero(np.isfinite(fold.actuals[:, week])) for fold in folds]
-        parts = list(zip(folds, rows, strict=True))
-        actuals = np.concatenate([fold.actuals[:, week][row].astype(float) for fold, row in parts])
-        medians = np.concatenate([fold.forecast.median[:, week][row].astype(float) for fold, row in parts])
-        dates = [np.asarray(fold.forecast.target_dates[week], "datetime64[D]")[row[1]] for fold, row in parts]
-        if len(actuals):
-            weight = _weight(np.concatenate(dates))
-            result[week] = np.log((weight @ (actuals + 1)) / (weight @ (medians + 1)))
-    return result
-
-
-def shifted(forecast: Forecast, offsets: Doubles) -> Forecast:
-    """Add offsets (horizon,) in log counts to all quantiles of open days."""
-    if not offsets.any():
-        return forecast
-    counts = np.maximum(np.expm1(np.log1p(forecast.quantiles.astype(float)) + offsets[:, None]), 0.0)
-    return replace(forecast, quantiles=np.where(forecast.open[..., None], counts, 0.0).astype(np.float32))
-
-
 def stretched(forecast: Forecast, factors: Floats) -> Forecast:
     """Apply calibration factors: each level's distance to the median, in log counts, times its factor."""
     middle = forecast.levels.index(0.5)
@@ -139,7 +111,7 @@ def _factor(score: Doubles, day: Days, promised: float, off: float, season: floa
     """
     if len(score) < ENOUGH:
         return 1.0, promised
-    weight = _weight(day)
+    weight = 0.5 ** ((day.max() - day).astype(float) / HALF_LIFE)
     inside = score <= 1
     share, error = _share_and_error(inside, day, weight)
     trusted = off**2 / (off**2 + error**2)
@@ -150,11 +122,6 @@ def _factor(score: Doubles, day: Days, promised: float, off: float, season: floa
     if season:
         held = min(held, (1 + promised) / 2)
     return max(_weighted_quantile(score, weight, held), LEAST), held  # forecasts may be right to the last bit
-
-
-def _weight(day: Days) -> Doubles:
-    weight: Doubles = 0.5 ** ((day.max() - day).astype(float) / HALF_LIFE)
-    return weight
 
 
 def _share_and_error(inside: NDArray[np.bool_], day: Days, weight: Doubles) -> tuple[float, float]:

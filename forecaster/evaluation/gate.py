@@ -56,12 +56,6 @@ def judge(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate, *, instea
     return Verdict(not objections or bool(excuses), (*objections, *excuses), compared)
 
 
-def is_surely_biased(candidate: Scores, gate: Gate) -> bool:
-    """Return whether the bias is beyond `max_bias` by more than chance."""
-    bias = candidate.metrics["bias"]
-    return abs(bias) > gate.max_bias and HeldOut.of(candidate.folds, candidate.scale).surely_biased(bias, gate.max_bias)
-
-
 def _excuses(candidate: Scores, instead: Scores, gate: Gate, broken: Sequence[str]) -> list[str]:
     """Return why a candidate that breaks these bounds is admitted nevertheless, in sentences; none where it is not."""
     difference = _pairs(candidate, instead, gate).difference()

@@ -56,7 +56,7 @@ class ReferenceModel:
         weight, said = self.trees(read)
         drawn = drawn + weight * (said - drawn)
         open_ = inputs["open"][:, -self.sizes["horizon"] :]
-        center = followed(drawn, read.anchor, open_, *read.moves)[..., None] + self.offset[:, None]
+        center = followed(drawn, read.anchor, open_, *read.moves)[..., None]
         log = center + self.surprised(mean - middle, read.missed) * self.weights["calibration"]
         # Calibration may reverse close neighbours, of which the one nearer the median holds.
         log[..., median:] = np.maximum.accumulate(log[..., median:], axis=-1)
@@ -65,11 +65,6 @@ class ReferenceModel:
         open_ = inputs["open"][:, -self.sizes["horizon"] :, None] > 0
         quantiles: Floats = np.where(open_, np.expm1(np.clip(log, 0, MAX_LOG_COUNT)), 0.0).astype(np.float32)
         return quantiles
-
-    @property
-    def offset(self) -> Doubles:
-        """Log counts (horizon,) added to the medians against a bias on held-out days; 0 where there was none."""
-        return self.weights.get("blend.offset", np.zeros(self.sizes["horizon"]))
 
     def trees(self, read: ModelInputs) -> tuple[Doubles, Doubles]:
         """The weight of boosted trees (depots, 1) and the log counts that they say (depots, horizon); 0 without any."""

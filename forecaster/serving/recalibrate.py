@@ -1,9 +1,9 @@
 """Recalibration: what a bundle's medians would have been with another bundle's calibration.
 
-On a candidate's held-out days three things are fitted that are not weights of the network: how wide the intervals are,
-which leaves medians alone, how far a median is drawn to the seasonal anchor, and an offset against bias. Share and
-offset can be taken from another bundle, since the anchor follows from the inputs; how members are weighed cannot, as it
-is about these members.
+On a candidate's last days before the held-out ones two things are fitted that are not weights of the network: how wide
+the intervals are, which leaves medians alone, and how far a median is drawn to the seasonal anchor. That share can be
+taken from another bundle, since the anchor follows from the inputs; how members are weighed cannot, as it is about
+these members.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK = 4096  # depots at a time, which bounds memory
 
 
 def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> Doubles:
-    """The medians `predicted` (depots, horizon) by a bundle of a panel, with the other's anchor share and offset.
+    """The medians `predicted` (depots, horizon) by a bundle of a panel, as they were with the other's anchor share.
 
     Raises BundleError where a bundle has no such share, or draws its medians to the anchor wholly.
     """
@@ -29,7 +29,7 @@ def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> D
         share, other_share = (float(m.weights["blend.anchor"]) for m in (model, other_model))
     except KeyError as error:
         raise BundleError(f"bundle {bundle.name}: found no {error}, wanted the share of the anchor") from error
-    if share == other_share and np.array_equal(model.offset, other_model.offset):
+    if share == other_share:
         return predicted.astype(float)
     if not share < 1:
         raise BundleError(f"bundle {bundle.name}: its medians are the anchor's, which says nothing of its weights")
@@ -40,10 +40,9 @@ def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> D
         read = model.features(window)
         anchor, (weight, said) = read.anchor, model.trees(read)
         open_ = panel.open[rows, panel.history :]
-        log = np.log1p(predicted[rows].astype(float)) - model.offset
-        log = before_following(log, anchor, open_, *read.moves)
+        log = before_following(np.log1p(predicted[rows].astype(float)), anchor, open_, *read.moves)
         middle = ((log - weight * said) / (1 - weight) - share * anchor) / (1 - share)
         drawn = middle + other_share * (anchor - middle)
-        drawn = followed(drawn + weight * (said - drawn), anchor, open_, *read.moves) + other_model.offset
+        drawn = followed(drawn + weight * (said - drawn), anchor, open_, *read.moves)
         parts.append(np.where(open_, np.expm1(np.minimum(np.clip(drawn, 0, MAX_LOG_COUNT), model.bound(window))), 0.0))
     return np.concatenate(parts)

@@ -19,12 +19,11 @@ from forecaster.core.parallel import Fan, in_turn
 from forecaster.demand.history.past_panels import Past
 from forecaster.errors import ForecasterError
 from forecaster.evaluation import backtest as backtests
-from forecaster.evaluation import baselines, calibration, gate
-from forecaster.evaluation.rolling_calibration import RollingCalibration
+from forecaster.evaluation import baselines, calibration
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
-from forecaster.training.fit_candidate import FIRST, LAST, OFFSETS
+from forecaster.training.fit_candidate import FIRST, LAST
 
 CANDIDATE, CHAMPION, PRIOR, NAIVE = "candidate", "champion", "prior", "seasonal_naive"
 ALWAYS = (NAIVE, "seasonal_window_average")
@@ -78,29 +77,6 @@ def backtest(
     return scores, troubles
 
 
-def with_bias_removed(
-    rolling: RollingCalibration,
-    scores: Mapping[str, Scores],
-    panel: Panel,
-    spec: Spec,
-    panel_at: backtests.PanelAt | None = None,
-) -> tuple[RollingCalibration, Mapping[str, Scores]]:
-    """Return the candidate and all scores, its bias removed where that is beyond `gate.max_bias` by more than chance.
-
-    At each cutoff by the days known then. A correction that does not lessen the bias, or costs accuracy in the gate's
-    metric, is left out.
-    """
-    before, metric = scores[CANDIDATE].metrics, spec.gate.metric
-    if not gate.is_surely_biased(scores[CANDIDATE], spec.gate):
-        return rolling, scores
-    corrected, days, every = rolling.without_bias(), spec.backtest.days, spec.backtest.every
-    again = backtests.run({CANDIDATE: corrected}, panel, days, every=every, panel_at=panel_at)
-    after = again[CANDIDATE].metrics
-    if abs(after["bias"]) < abs(before["bias"]) and after[metric] <= before[metric]:
-        return corrected, {**scores, **again}
-    return rolling, scores
-
-
 def _known_before(reigning: Predictor, first: date, days: int) -> list[str]:
     """That a champion knew some of the days held out after the first cutoff, in a sentence; none where it did not."""
     last = reigning.bundle.manifest["training"].get("validated_until")
@@ -114,13 +90,12 @@ def _known_before(reigning: Predictor, first: date, days: int) -> list[str]:
 
 
 def _without_last_calibration(reigning: Predictor) -> backtests.Predictor:
-    """A champion with the calibration from before its own backtest, whose days may be those of this one."""
+    """A champion with the intervals from before its own backtest, whose days may be those of this one."""
     summary = reigning.bundle.manifest["training"]
     if FIRST not in summary or LAST not in summary:
         return reigning
     ratio = (np.asarray(summary[FIRST]) / np.asarray(summary[LAST])).astype(np.float32)
-    first, last = np.array(summary.get(OFFSETS, np.zeros((2, len(ratio)))))
-    return lambda panel: calibration.stretched(calibration.shifted(reigning(panel), first - last), ratio)
+    return lambda panel: calibration.stretched(reigning(panel), ratio)
 
 
 def _announcing(name: str, predict: backtests.Predictor, on_model: Callable[[str], None] | None) -> backtests.Predictor:

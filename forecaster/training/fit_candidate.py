@@ -29,7 +29,6 @@ from forecaster.model.fitting.training_loop import Epoch
 
 ForecasterOf = Callable[[Candidate], backtests.Predictor]
 FIRST, LAST = "calibration", "last_calibration"  # in a candidate's summary: before its backtest, and after it
-OFFSETS = "offsets"  # likewise both, of a candidate whose bias was removed
 
 
 def train_and_calibrate(
@@ -186,14 +185,8 @@ def rolling_forecaster(
     return RollingCalibration(predict, earlier, trained_until=_trained_until(before))
 
 
-def calibrated_after_backtest(candidate: Candidate, rolling: RollingCalibration, panel: Panel, spec: Spec) -> Candidate:
+def calibrated_after_backtest(candidate: Candidate, rolling: RollingCalibration, panel: Panel) -> Candidate:
     """The candidate as it forecasts from the panel's own cutoff, all held-out days being known."""
-    offsets = rolling.offsets(panel)
-    if offsets.any():
-        before = rolling.offsets(panel.at(first_cutoff(panel, spec)))
-        blend = {**candidate.parameters["blend"], "offset": offsets.astype(np.float32)}
-        summary = {**candidate.summary, OFFSETS: [before.tolist(), offsets.tolist()]}
-        candidate = replace(candidate, parameters={**candidate.parameters, "blend": blend}, summary=summary)
     factors = np.asarray(candidate.parameters["calibration"]) * rolling.factors(panel)
     return _with_calibration(candidate, np.clip(factors, calibration.NARROWEST, calibration.WIDEST), LAST)
 

@@ -88,7 +88,7 @@ def judged(
     naive = partial(seasonal_naive, levels=tuple(spec.model.quantiles))
     days, every = spec.backtest.days, spec.backtest.every
     scores = backtests.run({PRIOR: rolling, NAIVE: naive}, sample, days, every=every, panel_at=at)
-    return fit_candidate.calibrated_after_backtest(candidate, rolling, sample, spec), scores
+    return fit_candidate.calibrated_after_backtest(candidate, rolling, sample), scores
 
 
 def in_numpy(candidate: Candidate) -> backtests.Predictor:

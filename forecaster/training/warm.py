@@ -207,7 +207,7 @@ def _as_the_night_does(
         with progress.stage("backtest"):
             calibrated = fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
             rolling = fit_candidate.rolling_forecaster(calibrated, panel, spec, panel_at=panel_at)
-            calibrated = fit_candidate.calibrated_after_backtest(calibrated, rolling, panel, spec)
+            calibrated = fit_candidate.calibrated_after_backtest(calibrated, rolling, panel)
         with progress.stage("export"):
             graph, weights = to_onnx.to_graph(calibrated), bundles.npz(to_onnx.weights(calibrated))
             parity.agree(calibrated, graph, weights, to_onnx.about(calibrated), panel)

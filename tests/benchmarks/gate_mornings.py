@@ -26,10 +26,9 @@ from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import calibration, gate
 from forecaster.evaluation.metrics import seasonal_scale
 from forecaster.evaluation.paired_test import difference
-from forecaster.evaluation.rolling_calibration import RollingCalibration
 from forecaster.model.export import to_onnx
 from forecaster.serving.fallback import seasonal_naive
-from forecaster.training import backtest, fit_candidate, preview
+from forecaster.training import fit_candidate, preview
 from forecaster.training import gate as training_gate
 from forecaster.training.backtest import CANDIDATE, CHAMPION, NAIVE, PRIOR
 from tests.benchmarks import real, worked_example
@@ -83,13 +82,10 @@ def replayed(spec: Spec, panel: Panel, mornings: int, every: int) -> dict[str, C
         naive = partial(seasonal_naive, levels=tuple(spec.model.quantiles))
         models: dict[str, backtests.Predictor] = {CANDIDATE: rolling, NAIVE: naive}
         scores = backtests.run(models, before, spec.backtest.days)
+        final = fit_candidate.calibrated_after_backtest(candidate, rolling, before)
         prior, prior_scores = preview.judged(before, spec)
         for rule, chain in chains.items():
-            fair: RollingCalibration = rolling
             rivals: Mapping[str, Scores] = scores
-            if rule == PRODUCT:
-                fair, rivals = backtest.with_bias_removed(rolling, scores, before, spec)
-            final = fit_candidate.calibrated_after_backtest(candidate, fair, before, spec)
             instead: Candidate | None = chain.champion
             if instead is not None:
                 rivals = {**rivals, CHAMPION: _scored(instead, before, spec, scores[NAIVE])}
@@ -127,12 +123,11 @@ def _judge(rule: str, rivals: Mapping[str, Scores], spec: Spec) -> Verdict:
 
 def _scored(champion: Candidate, before: Panel, spec: Spec, naive: Scores) -> Scores:
     """The champion as a night scores it, with the calibration from before its own backtest."""
-    first, last = np.array(champion.summary.get(fit_candidate.OFFSETS, np.zeros((2, champion.horizon))))
     stretch = [np.asarray(champion.summary[key]) for key in (fit_candidate.FIRST, fit_candidate.LAST)]
     ratio, predict = (stretch[0] / stretch[1]).astype(np.float32), to_onnx.forecaster(champion)
 
     def uncalibrated(panel: Panel) -> Forecast:
-        return calibration.stretched(calibration.shifted(predict(panel), first - last), ratio)
+        return calibration.stretched(predict(panel), ratio)
 
     return backtests.run({CHAMPION: uncalibrated}, before, spec.backtest.days)[CHAMPION]
 

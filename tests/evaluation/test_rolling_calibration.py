@@ -90,42 +90,6 @@ def test_days_that_were_closed_tell_nothing() -> None:
         assert widths(fold.forecast).mean() == pytest.approx(1 / 3, rel=0.01)
 
 
-def biased(panel: Panel) -> Forecast:
-    """Medians that are a tenth too low in log counts, of intervals as wide as the noise."""
-    reach = 1.2816 * 0.3 * np.array([-1, 0, 1]) - 0.1
-    return replace(narrow(panel), quantiles=np.float32(np.expm1(np.log(101) + reach)) + 0 * narrow(panel).quantiles)
-
-
-def test_a_bias_is_removed_at_each_cutoff_by_the_days_known_then() -> None:
-    panel = fleet()
-    at = backtest.cutoffs(panel, HELD_OUT)
-    rolling = RollingCalibration(biased)
-    with_bias = backtest.folds(rolling, panel, at)
-    removed = rolling.without_bias()
-    folds = backtest.folds(removed, panel, at)
-    np.testing.assert_array_equal(folds[0].forecast.median, with_bias[0].forecast.median)  # nothing is known yet
-    errors = [float((f.forecast.median - f.actuals).sum() / f.actuals.sum()) for f in folds[1:]]
-    assert np.mean(errors) == pytest.approx(0, abs=0.02)
-    mean_of_noise = 0.3**2 / 2  # in log counts, by which the mean of a log-normal exceeds its median
-    np.testing.assert_allclose(removed.offsets(panel), 0.1 + mean_of_noise, atol=0.01)
-    assert not rolling.offsets(panel).any()
-
-
-def test_a_shifted_forecast_leaves_closed_days_at_zero() -> None:
-    forecast = panels.forecast([[[1, 3, 7], [0, 0, 0]]], closed=[(0, 1)])
-    np.testing.assert_allclose(
-        calibration.shifted(forecast, np.full(2, np.log(2))).quantiles, [[[3, 7, 15], [0, 0, 0]]], rtol=1e-6
-    )
-    assert calibration.shifted(forecast, np.zeros(2)) is forecast
-
-
-def test_the_bias_of_each_week_ahead_is_removed_by_itself() -> None:
-    """As where demand grows, so that forecasts of later weeks are lower."""
-    low = np.repeat([100.0, 50.0], 7)[None, :, None] * np.ones((3, 1, 3))
-    offsets = calibration.offsets([panels.fold(low, np.full((3, 14), 100.0))])
-    np.testing.assert_allclose(offsets, np.repeat([0, np.log(101 / 51)], 7))
-
-
 def test_a_stretched_forecast_keeps_its_median_its_order_and_its_zeros() -> None:
     quantiles = np.float32([[[0, 0, 0], [5, 10, 30], [8, 9, 9.5]]])
     days = tuple(panels.panel(1, 20, 3).target_dates)

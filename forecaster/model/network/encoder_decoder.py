@@ -166,10 +166,10 @@ def forward(
     `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members": (members,), "anchor": ()},
     "calibration": (horizon, levels)}, members stacked on the first axis. Members are averaged as logs by their weights,
     the median is drawn to the seasonal anchor by its share and, where there are "trees" beside the members, to what
-    they say by the weight "trees" of the blend; it follows a level that moved (`level_moves`), a blend's "offset"
-    (horizon,) in log counts is added to it, and the other quantiles go with it. Each level's distance to the median
-    grows where the last week surprised, and the calibration widens or narrows it. Never crossing, never negative, never
-    beyond what a depot's history supports (`support`). `layer` and `each_member` are what an exporter replaces.
+    they say by the weight "trees" of the blend; it follows a level that moved (`level_moves`), and the other quantiles
+    go with it. Each level's distance to the median grows where the last week surprised, and the calibration widens or
+    narrows it. Never crossing, never negative, never beyond what a depot's history supports (`support`). `layer` and
+    `each_member` are what an exporter replaces.
     """
 
     sizes = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
@@ -187,8 +187,6 @@ def forward(
     if "trees" in parameters:
         center = center + _towards_trees(parameters, inputs, center)
     center = level_moves.followed(center, anchor, open_, inputs.moved[:, 0], inputs.trust[:, 0])[..., None]
-    if "offset" in parameters["blend"]:
-        center = center + parameters["blend"]["offset"][None, :, None]
     distance = _surprised(mean - middle, inputs.missed[:, 0], shape.levels)
     calibrated = center + distance * parameters["calibration"][None]
     log = jnp.minimum(_in_order(calibrated, shape.median), support.bound(window, shape.horizon)[..., None])
