@@ -24,6 +24,7 @@ import onnxruntime
 import pyarrow as pa
 from deltalake import DeltaTable
 
+OF_OPTIONS = ("Arguments", "Options")  # headings in `--help`; below the others stand commands
 ROOT = Path(__file__).resolve().parents[1]
 Names = dict[str, Any]
 APART = ("jax_cache", "mlflow_artifacts")  # compiled programs, whose names are JAX's, and what is listed by run
@@ -201,7 +202,7 @@ def of_commands(run: Callable[..., tuple[int, str, str]], *command: str) -> dict
     options, below = [], {}
     for section, line in _help(text):
         name, _, value = re.split(r"\s{2,}", line.strip())[0].partition(" ")
-        if section == "Commands":
+        if section not in OF_OPTIONS:
             below |= of_commands(run, *command, name)
         else:
             options.append(name)
@@ -217,7 +218,7 @@ def _help(text: str) -> Iterator[tuple[str, str]]:
     for line in text.splitlines():
         if heading := re.fullmatch(r" {0,2}(\w[\w ]*):", line):
             section = heading[1]
-        elif section in ("Arguments", "Options", "Commands") and re.match(r"  \S", line):
+        elif section not in ("", "Exit codes") and re.match(r"  \S", line):
             yield section, line
 
 

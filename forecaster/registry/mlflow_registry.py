@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 
 CHAMPION, CHALLENGER, PREVIOUS, CANARY = "champion", "challenger", "previous", "canary"
 CANDIDATE = "candidate/"  # begins the names of the metrics of the run's own model
-CURVES = "by_epoch/"  # begins the names of curves; MLflow draws charts by the first part of a name, in order
 AT_ONCE = 1000  # metrics that MLflow takes in one request
 KIND = {"mlflow.experimentKind": "custom_model_development"}  # of the experiment: models are trained, no agents made
 REIGNS, REIGNED = "reigns", "reigned"  # of the tag `champion`, of runs and of versions
@@ -214,9 +213,7 @@ def _metrics(record: Record, model_id: str | None, began: int) -> list[Metric]:
         if value == value
     ]
     for number, epoch in enumerate(record.epochs, 1):
-        metrics += [
-            Metric(CURVES + name, float(value), began, number) for name, value in epoch.items() if value == value
-        ]
+        metrics += [Metric(name, float(value), began, number) for name, value in epoch.items() if value == value]
     for number, sample in enumerate(record.system):
         at = round(1000 * sample["at"])
         metrics += [Metric(f"system/{name}", v, at, number) for name, v in sample.items() if name != "at" and v == v]

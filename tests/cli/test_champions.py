@@ -179,7 +179,7 @@ def test_a_run_that_the_registry_missed_is_told_of_later_and_once(spec: Spec, tm
     runs = registry(spec)._client.search_runs(["1"])
     assert sorted(run.info.run_name for run in runs) == ["night-1", "night-2"]
     (first,) = [run for run in runs if run.info.run_name == "night-1"]
-    assert first.data.metrics == {"candidate/wape": 0.1, "by_epoch/train_loss": 0.4}
+    assert first.data.metrics == {"candidate/wape": 0.1, "train_loss": 0.4}
     assert [(dataset.dataset.name, dataset.dataset.digest) for dataset in first.inputs.dataset_inputs] == [
         ("demand", "3")
     ]

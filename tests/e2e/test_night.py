@@ -212,7 +212,7 @@ def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None
     engine.dispose()
     assert aliases == {"champion": 1, "challenger": 1}
     assert versions == 1  # the second night made the same model
-    curves = {f"by_epoch/{name}" for name in ("train_loss", "validation_loss", "learning_rate", "depot_days_a_second")}
+    curves = {"train_loss", "validation_loss", "learning_rate", "depot_days_a_second"}
     headline = {name for name in logged - curves if not name.startswith("system/")}
     assert {"candidate/mape", "candidate/wape", "seasonal_naive/wape"} <= headline
     assert curves <= logged
