@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -21,6 +22,7 @@ from sqlalchemy import create_engine, text
 from dashboards.ops.app import create_app
 from forecaster.config import Spec, load
 from forecaster.lake import Lake
+from forecaster.ledger import run_totals
 from forecaster.ledger.store import Ledger
 from tests.e2e.on_call import missing_night_is_told
 from tests.e2e.panels import all_but_devices_are_filled
@@ -270,6 +272,9 @@ def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
 
 def test_a_night_that_is_missing_reaches_whoever_is_on_call(nights: Nights, tmp_path: Path) -> None:
     """Night, page, Prometheus, rule, Alertmanager and webhook, all real; two nights later, none of which came."""
+    # The night ran today, as of then: what makes it an installation of those days is that it was deployed.
+    with Ledger.open(nights.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        run_totals.open_deploy_window(connection, nights.spec.name, datetime(2026, 11, 1, 12, tzinfo=UTC))
     missing_night_is_told(nights.file, "2026-11-03 12:00:00", tmp_path)
 
 
