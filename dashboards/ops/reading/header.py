@@ -16,7 +16,7 @@ from forecaster.ledger.records import Head
 STALE_DAYS = 2  # the newest reading may be this old
 REPLAY = timedelta(days=1)  # between the instant whose knowledge was used and the publishing
 MEANING = {
-    "fresh": N_("Made by the newest model: it was trained {night} and passed every check."),
+    "fresh": N_("Made by the newest model: it was trained {night} and admitted."),
     "champion": N_(
         "Made by an earlier model that stays in charge: {night} none was trained that was ready and better."
     ),

@@ -106,7 +106,7 @@ def test_one_citys_total_is_the_networks(url: str) -> None:
 
 def test_the_network_page_tells_how_good_the_forecasts_are_and_where_they_come_from(get: Get) -> None:
     page = text(get("/"))
-    assert "new model Made by the newest model: it was trained this night and passed every check." in page
+    assert "new model Made by the newest model: it was trained this night and admitted." in page
     assert "Published Tue 17 Jun, 03:24 EDT" in page
     assert "Model harbor-fleet v3" in page
     assert "Newest reading Mon 16 Jun" in page
