@@ -6,7 +6,8 @@
 
 Counts that follow from compilers and libraries belong to their versions. Where others are installed than the baseline
 is of, these counts are not compared, unless `requirements.lock` pins the installed ones: then the baseline is behind.
-Bytes of pages may differ by `PAGE_BYTES`: a word on a page is no regression. Queries may not.
+Bytes of pages may differ by `PAGE_BYTES`, and by `NUMBER_BYTES` where a page is small: a word on a page is no
+regression, and a processor may round a number to fewer digits. Queries may not.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from tests.test_lock import pins
 
 FILE = Path(__file__).with_name("baseline.json")
 PAGE_BYTES = 0.02  # share
+NUMBER_BYTES = 16  # about one number's digits
 COMMAND = 'python -m tests.benchmarks.baseline --reason "…"'
 COMPILER = ("jax", "jaxlib", "flax", "optax")
 # What each group of counts follows from, beside our code.
@@ -95,8 +97,9 @@ def _pair(old: Any, new: Any) -> tuple[float | None, float | None, str]:
 def _is_same(name: str, old: float | None, new: float | None) -> bool:
     if old is None or new is None:
         return False
-    tolerance = PAGE_BYTES if name.startswith("page ") and name.endswith(": bytes") else 0.0
-    return abs(new - old) <= tolerance * old
+    if name.startswith("page ") and name.endswith(": bytes"):
+        return abs(new - old) <= max(PAGE_BYTES * old, NUMBER_BYTES)
+    return new == old
 
 
 def message(found: Sequence[Difference]) -> str:

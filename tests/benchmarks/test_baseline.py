@@ -134,6 +134,8 @@ def test_a_difference_says_what_was_and_what_is() -> None:
     ]
     [larger] = baseline.differences({"page /: bytes": [1000, "bytes"]}, {"page /: bytes": [1021, "bytes"]})
     assert str(larger) == "page /: bytes: 1,000 bytes before, now 1,021 (+2.1 %)"
+    assert baseline.differences({"page /: bytes": [400, "bytes"]}, {"page /: bytes": [384, "bytes"]}) == []
+    assert baseline.differences({"page /: bytes": [400, "bytes"]}, {"page /: bytes": [383, "bytes"]}) != []
     assert baseline.differences({"page /: queries": [50, "SQL"]}, {"page /: queries": [49, "SQL"]}) != []
 
 
