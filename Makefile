@@ -68,7 +68,7 @@ page: $(ENV) ## serve the page that depots and planners read
 test: $(ENV) ## run all tests, whole nights and browsers included
 	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
-check: $(ENV) ## look at format, lint, types and the walls between the packages
+check: $(ENV) ## check format, lint, types and import contracts
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy

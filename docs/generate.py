@@ -1,4 +1,4 @@
-"""Write what follows from code into the pages: keys of the pipeline file, options of commands, walls, make's targets.
+"""Write generated blocks into the pages: pipeline file keys, command options, import contracts, make targets.
 
 A page holds a generated block between `<!-- generated: NAME -->` and `<!-- end of NAME -->`, so that it can be read on
 a code host as well. `make docs` writes the blocks anew; a test fails where one is stale.
@@ -233,7 +233,7 @@ def steps() -> str:
     return table(["step", "does", "code"], rows)
 
 
-# --- floors and walls -------------------------------------------------------------------------------------------------
+# --- import contracts -------------------------------------------------------------------------------------------------
 
 
 def contracts() -> str:
@@ -249,26 +249,26 @@ def contracts() -> str:
 
 def _layers(contract: Schema) -> str:
     where = _listed(contract.get("containers", ()))
-    rooms = [re.split(r"\s*[|:]\s*", layer.strip("() ")) for layer in contract["layers"]]
-    lines = ["  │  ".join(room) for room in rooms]
+    packages = [re.split(r"\s*[|:]\s*", layer.strip("() ")) for layer in contract["layers"]]
+    lines = ["  │  ".join(names) for names in packages]
     width = max(map(len, lines))
     rule = "─" * (width + 2)
     stack = f"\n├{rule}┤\n".join(f"│ {line.ljust(width)} │" for line in lines)
-    sentence = "To be read from the bottom: each floor may import the floors below it, and none above."
+    sentence = "A layer may import the layers below it."
     if any("|" in layer for layer in contract["layers"]):
-        sentence += " Rooms of one floor do not import one another."
+        sentence += " Packages of one layer do not import one another."
     if contract.get("exhaustive"):
-        sentence += " Every room has its floor here."
+        sentence += " Every package has a layer."
     inside = f"Inside {where}. " if where else ""
     return f"{inside}{sentence}\n\n```text\n┌{rule}┐\n{stack}\n└{rule}┘\n```\n"
 
 
 def _forbidden(contract: Schema) -> str:
-    how = "themselves" if contract.get("allow_indirect_imports") else "themselves or by way of others"
+    how = "directly" if contract.get("allow_indirect_imports") else "directly or indirectly"
     sentence = f"{_listed(contract['source_modules'])} may not import {_listed(contract['forbidden_modules'])} {how}."
     if ignored := contract.get("ignore_imports"):
         modules = list(dict.fromkeys(line.partition(" -> ")[0].strip().removesuffix(".**") for line in ignored))
-        sentence += f" Excepted: {_listed(modules)}."
+        sentence += f" Exceptions: {_listed(modules)}."
     return f"{sentence}\n"
 
 

@@ -1,4 +1,4 @@
-"""The house can be walked into: few files in a folder, short modules and functions, names that say what a value is."""
+"""The structure stays readable: few files in a folder, short modules and functions, names that say what a value is."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def test_one_class_name_is_one_class() -> None:
 
 
 def test_tests_mirror_the_code() -> None:
-    """A folder of tests has the name and place of a room, or is one of those that belong to no room."""
-    of_no_room = {
+    """Test folders have the name and place of a package, but for a few that test no package."""
+    of_no_package = {
         "benchmarks",
         "benchmarks/faults",
         "benchmarks/game_day",
@@ -92,11 +92,11 @@ def test_tests_mirror_the_code() -> None:
         for file in (ROOT / "tests").rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    rooms = {file.parent.relative_to(ROOT / "forecaster").as_posix() for file in python_files("forecaster")}
+    packages = {file.parent.relative_to(ROOT / "forecaster").as_posix() for file in python_files("forecaster")}
     pages = {
         f"dashboards/{file.parent.relative_to(ROOT / 'dashboards/ops').as_posix()}".removesuffix("/.")
         for file in python_files("dashboards/ops")
     }
     pages |= {file.parent.relative_to(ROOT).as_posix() for file in python_files("dashboards/inference")}
     flows = {file.parent.relative_to(ROOT).as_posix() for file in python_files("flows")}
-    assert folders - rooms - pages - flows - of_no_room - {"."} == set()
+    assert folders - packages - pages - flows - of_no_package - {"."} == set()
