@@ -10,7 +10,7 @@ import pytest
 
 from tests.docs.markdown import DOCS, EVERYWHERE, PAGES, ROOT, anchors, links, name
 
-LINES, WORDS = 150, 1300
+LINES, WORDS = 150, 900
 
 
 def test_the_readme_stays_on_one_page() -> None:
