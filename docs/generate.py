@@ -11,6 +11,7 @@ import json
 import re
 import sys
 import tomllib
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,7 @@ def table(header: list[str], rows: list[list[str]]) -> str:
 # --- the keys of the pipeline file ------------------------------------------------------------------------------------
 
 SOURCE = "a source"
+HEADER = ["key", "type", "default", "meaning"]
 
 
 def pipeline_schema() -> Schema:
@@ -70,15 +72,27 @@ def keys() -> str:
         parts += [f"### `{path}`\n", _described(section), _section_table(section, path, definitions)]
     for section in _source_kinds(schema, definitions):
         sources[section["properties"]["kind"]["const"]] = section
-    parts += [
+    return "\n".join(part for part in [*parts, *_source_tables(sources, definitions)] if part)
+
+
+def _source_tables(sources: Mapping[str, Schema], definitions: Schema) -> list[str]:
+    """One table of the keys that several kinds of source share, then one a kind of its own keys."""
+    rows = {kind: _rows(section, "", definitions, without=("kind",)) for kind, section in sources.items()}
+    kinds_of: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    for kind, of_kind in rows.items():
+        for row in of_kind:
+            kinds_of[tuple(row)].append(kind)
+    shared = [[*row, _listed(kinds)] for row, kinds in kinds_of.items() if len(kinds) > 1]
+    parts = [
         "### A source\n",
-        "The same wherever a key is a source. Its `kind` decides which other keys there are.\n",
+        "The keys of a source depend on its `kind`. Keys of several kinds:\n",
+        table(["key", "type", "default", "meaning", "kinds"], shared),
     ]
     for kind, section in sources.items():
+        own = [row for row in rows[kind] if len(kinds_of[tuple(row)]) == 1]
         meaning = section["properties"]["kind"]["description"]
-        rows = _section_table(section, "", definitions, without=("kind",))
-        parts.append(f"#### `kind: {kind}`\n\n{meaning}\n\n{rows}")
-    return "\n".join(part for part in parts if part)
+        parts.append(f"#### `kind: {kind}`\n\n{meaning}\n\n{table(HEADER, own) if own else ''}")
+    return parts
 
 
 def _sections(section: Schema, path: str, definitions: Schema) -> Iterator[tuple[str, Schema]]:
@@ -122,14 +136,18 @@ def _described(section: Schema) -> str:
     return f"{section['description'].strip()}\n" if section.get("description") else ""
 
 
-def _section_table(section: Schema, path: str, definitions: Schema, *, without: tuple[str, ...] = ()) -> str:
+def _section_table(section: Schema, path: str, definitions: Schema) -> str:
+    return table(HEADER, _rows(section, path, definitions))
+
+
+def _rows(section: Schema, path: str, definitions: Schema, *, without: tuple[str, ...] = ()) -> list[list[str]]:
+    """Cells of each key: name, type, default and meaning."""
     required = section.get("required", ())
-    rows = [
+    return [
         [code(key), _kind(value, f"{path}.{key}" if path else key), _default(key, value, required), _meaning(value)]
         for key, value in section["properties"].items()
         if key not in without
     ]
-    return table(["key", "type", "default", "meaning"], rows)
 
 
 def _meaning(value: Schema) -> str:

@@ -29,12 +29,12 @@ def _only_reference(value: str | None) -> str | None:
 
 
 class Header(Section):
-    """What a proxy in front of the page says of whoever has signed in there."""
+    """Headers in which a proxy passes the signed-in person."""
 
     user: str = "X-Forwarded-User"
-    """The header with the person's name."""
+    """Header with the person's name."""
     groups: str | None = "X-Forwarded-Groups"
-    """The header with the person's groups, a comma between them."""
+    """Header with the person's groups, separated by commas."""
 
     @field_validator("user", "groups")
     @classmethod
@@ -45,20 +45,20 @@ class Header(Section):
 
 
 class Oidc(Section):
-    """The OpenID provider at which people sign in."""
+    """OpenID provider."""
 
     issuer: str
-    """Its address, as its own configuration spells it."""
+    """Issuer address, as in its own configuration."""
     client_id: str
-    """What it calls this page."""
+    """Client id of this page."""
     client_secret: str | None = None
-    """The secret that it gave this page, named as in ${OIDC_SECRET}; a public client has none."""
+    """Client secret, as a reference such as ${OIDC_SECRET}; a public client has none."""
     scopes: tuple[str, ...] = ("openid", "email", "profile")
-    """What the page asks for."""
+    """Requested scopes."""
     name: str = "email"
-    """The claim that names a person."""
+    """Claim with the person's name."""
     groups: str = "groups"
-    """The claim with the person's groups."""
+    """Claim with the person's groups."""
 
     _secret = field_validator("client_secret")(_only_reference)
 
@@ -71,25 +71,25 @@ class Oidc(Section):
 
 
 class Roles(Section):
-    """Who may do what: names as people sign in, `group:NAME`, or `*` for everyone who has signed in."""
+    """Permissions: names as people sign in, `group:NAME`, or `*` for every signed-in person."""
 
     viewer: tuple[str, ...] = (EVERYONE,)
-    """They look."""
+    """May read."""
     planner: tuple[str, ...] = ()
-    """They also write plans."""
+    """May also write plans."""
     admin: tuple[str, ...] = ()
-    """They also make and revoke links, read the audit, and see every city."""
+    """May also create and revoke links, read the audit log, and see every city."""
 
 
 class Limits(Section):
-    """How much one person, or one address that has not signed in, may ask; as in 300/minute."""
+    """Rate limits for one person, or one address without sign-in; as in 300/minute."""
 
     reads: str = "300/minute"
     """Pages and API."""
     writes: str = "30/minute"
-    """Whatever changes something."""
+    """Changes."""
     strangers: str = "60/minute"
-    """Whoever has not signed in."""
+    """Requests without sign-in."""
     inference: str = "60000/minute"
     """Requests of the inference service (`forecaster infer`)."""
 
@@ -102,30 +102,30 @@ class Limits(Section):
 
 
 class Access(Section):
-    """How people sign in, and what they may see."""
+    """Sign-in and permissions."""
 
     sign_in: SignIn = "none"
-    """`none`: this machine only, and whoever uses it may do everything. `header`: a proxy says who it is. `oidc`: at an
-    OpenID provider."""
+    """`none`: this machine only, with all permissions. `header`: a proxy passes the person.
+    `oidc`: an OpenID provider."""
     url: str | None = None
-    """The address that people type, as in https://depots.example; cookies travel on https alone."""
+    """Public address, as in https://depots.example; cookies need https."""
     proxies: tuple[str, ...] = ()
-    """Addresses or networks of the proxies whose headers are believed, as in 10.0.0.5 or 10.0.0.0/24."""
+    """Addresses or networks of trusted proxies, as in 10.0.0.5 or 10.0.0.0/24."""
     header: Header = Header()
-    """With `sign_in: header`: which headers."""
+    """Headers, with `sign_in: header`."""
     oidc: Oidc | None = None
-    """With `sign_in: oidc`: which provider."""
+    """Provider, with `sign_in: oidc`."""
     secret: str | None = None
-    """Signs cookies and links; named as in ${PAGE_SECRET}, 32 characters or more."""
+    """Key for cookies and links, as a reference such as ${PAGE_SECRET}, at least 32 characters."""
     session_hours: float = Field(default=12, gt=0, le=24 * 31)
-    """With `sign_in: oidc`: after so many hours people sign in again."""
+    """Lifetime of a session with `sign_in: oidc`."""
     roles: Roles = Roles()
-    """Who may do what."""
+    """Permissions by role."""
     cities: Mapping[str, tuple[str, ...]] = {}
-    """Person or `group:NAME` → the cities that they see, `*` for all. Left out: everyone sees all. Who is named nowhere
-    sees none."""
+    """Person or `group:NAME` → visible cities, `*` for all. Left out: all cities for everyone. A
+    person in no entry sees none."""
     limits: Limits = Limits()
-    """How much one may ask."""
+    """Rate limits."""
 
     _secret = field_validator("secret")(_only_reference)
 
@@ -158,15 +158,15 @@ class Access(Section):
 
     @property
     def key(self) -> str | None:
-        """What signs, filled in. Raises SpecError when the environment does not have it."""
+        """The signing key, filled in. Raises SpecError if the environment does not have it."""
         return None if self.secret is None else fill(self.secret, credential=True)
 
 
 class Page(Section):
     access: Access = Access()
-    """Who may see it, and how they sign in."""
+    """Sign-in and permissions."""
     together: bool = False
-    """Served beside other pipelines (`forecaster serve a.yaml b.yaml`): the pages lie under `/p/NAME/`, and links of
-    morning digests lead there."""
+    """Served with other pipelines (`forecaster serve a.yaml b.yaml`): pages are under `/p/NAME/`,
+    and morning digests link there."""
     language: Literal["en", "de", "es", "ar"] = "en"
-    """The language of those whose browser asks for none of these, and who chose none on the page."""
+    """Language of readers whose browser asks for none of these, and who chose none."""

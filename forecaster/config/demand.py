@@ -25,42 +25,46 @@ def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
 
 class DemandColumns(Section):
     depot_id: str = "depot_id"
-    """Column that names the depot."""
+    """Column with the depot."""
     date: str = "date"
-    """Column with the local calendar day, or with a timestamp, which falls on its local day."""
+    """Column with the local calendar day, or with a timestamp (its local day counts)."""
     demand: str = "demand"
-    """Column with the count; empty = not known, 0 = open and none came. Not read with `aggregate: count`."""
+    """Column with the count; empty = unknown, 0 = open without orders. Not read with `aggregate:
+    count`."""
     open: str | None = None
-    """Column that is 0 on days the depot is closed; planned closures can also come from events."""
+    """Column with 0 on closed days. Planned closures may also be events."""
     recorded_at: str | None = None
-    """Column with the instant at which the source recorded the row; without it, `demand.recorded` decides."""
+    """Column with the instant at which the source recorded the row. Without it: see
+    `demand.recorded`."""
     order_id: str | None = None
-    """Column with the number of each row's order or, where an order has several rows, of its line, with `aggregate`:
-    rows of one depot and day with the same number count once, the last of them. For exports that overlap."""
+    """Column with the order number (with several rows for each order: the line number), with
+    `aggregate`: of rows of one depot and day with the same number the last one counts. For
+    overlapping exports."""
 
 
 class DemandRules(Section):
     max_demand: float = Field(default=1e7, gt=0)
-    """A larger count is quarantined."""
+    """Larger counts are quarantined."""
     spike_factor: float = Field(default=5, gt=1)
-    """A count of more than so many times what the depot usually has on such a day is a spike."""
+    """A count of more than this multiple of the depot's usual count on such a day is a spike."""
     flat_days: int = Field(default=14, ge=3)
-    """The same count on so many days in a row is a finding."""
+    """The same count on this many consecutive days is a finding."""
     max_gap_days: int = Field(default=14, ge=1)
-    """A depot in business without readings for longer is a finding."""
+    """An open depot without readings for longer is a finding."""
     closed_after_days: int = Field(default=90, ge=1)
-    """A depot without readings for longer counts as closed, where no closing day is declared."""
+    """A depot without readings for longer counts as closed, unless its closing day is declared."""
     max_age_days: int | None = Field(default=None, ge=0)
-    """No forecast starts from a history whose newest reading is more days old than this, counted from the last day that
-    was over; depots that are silent for longer than the others are named. Left out: any age will do."""
+    """A history whose newest reading is older (in days, up to the last complete day) is not
+    forecast; depots that are silent for longer are named. Left out: no limit."""
     unreadable_share: float = Field(default=0.1, ge=0, le=1)
-    """A batch of which a larger share of the rows cannot be read is stopped; ten such rows are always borne with."""
+    """A batch with a larger share of unreadable rows is stopped; ten such rows are always
+    tolerated."""
     thin_share: float = Field(default=0.5, ge=0, le=1)
-    """A batch that brings its newest day for a smaller share of the depots than the day before had is stopped."""
+    """A batch whose newest day has a smaller share of the depots of the day before is stopped."""
     late_days: int = Field(default=3, ge=0)
-    """Readings up to this many days after their day are expected; later ones are a finding."""
+    """Readings up to this many days after their day are on time; later ones are a finding."""
     severity: Mapping[str, data_rules.Severity] = {}
-    """Rule → what happens where it is broken: `quarantine` the row, `warn`, or `stop` the batch."""
+    """Rule → action: `quarantine` the row, `warn`, or `stop` the batch."""
 
     @field_validator("severity")
     @classmethod
@@ -77,23 +81,25 @@ class DemandRules(Section):
 
 class Demand(Section):
     source: Source
-    """One row a depot and day; with `aggregate`, one or more."""
+    """One row for each depot and day; with `aggregate`, one or more."""
     columns: DemandColumns = DemandColumns()
-    """What the source calls its columns."""
+    """Names of the source's columns."""
     aggregate: Literal["none", "sum", "count"] = "none"
-    """What a depot's rows of one local day make together: their `sum`, or their `count` when each row is one order."""
+    """Aggregation of a depot's rows of one local day: their `sum`, or their `count` if each row is
+    one order."""
     date_zone: str | None = None
-    """Zone in which the instants of the date column are days, as in UTC for 2024-03-05T00:00:00Z; without it an instant
-    falls on the local day of its depot."""
+    """Time zone in which instants of the date column are days, as in UTC for 2024-03-05T00:00:00Z.
+    Without it: the depot's zone."""
     missing: Literal["unknown", "zero"] = "unknown"
-    """What it means that an open depot has no row for a day on which most others have one."""
+    """Meaning of a missing row of an open depot on a day on which most depots have one."""
     weekdays: Literal["learn", "all"] | tuple[Weekday, ...] = "learn"
-    """On which weekdays depots are open: `learn` takes a weekday on which a depot never has a count, while it otherwise
-    reports, as closed; `all` takes none; a list such as `[mon, tue, wed, thu, fri]` declares the open ones."""
+    """Open weekdays: `learn` closes a weekday on which a depot never has a count; `all` closes
+    none; a list such as `[mon, tue, wed, thu, fri]` declares the open ones."""
     recorded: Literal["arrival", "next_day"] = "arrival"
-    """When a row counts as known: on `arrival` in the lake, or, for archives, from the morning of the `next_day`."""
+    """Instant from which a row is known: its `arrival` in the lake, or, for archives, the morning
+    of the `next_day`."""
     rules: DemandRules = DemandRules()
-    """What a reading must keep to."""
+    """Limits for readings."""
 
     @field_validator("weekdays", mode="before")
     @classmethod
@@ -138,19 +144,19 @@ class Demand(Section):
 
 class DepotColumns(Section):
     depot_id: str = "depot_id"
-    """Column that names the depot."""
+    """Column with the depot."""
     opened: str | None = None
-    """Column with the first day of business; without it the first reading decides."""
+    """Column with the first day of business. Without it: the first reading."""
     closed: str | None = None
-    """Column with the first day out of business; empty for depots in business."""
+    """Column with the first day out of business; empty for open depots."""
     timezone: str | None = None
-    """Column with the zone whose local days the depot counts; where it is empty, the pipeline's."""
+    """Column with the depot's time zone; empty: the pipeline's."""
 
 
 class Aliases(Section):
     source: Source
-    """Source with columns alias and depot_id: an old id, and the depot that it belongs to now. Several old ids of one
-    depot were merged into it."""
+    """Source with columns alias and depot_id: a former id and its current depot. Several former
+    ids of one depot were merged into it."""
 
     @field_validator("source")
     @classmethod
@@ -160,12 +166,12 @@ class Aliases(Section):
 
 class Depots(Section):
     source: Source
-    """One row a depot."""
+    """One row for each depot."""
     columns: DepotColumns = DepotColumns()
-    """What the source calls its columns."""
+    """Names of the source's columns."""
     static: tuple[str, ...] = ()
-    """Columns that are one value a depot: city, country, subdivision, and what else tells depots apart, such as a kind
-    or a size: they tell the level of a new depot."""
+    """Columns with one value for each depot: city, country, subdivision, and others that
+    distinguish depots, such as size. They give the level of a new depot."""
     aliases: Aliases | None = None
     """Former ids of renamed or merged depots."""
 
@@ -184,32 +190,32 @@ class EventColumns(Section):
     date: str = "date"
     """Column with the day, or the first of several."""
     kind: str = "kind"
-    """Column with what it is, in any case; `closure` closes."""
+    """Column with the kind, in any case; `closure` closes."""
     name: str = "name"
-    """Column with what it is called; may be the same as another."""
+    """Column with the name; may equal another column."""
     until: str = "until"
-    """Column with the last day, where there is one; empty: the first; 9999-12-31: until further notice."""
+    """Column with the last day; empty: the first day; 9999-12-31: until further notice."""
     depot_id: str = "depot_id"
-    """Column with the depot it concerns, where there is one; empty: see the next ones; all empty: every depot."""
+    """Column with the depot; empty: the next columns decide; all empty: every depot."""
     city: str = "city"
-    """Column with the city it concerns, where there is one."""
+    """Column with the city."""
     subdivision: str = "subdivision"
-    """Column with the subdivision it concerns, where there is one."""
+    """Column with the subdivision."""
     country: str = "country"
-    """Column with the country it concerns, where there is one."""
+    """Column with the country."""
 
     @property
     def needed(self) -> tuple[str, ...]:
-        """Columns that the source must have: those of every event, and what the file declares."""
+        """Columns that the source must have: those of every event, and the declared ones."""
         must = {"date", "kind", "name", *self.model_fields_set}
         return tuple(getattr(self, key) for key in type(self).model_fields if key in must)
 
 
 class Events(Section):
     source: Source
-    """One row an event and day, or an event from `date` to `until`."""
+    """One row for each event and day, or an event from `date` to `until`."""
     columns: EventColumns = EventColumns()
-    """What the source calls its columns."""
+    """Names of the source's columns."""
 
     @field_validator("source")
     @classmethod
@@ -225,9 +231,9 @@ class Calendar(Section):
     subdivision: str | None = None
     """Subdivision code for depots without a `subdivision` attribute."""
     events: Events | None = None
-    """Source with promotions, closures and the like: when, of which kind, and whom they concern."""
+    """Source of promotions, closures and other events: day, kind, and scope."""
     known_future: tuple[str, ...] = ()
-    """Covariates known for the horizon: columns of the demand source or kinds of events."""
+    """Covariates that are known for the horizon: columns of the demand source or kinds of events."""
 
     @field_validator("known_future")
     @classmethod

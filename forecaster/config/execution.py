@@ -10,28 +10,30 @@ from forecaster.config.base import Section
 
 
 class Execution(Section):
-    """What is the same wherever it is done: fitting the declared baselines, their folds of the backtest, and forecasts
-    by groups of depots."""
+    """Parallel work: fitting the declared baselines, their backtest folds, and forecasts by groups
+    of depots."""
 
     runner: Literal["threads", "dask"] = "threads"
-    """Prefect's task runner: `threads` of the night's own process, or processes of a Dask cluster."""
+    """Prefect's task runner: `threads` of the night's process, or processes of a Dask cluster."""
     workers: int = Field(default=1, ge=1)
-    """Threads, or processes of a cluster that is started for the night. With one thread all is done in turn."""
+    """Threads, or processes of a cluster that the night starts."""
     address: str | None = None
-    """Of a cluster that is up already, as in tcp://scheduler:8786. Left out: one is started on the night's machine."""
+    """Address of a running cluster, as in tcp://scheduler:8786. Left out: the night starts one on
+    its machine."""
 
     depots_at_a_time: int | None = Field(default=None, ge=1)
-    """Depots that one worker reads from the lake, forecasts and rosters at a time, rounded to 4,096 or a multiple of
-    it: for fleets that no machine holds whole. All workers see `state`. Left out: all depots at once, in a process of
-    the night's machine."""
+    """Depots that one worker reads, forecasts and rosters at a time, rounded to a multiple of
+    4,096: for fleets beyond one machine's memory. All workers see `state`. Left out: all depots
+    at once on the night's machine."""
 
     compile_cache: str | None = None
-    """Folder for compiled programs that several machines share, as on a mounted volume; each kind of processor has a
-    folder of its own in it. Only who may run nights may write there. Left out: `jax_cache` in `state`."""
+    """Folder of compiled programs that several machines share, with a subfolder for each kind of
+    processor. Only those who run nights may have write access. Left out: `jax_cache` in
+    `state`."""
 
     cost_per_hour: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """What an hour of the night's machine costs, in `staffing.currency`; the page then says what a night and a forecast
-    cost. Left out: only how long they took."""
+    """Cost of an hour of the night's machine, in `staffing.currency`; the page then shows the cost
+    of a night and of a forecast. Left out: only their duration."""
 
     @model_validator(mode="after")
     def _address_of_a_cluster(self) -> Self:

@@ -12,21 +12,21 @@ from forecaster.config.sources import Source, whole_rows
 
 class LegacyColumns(Section):
     depot_id: str = "depot_id"
-    """Column that names the depot."""
+    """Column with the depot."""
     date: str = "date"
-    """Column with the local calendar day that is forecast."""
+    """Column with the local calendar day of the forecast."""
     forecast: str = "forecast"
-    """Column with the number of orders that was expected."""
+    """Column with the forecast number of orders."""
     made_on: str | None = None
-    """Column with the day on which that was said: a forecast of ours is compared with what the other system had said by
-    its morning. Without it, a day's one number is compared with all of ours."""
+    """Column with the day of the forecast: ours is compared with the newest one before its
+    morning. Without it, all of our forecasts of a day are compared with one number."""
 
 
 class Legacy(Section):
     source: Source
-    """One row a depot, day, and, with `made_on`, day on which that was said."""
+    """One row for each depot, day, and, with `made_on`, day of the forecast."""
     columns: LegacyColumns = LegacyColumns()
-    """What the source calls its columns."""
+    """Names of the source's columns."""
 
     @field_validator("source")
     @classmethod

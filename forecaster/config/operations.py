@@ -15,15 +15,15 @@ class Schedule(Section):
     cron: str = "15 3 * * *"
     """Minute, hour, day, month and weekday of the night, in the pipeline's time zone."""
     deadline: str = "05:30"
-    """Local time by which the forecasts must be out, the first after `cron`'s."""
+    """Local time by which the forecasts must be published, the first after `cron`."""
     catch_up: int = Field(default=7, ge=0)
-    """Missed nights that the next one makes up for in the archive, the newest first."""
+    """Missed nights that the next one adds to the archive, the newest first."""
     refresh: str | None = None
-    """When the champion forecasts again with late data, as `cron`; left out: never."""
+    """Cron expression for a new forecast by the champion with late data. Left out: never."""
     maintain: str = "0 12 * * 0"
-    """When the lake is tidied and old things are removed, as `cron`."""
+    """Cron expression for maintenance of the lake and for retention."""
     max_training_hours: float = Field(default=4.0, gt=0)
-    """A training that takes longer is ended; the champion forecasts, and the next night goes on where it was."""
+    """Time limit of a training; the champion then forecasts, and the next night resumes."""
 
     @field_validator("cron", "refresh", "maintain")
     @classmethod
@@ -51,37 +51,37 @@ class Schedule(Section):
 
     @property
     def hour_minute(self) -> tuple[int, int]:
-        """When the night starts, local time."""
+        """Local start time of the night."""
         minute, hour = (int(part) for part in self.cron.split()[:2])
         return hour, minute
 
     @property
     def window(self) -> float:
-        """Seconds from the night's start to its deadline, by the clock on the wall."""
+        """Seconds from the night's start to its deadline, in local time."""
         hour, minute = self.hour_minute
         deadline_hour, deadline_minute = (int(part) for part in self.deadline.split(":"))
         return float(((deadline_hour - hour) * 60 + deadline_minute - minute) * 60 % 86_400 or 86_400)
 
 
 class Retention(Section):
-    """How long things are kept, in days; `forecaster maintain` removes what is older."""
+    """Retention times in days; `forecaster maintain` removes what is older."""
 
     runs: int = Field(default=400, ge=30)
-    """Runs in the ledger that neither the page shows nor a promotion names."""
+    """Runs in the ledger without a shown publication or a promotion."""
     bundles: int = Field(default=30, ge=1)
-    """Bundles that never reigned."""
+    """Bundles that never were champion."""
     checkpoints: int = Field(default=14, ge=1)
     """Checkpoints of training."""
     caches: int = Field(default=30, ge=1)
-    """Compiled programs since they were last used, traces of training, and Prefect's flow runs."""
+    """Unused compiled programs, traces of training, and Prefect's flow runs."""
     compile_cache_mb: int = Field(default=2048, ge=64)
     """Megabytes of compiled programs, not days: beyond that, those go that were not used for longest."""
     lake: int = Field(default=7, ge=1)
-    """Files of the lake that were put together, for whoever reads an older version."""
+    """Replaced files of the lake, for readers of older versions."""
     publications: int = Field(default=8, ge=2)
-    """How many publications the page can look back at; not days."""
+    """Number of publications that the page can look back at; not days."""
     people: int = Field(default=60, ge=15)
-    """Names of people in plans of the week that are kept with their publications; older plans have numbers instead."""
+    """Names of people in plans of the week; older plans have numbers."""
 
 
 Occasion = Literal["late", "degraded", "stop", "failed", "promotion", "rollback"]
@@ -94,16 +94,16 @@ def _only_block(block: str) -> str:
 
 
 class DigestReceiver(Section):
-    """Who gets a digest each morning, and of what; without depot and city of the whole network."""
+    """Receiver and scope of a morning digest; without depot and city: the whole network."""
 
     to: str
-    """Prefect's notification block that sends it, as type/name: forecaster-email/boston, slack-webhook/depots."""
+    """Prefect notification block, as type/name: forecaster-email/boston, slack-webhook/depots."""
     depot: str | None = None
-    """The one depot that it is about."""
+    """The one depot of the digest."""
     city: str | None = None
-    """The city that it is about: its totals, the depots that stand out, and the list."""
+    """The city of the digest: totals, notable depots, and the list."""
     language: str | None = None
-    """A language tag, as de or en-GB, by which numbers are written; left out: English."""
+    """Language tag for numbers, as de or en-GB. Left out: English."""
 
     _block_name = field_validator("to")(_only_block)
 
@@ -125,15 +125,15 @@ class DigestReceiver(Section):
 
 class Notify(Section):
     blocks: tuple[str, ...] = ()
-    """Prefect's notification blocks that are told, as type/name: custom-webhook/on-call, forecaster-email/on-call."""
+    """Prefect notification blocks, as type/name: custom-webhook/on-call, forecaster-email/on-call."""
     of: tuple[Occasion, ...] = ("late", "degraded", "stop", "failed", "promotion", "rollback")
-    """What they are told of: nothing published by the deadline, a degraded night, a batch stopped, a failed night, a
-    new champion, a step back to an earlier one."""
+    """Occasions: no forecast by the deadline, a degraded night, a stopped batch, a failed night, a
+    new champion, a rollback."""
     digest: tuple[DigestReceiver, ...] = ()
-    """Who gets the numbers each morning, after the night; see Operations, Morning digests."""
+    """Receivers of a morning digest; see Operations, Morning digests."""
     heartbeat: str | None = None
-    """A URL as Healthchecks.io understands it, which each night tells that it began (URL/start) and how it ended (URL
-    or URL/fail); whoever listens there alerts when it hears nothing."""
+    """URL of a dead man's switch such as Healthchecks.io: each night calls URL/start at its begin
+    and URL or URL/fail at its end."""
 
     @field_validator("blocks")
     @classmethod

@@ -38,52 +38,53 @@ class Spec(Section):
     """The whole pipeline file."""
 
     name: str = Field(pattern=NAME, max_length=64)
-    """Names the pipeline in runs, models and pages: lower-case letters, digits, - and _."""
+    """Name of the pipeline in runs, models and pages: lower-case letters, digits, - and _."""
     fleet: str | None = Field(default=None, pattern=NAME, max_length=64)
-    """Whose demand the lake holds; by default `name`. A renamed pipeline, or one that shares the lake of another,
-    names here the fleet of the lake."""
+    """Fleet whose demand the lake holds; by default `name`. A renamed pipeline, or one that shares
+    a lake, names the lake's fleet here."""
     timezone: str = "UTC"
-    """The zone whose local calendar days are counted, as in America/New_York."""
+    """Time zone of the local calendar days, as in America/New_York."""
     horizon: int = Field(default=7, ge=1, le=61)
-    """Days ahead; training needs as many days of history more."""
+    """Days ahead. Training needs as many more days of history."""
     demand: Demand
-    """Daily counts per depot."""
+    """Daily counts of each depot."""
     depots: Depots | None = None
-    """What is known of the depots; without it, every depot of the demand source counts."""
+    """Attributes of depots. Without it: every depot of the demand source."""
     calendar: Calendar = Calendar()
-    """What is known of the days."""
+    """Holidays, events and covariates."""
     model: Model = Model()
-    """The network's shape."""
+    """Shape of the network."""
     training: Training = Training()
-    """How the model is fitted."""
+    """Training of the model."""
     backtest: Backtest = Backtest()
-    """How models are compared."""
+    """Comparison of models."""
     gate: Gate = Gate()
-    """What lets a new model replace the champion."""
+    """Conditions for a new model to replace the champion."""
     canary: Canary | None = None
-    """At how many depots a new model is tried first."""
+    """Trial of a new model at some depots."""
     legacy: Legacy | None = None
-    """What another system forecasts, which ours is compared with in hindsight."""
+    """Forecasts of another system, for comparison."""
     staffing: Staffing | None = None
-    """Whom to roster; without it, orders alone are forecast."""
+    """Rosters. Without it: forecasts of orders only."""
     overrides: Overrides = Overrides()
-    """Why planners may change a number, and when what that was worth is told by name."""
+    """Reasons for overrides, and the report of their value by planner."""
     schedule: Schedule = Schedule()
-    """When the night runs."""
+    """Start times."""
     execution: Execution = Execution()
-    """Where work that falls into parts is done."""
+    """Where parallel work runs."""
     retention: Retention = Retention()
-    """How long things are kept."""
+    """Retention times."""
     notify: Notify = Notify()
-    """Who is told of what a night did."""
+    """Notifications."""
     slo: Slo | None = None
-    """What is promised."""
+    """Service level objectives."""
     page: Page = Page()
-    """Who may see the page."""
+    """Access to the page."""
     encrypt_bundles: bool = False
-    """Encrypt the model in each bundle, with the key of FORECASTER_ENCRYPTION_KEY or of `state/keys`."""
+    """Encrypt the model in each bundle, with the key in FORECASTER_ENCRYPTION_KEY or in
+    `state/keys`."""
     state: str = "var"
-    """Folder for everything the nights keep, relative to the pipeline file."""
+    """Folder for all state, relative to the pipeline file."""
     lake: str | None = None
     """Folder of the Delta tables; by default inside `state`."""
     ledger: str | None = None
@@ -179,35 +180,37 @@ class Spec(Section):
 
     @property
     def learns_shares(self) -> bool:
-        """Whether shares of shifts are learned from the times of day of orders."""
+        """True if shares of shifts are learned from the times of day of orders."""
         return self.staffing is not None and self.staffing.learns_shares
 
     @property
     def page_url(self) -> str:
-        """Where the pages lie for whoever is on none of them, without a slash at the end; empty where nobody said."""
+        """Address of the pages for links from outside, without a trailing slash; empty if not
+        declared."""
         if self.page.access.url is None:
             return ""
         return f"{self.page.access.url}/p/{self.name}" if self.page.together else self.page.access.url
 
     @property
     def fleet_name(self) -> str:
-        """Whose demand the lake holds."""
+        """Fleet whose demand the lake holds."""
         return self.fleet or self.name
 
     @property
     def vans_home(self) -> str | None:
-        """The column of the depots source with the vans that are at home there."""
+        """Column of the depots source with the depot's own vans."""
         return self.staffing.vans.home if self.staffing and self.staffing.vans else None
 
     @property
     def people_columns(self) -> tuple[str, ...]:
-        """The columns of the depots source that say how many people a depot has."""
+        """Columns of the depots source with numbers of people."""
         contracts = self.staffing.people if self.staffing else ()
         return tuple(contract.per_depot for contract in contracts if isinstance(contract.per_depot, str))
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """What is kept of each depot: its static attributes, and its vans and people, which no model sees."""
+        """Stored attributes of a depot: its static attributes, and its vans and people, which no
+        model reads."""
         static = self.depots.static if self.depots else ()
         return tuple(dict.fromkeys((*static, *([self.vans_home] if self.vans_home else ()), *self.people_columns)))
 
@@ -217,7 +220,7 @@ class Spec(Section):
 
     @property
     def digest(self) -> str:
-        """sha256 over what the file says, independent of its layout, comments and place."""
+        """SHA-256 of the content, independent of layout, comments and location."""
         return hashlib.sha256(json.dumps(self.model_dump(mode="json"), sort_keys=True).encode()).hexdigest()
 
     @property
@@ -227,7 +230,7 @@ class Spec(Section):
 
     @property
     def paths(self) -> StatePaths:
-        """Where everything that the nights keep lies."""
+        """Locations of all state."""
         return StatePaths(self.path(self.state))
 
     @property
@@ -246,7 +249,7 @@ class Spec(Section):
 
     @property
     def compile_cache(self) -> Path:
-        """The folder of compiled programs: the one that machines share, else of `state`."""
+        """Folder of compiled programs: the shared one, else the one in `state`."""
         shared = self.execution.compile_cache
         return self.paths.jax_cache if shared is None else self.path(shared)
 
@@ -279,10 +282,8 @@ def json_schema() -> dict[str, Any]:
 
 
 def load(file: str | Path) -> Spec:
-    """The checked pipeline file.
-
-    Raises SpecError with one line for each mistake: file, line, what was found, what was wanted.
-    """
+    """Read and check the pipeline file. Raises SpecError with one line for each mistake: file,
+    line, what was found, what was wanted."""
     file = Path(file)
     try:
         spec = _validated_spec(file, _text(file))

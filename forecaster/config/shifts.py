@@ -19,18 +19,18 @@ HALF_HOUR = 30  # minutes: orders are counted by half hours of the clock
 
 
 class Shift(Section):
-    """A part of the day that is rostered by itself."""
+    """Part of the day that is rostered on its own."""
 
     name: str = Field(min_length=1, max_length=40)
-    """What people call it."""
+    """Name of the shift."""
     start: str
-    """Local time at which it begins, as in 06:00."""
+    """Local start time, as in 06:00."""
     end: str
-    """Local time at which it ends; one that is not after `start` is on the next day."""
+    """Local end time; if not after `start`, on the next day."""
     share: Annotated[float, Field(gt=0, le=1)] | Literal["learn"]
-    """Share of the day's orders that are delivered in it; the shares of all shifts sum to 1. `learn`, of all shifts or
-    of none: each depot's share on each weekday, from the times of day at which the orders of the last
-    `share_weeks` weeks came; this takes `demand.aggregate`, and a time of day in each row."""
+    """Share of the day's orders; all shifts sum to 1. `learn`, for all shifts or none: each
+    depot's share on each weekday, from the times of day of the orders of the last `share_weeks`
+    weeks; needs `demand.aggregate` and a time of day in each row."""
 
     @field_validator("start", "end", mode="before")
     @classmethod
@@ -69,26 +69,26 @@ class Shift(Section):
 
     @property
     def minutes(self) -> int:
-        """Minutes on the clock from its start to its end."""
+        """Minutes from start to end."""
         start, end = (at.hour * 60 + at.minute for at in (self.starts, self.ends))
         return (end - start) % 1440
 
     @property
     def declared_share(self) -> float:
-        """The share as a number. Raises ValueError where it is to be learned."""
+        """The share as a number. Raises ValueError if it is learned."""
         if isinstance(self.share, str):
             raise ValueError(f"the share of shift {self.name!r} is to be learned")
         return self.share
 
 
 class EmploymentContract(Section):
-    """A kind of contract: how many people of a depot have it, and the rules that their weeks keep to."""
+    """Contract: its number of people at a depot, and the rules for their weeks."""
 
     name: str = Field(min_length=1, max_length=40)
-    """What people call it, as in full-time; its people are numbered."""
+    """Name of the contract, as in full-time; its people are numbered."""
     per_depot: int | str = 0
-    """How many people of each depot have it, or the column of the depots source that says so; beside those whom
-    `people_table` names. Left out: nobody but these."""
+    """People of each depot with this contract, or the column of the depots source with that
+    number; in addition to those in `people_table`. Left out: none."""
     max_shifts_week: int = Field(default=5, ge=1, le=7)
     """Most shifts from Monday to Sunday."""
     min_rest_hours: float = Field(default=11, ge=0, le=24)
@@ -96,9 +96,9 @@ class EmploymentContract(Section):
     max_days_in_row: int = Field(default=6, ge=1, le=14)
     """Most days in a row with a shift."""
     hours_week: float | None = Field(default=None, gt=0)
-    """Hours from Monday to Sunday that the contract pays. Left out: those of `max_shifts_week`."""
+    """Paid hours from Monday to Sunday. Left out: those of `max_shifts_week`."""
     cost_overtime: float | None = Field(default=None, ge=0)
-    """What an hour beyond `hours_week` costs more. Left out: nobody works longer."""
+    """Additional cost of an hour beyond `hours_week`. Left out: no overtime."""
 
     @field_validator("per_depot")
     @classmethod
@@ -116,32 +116,32 @@ class EmploymentContract(Section):
 
 class PeopleColumns(Section):
     person: str = "person"
-    """Column with a person's name, or a number that stands for it; within a depot each is another person."""
+    """Column with a person's name or number, unique within a depot."""
     depot_id: str = "depot_id"
-    """Column that names the depot where the person works."""
+    """Column with the depot."""
     contract: str = "contract"
     """Column with the name of a contract of `people`."""
     off_from: str | None = None
-    """Column with the first of some days off; empty where the row has none."""
+    """Column with the first day off; empty if none."""
     off_to: str | None = None
-    """Column with the last of these days off; left out or empty, they are one day."""
+    """Column with the last day off; left out or empty: one day."""
     cannot_work: str | None = None
-    """Column with the shifts that the person cannot work, with a `;` between them."""
+    """Column with excluded shifts, separated by `;`."""
 
     @property
     def required(self) -> tuple[str, ...]:
-        """The columns that the source must have."""
+        """Columns that the source must have."""
         names = (self.person, self.depot_id, self.contract, self.off_from, self.off_to, self.cannot_work)
         return tuple(name for name in names if name)
 
 
 class PeopleTable(Section):
-    """Who works at the depots by name; each night reads it whole."""
+    """People of the depots by name; read whole each night."""
 
     source: Source
-    """One row a person, and a further one for each further span of days off."""
+    """One row for each person, and a further one for each further absence."""
     columns: PeopleColumns = PeopleColumns()
-    """What the source calls its columns."""
+    """Names of the source's columns."""
 
     @field_validator("source")
     @classmethod
@@ -161,8 +161,8 @@ class PeopleTable(Section):
 def check_shifts(
     shifts: Sequence[Shift], contracts: Sequence[EmploymentContract], table: PeopleTable | None = None
 ) -> None:
-    """Raises ValueError where shifts are no whole day, shifts or contracts cannot be told apart, or contracts and the
-    table of people do not fit together."""
+    """Check that shifts make a whole day, that shifts and contracts have distinct names, and that
+    contracts and the table of people fit. Raises ValueError."""
     if table is not None and not contracts:
         raise ValueError(
             "found people_table and no people, wanted the contracts of those in it, as key `people` beside"

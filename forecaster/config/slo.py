@@ -16,26 +16,28 @@ class Slo(Section):
     stands. Left out: the command compares the numbers with these defaults, and no page shows a promise."""
 
     deadline: Share = 0.988
-    """Share of 90 nights whose forecasts are out by `schedule.deadline`: all but one."""
+    """Share of 90 nights with forecasts published by `schedule.deadline`: all but one."""
     tier: Share = 0.97
-    """Share of depot-nights, over 28 days, that a model forecast and not the fallback."""
+    """Share of depot-nights, over 28 days, with a model's forecast instead of the fallback."""
     availability: Share = 0.999
-    """Share of the page's answers, over 28 days, that are no error of ours (5xx); requests refused by a limit apart."""
+    """Share of the page's responses, over 28 days, without a server error (5xx); rate-limited
+    requests are not counted."""
     latency: Share = 0.99
-    """Share of the page's answers, over 28 days, that take at most 0.2 s."""
+    """Share of the page's responses, over 28 days, within 0.2 s."""
     cache: Share = 0.95
-    """Share of programs that a training takes from the cache, over 28 days where it was compiled before."""
+    """Share of a training's programs that come from the cache, over 28 days, if compiled before."""
     night_time: Share = 0.95
-    """Share of nights, over 28 days, that take at most half as long again as the median of the fourteen before."""
+    """Share of nights, over 28 days, that take at most 1.5 times the median of the fourteen
+    before."""
     error_ratio: float = Field(default=1.15, gt=1, allow_inf_nan=False)
-    """Most that WAPE of what was published over four weeks may be, as a multiple of the champion's in its backtest."""
+    """Largest ratio of the published WAPE over four weeks to the champion's in its backtest."""
     coverage: tuple[float, float] = (0.74, 0.86)
-    """Between which the share of counts within the 80 % interval lies, over four weeks."""
+    """Bounds of the coverage of the 80 % interval over four weeks."""
     bias: float = Field(default=0.03, gt=0, allow_inf_nan=False)
-    """Most that forecasts of four weeks may be off in sum, either way, as a share of what came."""
+    """Largest absolute bias over four weeks, as a share of actuals."""
     freeze: bool = True
-    """Whether no night promotes a model while `error_ratio`, `coverage` or `bias` is broken, until somebody promotes
-    one by hand and says why."""
+    """No night promotes a model while `error_ratio`, `coverage` or `bias` is violated, until a
+    manual promotion with a reason."""
 
     @model_validator(mode="after")
     def _coverage_in_order(self) -> Self:

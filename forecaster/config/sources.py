@@ -35,22 +35,21 @@ def _no_password(url: str) -> str:
 
 
 COUNTED_DAYS = {"excel": "45356", "unix": "1709596800", "unix_ms": "1709596800000"}
-"""What `date_format` may be where days are numbers, each with 2024-03-05 in it."""
+"""Values of `date_format` for numeric days, each with 2024-03-05 in it."""
 Url = Annotated[str, AfterValidator(_no_password)]
 
 
 class TableSource(Section):
-    """A table of any kind, and whether it has a row a reading."""
+    """A table in long or wide form."""
 
     wide: Literal["depots", "days"] | None = None
-    """How the demand source is laid out where it has not a row a reading: a row a day and a column for each of the
-    `depots`, whose id is its header, or a row a depot and a column for each of the `days`. Each column that nothing in
-    the pipeline file names is such a one, cells are demand, and an empty cell is no reading."""
+    """Layout of a wide demand source: `depots` has a row for each day and a column for each depot
+    (its id is the header); `days` has a row for each depot and a column for each day. All
+    columns that the pipeline file does not name are counts; an empty cell is no reading."""
     ignore: tuple[str, ...] = ()
-    """Columns of a wide table that are neither, such as a weekday or a total."""
+    """Further columns of a wide table, such as a weekday or a total."""
     null_values: tuple[str, ...] = ()
-    """Words that stand for nothing where the source has text, in upper or lower case, as in `["n/a", "-"]`: such a cell
-    is empty."""
+    """Words for an empty text cell, in any case, as in `["n/a", "-"]`."""
 
     @field_validator("null_values", mode="before")
     @classmethod
@@ -71,15 +70,15 @@ class TableSource(Section):
 
 
 class StoredSource(TableSource):
-    """What lies in a file system or object store; each kind says what its `kind` and `path` may be."""
+    """A source in a file system or object store; each kind defines `kind` and `path`."""
 
     reads_folders: ClassVar[bool] = False
-    """Whether a folder counts as one source, its files read whole."""
+    """True if a folder is one source whose files are read whole."""
     kind: str
     path: Url
     options: Mapping[str, str] = {}
-    """What the object store wants to know, as fsspec or Delta names it; credentials as `${NAME}` or `${secret:NAME}`,
-    which are hidden in every message."""
+    """Options of the object store, as fsspec or Delta names them; credentials as `${NAME}` or
+    `${secret:NAME}`, which are hidden in every message."""
 
     @field_validator("options")
     @classmethod
@@ -94,18 +93,18 @@ class StoredSource(TableSource):
 
 
 class WrittenSource(StoredSource):
-    """A table in which people wrote: under a header, with numbers and days in a notation of their own."""
+    """A table with a header, and with numbers and days in a declared notation."""
 
     header_row: int = Field(default=1, ge=1)
-    """The line of the header, counted from 1; what stands above it, such as a title, is passed over."""
+    """Line of the header, counted from 1; lines above, such as a title, are skipped."""
     thousands: str | None = Field(default=None, min_length=1, max_length=1)
-    """The character between thousands, as in 1,234."""
+    """Thousands separator, as in 1,234."""
     decimal: str = Field(default=".", min_length=1, max_length=1)
-    """The character before decimals."""
+    """Decimal separator."""
     date_format: str | None = None
-    """How days and local times are written where not as in 2024-03-05: `%d.%m.%Y` reads 05.03.2024, and %Y, %y, %m, %b,
-    %d, %H, %M and %S are the signs. `excel` reads days as spreadsheets count them (45356), `unix` and `unix_ms` read
-    the seconds and milliseconds since 1970."""
+    """Format of days and local times other than 2024-03-05: `%d.%m.%Y` reads 05.03.2024, with %Y,
+    %y, %m, %b, %d, %H, %M and %S. `excel` reads spreadsheet days (45356), `unix` and `unix_ms`
+    read seconds and milliseconds since 1970."""
 
     @field_validator("date_format")
     @classmethod
@@ -129,23 +128,24 @@ class CsvSource(WrittenSource):
     kind: Literal["csv"]
     """Text with a header row, plain or compressed."""
     path: Url
-    """File, glob or URL; relative to the pipeline file; `${NAME}` is taken from the environment."""
+    """File, glob or URL, relative to the pipeline file; `${NAME}` comes from the environment."""
     delimiter: str = ","
-    """What stands between fields: one character, or a regular expression such as `\\s+`, which knows no quotes."""
+    """Field separator: one character, or a regular expression such as `\\s+`, which ignores
+    quotes."""
     encoding: str = "utf-8"
-    """The file's text encoding, as in utf-8 or cp1252; a row with a byte that is no such text goes to quarantine."""
+    """Text encoding, as in utf-8 or cp1252; a row with an invalid byte is quarantined."""
     compression: Literal["infer", "none", "gzip", "bz2", "xz", "zip", "zstd"] = "infer"
-    """How the file is compressed; by default its name says so."""
+    """Compression; by default from the file name."""
 
 
 class ExcelSource(WrittenSource):
     kind: Literal["excel"]
-    """A workbook: xlsx, xlsm, xlsb, xls or ods. Cells that are numbers or days are read as such; `thousands`, `decimal`
-    and `date_format` say how those are written that are text."""
+    """A workbook: xlsx, xlsm, xlsb, xls or ods. Numeric and date cells are read as such;
+    `thousands`, `decimal` and `date_format` apply to text cells."""
     path: Url
-    """File, glob or URL; relative to the pipeline file; `${NAME}` is taken from the environment."""
+    """File, glob or URL, relative to the pipeline file; `${NAME}` comes from the environment."""
     sheet: str | Annotated[int, Field(ge=1)] | None = None
-    """The sheet, by its name or by its number, counted from 1; left out: the first that is shown and not empty."""
+    """Sheet, by name or by number from 1. Left out: the first visible sheet with content."""
 
 
 class ParquetSource(StoredSource):
@@ -153,30 +153,31 @@ class ParquetSource(StoredSource):
     kind: Literal["parquet"]
     """Parquet."""
     path: Url
-    """File, folder (also partitioned, as in year=2026/), glob or URL; relative to the pipeline file; `${NAME}` is taken
-    from the environment."""
+    """File, folder (also partitioned, as in year=2026/), glob or URL, relative to the pipeline
+    file; `${NAME}` comes from the environment."""
 
 
 class DeltaSource(StoredSource):
     kind: Literal["delta"]
     """A Delta table."""
     path: Url
-    """Folder or URL of the table; relative to the pipeline file; `${NAME}` is taken from the environment."""
+    """Folder or URL of the table, relative to the pipeline file; `${NAME}` comes from the
+    environment."""
 
 
 class SqlSource(TableSource):
     kind: Literal["sql"]
-    """A database that SQLAlchemy reaches."""
+    """A database with an SQLAlchemy driver."""
     url: Url
     """SQLAlchemy URL, as in postgresql+psycopg://reader:${PASSWORD}@host/orders; an SQLite file is relative to the
     pipeline file."""
     query: str | None = None
-    """What to select."""
+    """SELECT statement."""
     table: str | None = None
-    """What to read instead of a query; `schema.table` names one of another schema."""
+    """Table instead of a query; `schema.table` for another schema."""
     watermark: str | None = None
-    """Column that never falls from one row to a later one, such as an id or the instant of the last change: a night
-    reads what is not below the highest value of the nights before."""
+    """Column that never decreases from one row to a later one, such as an id or the instant of the
+    last change: a night reads rows from the highest value of the nights before."""
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -187,26 +188,27 @@ class SqlSource(TableSource):
 
 class SampleSource(StoredSource):
     kind: Literal["sample"]
-    """A CSV file of the sample, Harbor Fleet, and after its last day simulated days up to yesterday, so that the sample
-    lives. No other file can be continued."""
+    """A CSV file of the Harbor Fleet sample, continued by simulated days up to yesterday. No other
+    file can be continued."""
     path: Url
-    """`demand.csv` or `events.csv` as they lie in `data/harbor_fleet`; relative to the pipeline file."""
+    """`demand.csv` or `events.csv` of `data/harbor_fleet`, relative to the pipeline file."""
     until: date | None = None
-    """The last simulated day; left out: the last that such a source would have told of by now."""
+    """Last simulated day. Left out: the newest day that such a source would have by now."""
 
 
 AnySource = CsvSource | ExcelSource | ParquetSource | SqlSource | DeltaSource | SampleSource
-"""The one list of kinds that a pipeline file may name."""
+"""All source kinds of a pipeline file."""
 Source = Annotated[AnySource, Field(discriminator="kind")]
 
 
 def is_incremental(source: AnySource) -> bool:
-    """Whether a night reads only what is new of it (change data capture by a watermark)."""
+    """True if a night reads only new rows of the source (change data capture by a watermark)."""
     return getattr(source, "watermark", None) is not None
 
 
 def whole_rows(source: AnySource) -> AnySource:
-    """A source with a row a thing, to be read whole each night. Raises ValueError when it is none."""
+    """Return a source with one row for each object, read whole each night. Raises ValueError for
+    any other."""
     if is_incremental(source):
         raise ValueError("watermark reads only what is new, and this source is wanted whole each night")
     if source.wide is not None:

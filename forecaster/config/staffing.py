@@ -12,15 +12,15 @@ from forecaster.config.shifts import LEARN, EmploymentContract, PeopleTable, Shi
 
 
 class Crew(Section):
-    """How many drivers a depot may have on an open day."""
+    """Limits for a depot's drivers on an open day."""
 
     min: int = Field(default=1, ge=0)
     """Fewest drivers."""
     max: int | None = Field(default=None, ge=1)
-    """Most drivers. Left out: as many as pay."""
+    """Most drivers. Left out: no limit."""
     min_share: float = Field(default=0.7, ge=0, le=1)
-    """Share of the drivers that the median of a day needs (its orders over `orders_per_driver`), rounded up, that each
-    depot gets before any other gets more, as long as there are vans."""
+    """Priority share of the drivers for the day's median (orders over `orders_per_driver`, rounded
+    up): each depot gets it before any depot gets more, while vans last."""
 
     @model_validator(mode="after")
     def _rising(self) -> Self:
@@ -31,51 +31,51 @@ class Crew(Section):
 
 class Vans(Section):
     total: int = Field(ge=1)
-    """Vans of all depots together, on the road on any day."""
+    """Vans of all depots on a day."""
     home: str | None = None
-    """Column of the depots source with the vans that are at home there. They stay in their city, and depots lend them
-    to one another; vans above the sum of homes go anywhere. Left out: all go anywhere."""
+    """Column of the depots source with the depot's own vans. They stay in their city, where depots
+    lend them; vans above the sum go anywhere. Left out: all go anywhere."""
     drivers_per_van: int = Field(default=1, ge=1)
-    """Drivers who share a van on a day, one shift after the other."""
+    """Drivers that share a van on a day, one shift after the other."""
 
 
 class Staffing(Section):
     orders_per_driver: float = Field(gt=0)
     """Orders that one driver delivers in a shift."""
     shift_hours: float = Field(default=8, gt=0)
-    """Length of a shift where none is declared as `shifts`; `backtest --staffing` says how many hours each way to
-    roster takes."""
+    """Length of a shift if `shifts` are not declared; for the hours in `backtest --staffing`."""
     cost_short: float = Field(gt=0)
-    """Cost of one driver too few for a shift: of the first that a depot misses."""
+    """Cost of the first missing driver of a shift."""
     cost_short_growth: float = Field(default=1, ge=0)
-    """How the cost grows with each further one: of a day that needs N drivers, the k-th missing one costs
-    `cost_short` × (1 + growth × (k - 1) / N). It decides where scarce vans go, and not how many drivers are wanted.
-    With 0 one depot may go without for all."""
+    """Growth of that cost: of a day that needs N drivers, the k-th missing one costs `cost_short`
+    × (1 + growth × (k - 1) / N). It affects the assignment of scarce vans, not the number of
+    wanted drivers. With 0 one depot may have none for the others."""
     cost_idle: float = Field(gt=0)
-    """Cost of one driver too many for a shift."""
+    """Cost of one idle driver of a shift."""
     change_cost: float = Field(default=0, ge=0)
-    """Cost of changing a depot's crew of a day that is already published. An override, or a later run of the same day,
-    changes only crews of which that is expected to save more; 0 changes whatever the new plan changes. Shifts of a day
+    """Cost of a change of a published crew. An override, or a later run of the same day, changes
+    only crews that save more; 0 changes every crew that the new plan changes. Shifts of a day
     change together."""
     change_hour: int | None = Field(default=None, ge=0, le=23)
-    """Hour of a depot's local day, from which on its crews change once a day at most, unless the new plan has two
-    drivers more, or more than two, in all shifts together. Left out: as often as the plan does."""
+    """Local hour from which a depot's crews change at most once a day, unless the new plan has at
+    least two drivers more in all shifts together. Left out: no limit."""
     currency: str | None = None
-    """In which currency costs are, by its code of ISO 4217, as in EUR. Left out: plain numbers."""
+    """Currency of the costs, an ISO 4217 code as in EUR. Left out: plain numbers."""
     crew: Crew = Crew()
     """Limits of a depot's crew on an open day."""
     vans: Vans | None = None
-    """The fleet: rosters need no more vans than there are. Left out: each driver has one."""
+    """The fleet: rosters need at most these vans. Left out: one van for each driver."""
     shifts: tuple[Shift, ...] = ()
-    """Shifts of a day; its crew is then the sum of theirs. Left out: the day is rostered as a whole."""
+    """Shifts of a day; the crew is their sum. Left out: the whole day."""
     share_weeks: int = Field(default=12, ge=4, le=104)
-    """Weeks before the forecast from which the shares of shifts are learned, where `shifts` say so."""
+    """Weeks before the forecast from which shares of shifts are learned."""
     people: tuple[EmploymentContract, ...] = ()
-    """Who works the shifts, by kind of contract: each night then plans who works when. Left out: nobody is named."""
+    """Contracts of the people who work the shifts; each night then plans their weeks. Left out: no
+    people."""
 
     people_table: PeopleTable | None = None
-    """Who has these contracts by name, when they are off, and which shifts they cannot work. Left out: people are
-    numbered."""
+    """Names of these people, their days off, and the shifts that they cannot work. Left out:
+    numbered people."""
 
     @model_validator(mode="after")
     def _whole_days(self) -> Self:
@@ -84,7 +84,7 @@ class Staffing(Section):
 
     @property
     def learns_shares(self) -> bool:
-        """Whether the shares of shifts are learned from the times of day of orders."""
+        """True if shares of shifts are learned from the times of day of orders."""
         return any(shift.share == LEARN for shift in self.shifts)
 
     @field_validator("currency")
@@ -97,9 +97,9 @@ class Staffing(Section):
 
 class Overrides(Section):
     reasons: tuple[str, ...] = ("local event", "weather", "marketing", "customer told us", "data was wrong", "other")
-    """What planners may give as the reason of an override; a sentence of their own goes with it."""
+    """Reasons that planners choose from; a note may be added."""
     min_days: int = Field(default=5, ge=1)
-    """Days that a planner must have changed before what their numbers were worth is told by name."""
+    """Changed days from which the value of a planner's overrides is reported by name."""
 
     @field_validator("reasons")
     @classmethod
