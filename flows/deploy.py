@@ -85,7 +85,7 @@ def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
     content = deployment_file(file, spec, pool)
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready, tempfile.TemporaryDirectory() as folder:
-        remark = ready()
+        remark = ready(prefect_server.PATIENCE)
         prefect_file = Path(folder) / "prefect.yaml"
         prefect_file.write_text(yaml.safe_dump(content, sort_keys=False, allow_unicode=True), "utf-8")
         if _prefect("work-pool", "inspect", pool, refused=True):

@@ -12,7 +12,7 @@ from pathlib import Path
 from forecaster.core.state_paths import StatePaths
 
 IMPATIENT = {"PREFECT_API_REQUEST_TIMEOUT": "15", "PREFECT_CLIENT_MAX_RETRIES": "2"}
-"""Of a run that Prefect only follows: nothing of the client may hang for minutes."""
+"""Of a run begun by hand: nothing of the client may hang for minutes."""
 
 
 def prepare(state: Path) -> None:

@@ -15,7 +15,7 @@ from flows.night import Night
 @prefect_view.reports_refusals("maintain")
 def maintain(file: str, run_id: str | None = None) -> State[Any]:
     """Tidy what the nights of a pipeline file have left, by its `retention`."""
-    night = prefect_view.attached_night(run_id) or Night.begin(file, kind="maintain")
+    night = prefect_view.begun_night(run_id) or Night.begin(file, kind="maintain")
     prefect_view.run_line(night, lines.maintain)
     prefect_view.forget_flow_runs(night)
     return prefect_view.report_run(night)

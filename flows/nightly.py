@@ -23,7 +23,7 @@ def nightly(
     """
     if due and not catch_up.missing_nights(file):
         return prefect_view.nothing_due()
-    night = prefect_view.attached_night(run_id) or Night.begin(file, as_of, profile=profile)
+    night = prefect_view.begun_night(run_id) or Night.begin(file, as_of, profile=profile)
     prefect_view.run_line(night, lines.nightly)
     if due and night.outcome != "busy":
         catch_up.catch_up_missed(file, tasks)

@@ -15,6 +15,6 @@ from flows.night import Night
 @prefect_view.reports_refusals("refresh")
 def predict_only(file: str, as_of: str | None = None, run_id: str | None = None) -> State[Any]:
     """Read the sources, forecast with the champion and publish; `as_of` is an ISO instant, now by default."""
-    night = prefect_view.attached_night(run_id) or Night.begin(file, as_of, kind="refresh")
+    night = prefect_view.begun_night(run_id) or Night.begin(file, as_of, kind="refresh")
     prefect_view.run_line(night, lines.predict_only)
     return prefect_view.report_run(night)

@@ -25,26 +25,27 @@ URL = prefect_api.URL
 
 
 @contextmanager
-def running(there: str | None = None) -> Iterator[Callable[[], str]]:
-    """A server while open; gives a function that waits until it answers, to be called before the first flow: it gives
-    a remark on the server's version, empty where that is this client's.
+def running(there: str | None = None) -> Iterator[Callable[[float], str]]:
+    """A server while open; gives a function that waits until it answers, for so many seconds after its start at most,
+    to be called before the first flow. It returns a remark on the server's version, empty where that is this client's.
 
     The server is named in `PREFECT_API_URL`; whoever has set that keeps their own, and one that is `there` already is
     used. Call `environment.prepare` first.
     """
     if address := os.environ.get(URL):
-        yield lambda: prefect_api.probe(address)
+        yield lambda _: prefect_api.probe(address)
         return
     if there is not None:
         os.environ[URL] = there
         try:
-            yield lambda: prefect_api.probe(there)
+            yield lambda _: prefect_api.probe(there)
         finally:
             del os.environ[URL]
         return
     with socket.socket() as free:
         free.bind((HOST, 0))
         port = free.getsockname()[1]
+    begun = time.monotonic()
     process = subprocess.Popen(
         [sys.executable, "-m", "flows.prefect_server", str(port)],
         env=parent_watch.environment()
@@ -55,7 +56,7 @@ def running(there: str | None = None) -> Iterator[Callable[[], str]]:
     )
     os.environ[URL] = f"http://{HOST}:{port}/api"
     try:
-        yield lambda: _wait_for(process, f"http://{HOST}:{port}/api/health")
+        yield lambda within: _wait_for(process, f"http://{HOST}:{port}/api/health", begun + within)
     finally:
         del os.environ[URL]
         process.terminate()
@@ -66,9 +67,8 @@ def running(there: str | None = None) -> Iterator[Callable[[], str]]:
             process.wait()
 
 
-def _wait_for(process: subprocess.Popen[bytes], address: str) -> str:
+def _wait_for(process: subprocess.Popen[bytes], address: str, deadline: float) -> str:
     """Raises ForecasterError when the server stops again, or does not answer in time."""
-    deadline = time.monotonic() + PATIENCE
     while time.monotonic() < deadline:
         if process.poll() is not None:
             raise ForecasterError(f"Prefect's server stopped at once with exit code {process.returncode}")
@@ -77,7 +77,7 @@ def _wait_for(process: subprocess.Popen[bytes], address: str) -> str:
                 return ""
         except OSError:
             time.sleep(0.1)
-    raise ForecasterError(f"Prefect's server did not answer at {address} within {PATIENCE} s")
+    raise ForecasterError(f"Prefect's server did not answer at {address} in time")
 
 
 def _serve(port: int) -> None:

@@ -29,7 +29,7 @@ from prefect.states import Completed, Crashed, Failed
 from flows import notify, report, tasks
 from flows.digests import sending
 from flows.night import Night
-from flows.orchestration import attached_flow
+from flows.orchestration import flow_run
 from flows.protocol import Steps
 from forecaster.config import load
 from forecaster.core.language.sentences import of_error
@@ -93,18 +93,20 @@ def _record_refusal(file: Path, kind: Kind | None, error: ForecasterError) -> No
     notify.send(spec, "failed", f"{spec.name}: {error}")
 
 
-def attached_night(run_id: str | None) -> Night | None:
-    """The run that this process began already and attached the flow to; None where the flow begins its own."""
-    attached = attached_flow.of_run(run_id)
-    return attached.night if attached else None
+def begun_night(run_id: str | None) -> Night | None:
+    """The run that this process began already; None where the flow begins its own."""
+    begun = flow_run.begun_here(run_id)
+    return begun.night if begun else None
 
 
 def run_line(night: Night, line: Callable[[Night, Steps], None]) -> None:
-    """Take a line with Prefect's tasks, or take up the steps that an attached run hands over."""
+    """Run a line with Prefect's tasks; of a run that has ended already, show the stages."""
     with _best_effort(night, "named to Prefect"), get_client(sync_client=True) as client:
         client.update_flow_run_labels(runtime.flow_run.id, {RUN: night.run_id, PROCESS: lease.this_process()})
-    if attached := attached_flow.of_run(night.run_id):
-        attached.serve()
+    if night.outcome != "running":
+        tasks.show_ended(night.progress.timings)
+    elif begun := flow_run.begun_here(night.run_id):
+        begun.take(lambda: line(night, tasks))
     else:
         night.run(lambda: line(night, tasks))
 

@@ -1,4 +1,4 @@
-"""Entry points of runs: the run's row first, then Prefect, which runs the line; or the line without Prefect."""
+"""Entry points of runs: the run's row first, then the line, as Prefect's flow run or without Prefect."""
 
 from __future__ import annotations
 
@@ -16,11 +16,9 @@ from typing import Any
 
 from flows import catch_up, environment, lines, local_stack, prefect_server
 from flows.night import Night
-from flows.orchestration.attached_flow import AttachedFlow
+from flows.orchestration import flow_run
 from flows.protocol import Steps
 from forecaster.config import DigestReceiver, Spec
-from forecaster.core.language import N_
-from forecaster.core.language.sentences import sentence
 from forecaster.errors import PUBLISHED, TERMINATED, MissingExtra
 from forecaster.ledger.sqlite import interrupts
 
@@ -97,7 +95,7 @@ def backfill(
         with prefect_server.running(local_stack.address(spec)) as ready:
             flow, view = _flow("backfill")
             try:
-                ready()
+                ready(prefect_server.PATIENCE)
                 return int(view.exit_code(flow(str(file), **parameters, return_state=True)))
             except Exception as error:  # of whatever kind a client may raise
                 sentence = str(error).partition("\n")[0][:200] or type(error).__name__
@@ -112,7 +110,7 @@ def notify_blocks(spec: Spec, occasion: str, sentence: str) -> int:
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready:
         notify = importlib.import_module("flows.notify")
-        ready()
+        ready(prefect_server.PATIENCE)
         return int(notify.send(spec, occasion, sentence))
 
 
@@ -123,7 +121,7 @@ def send_digests(spec: Spec, receivers: Sequence[DigestReceiver], *, again: bool
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready:
         sending = importlib.import_module("flows.digests.sending")
-        ready()
+        ready(prefect_server.PATIENCE)
         result = sending.send(spec, receivers, datetime.now(UTC), again=again)
         return result.sentence(), result.faults
 
@@ -138,7 +136,7 @@ def _run(
     heavy: tuple[str, ...] = (),
     later: tuple[str, ...] = (),
 ) -> Night:
-    """Run a line, plainly or with Prefect beside it, which shows it as soon as its server answers."""
+    """Run a line, plainly or as the flow run of Prefect's that shows it."""
     if night.outcome != "running":
         return night
     if threading.current_thread() is threading.main_thread():  # where alone a signal can be heard
@@ -146,17 +144,13 @@ def _run(
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             interrupts.raise_on(signal.SIGINT, KeyboardInterrupt)
         interrupts.raise_on(signal.SIGTERM, lambda: Terminated("SIGTERM"))
-    with _imported_ahead(heavy, later, night.waits):
+    with _imported_ahead(heavy, later if plain else (*later, f"flows.{name}"), night.waits):
         if plain:
-            return night.run(lambda: _plainly(line, night))
+            return night.run(lambda: flow_run.run_plainly(night, line))
         environment.prepare(spec.paths.folder)
         for setting, value in environment.IMPATIENT.items():
             os.environ.setdefault(setting, value)
-        attached = AttachedFlow(night, name)
-        try:
-            night.run(lambda: _followed(line, night, attached))
-        finally:
-            attached.close()
+        flow_run.run(night, name, line)
         return night
 
 
@@ -164,26 +158,6 @@ class Terminated(KeyboardInterrupt):
     """The run was told to stop, as by the system or a container's end."""
 
     exit_code = TERMINATED
-
-
-def _plainly(line: Callable[[Night, Steps], None], night: Night) -> None:
-    line(night, _plain_steps())
-    _digests_missed(night)
-
-
-def _digests_missed(night: Night) -> None:
-    """Without Prefect there are no blocks, and so no digests."""
-    if night.publication and night.spec.notify.digest:
-        missed = N_("notify.digest: not sent without Prefect; `forecaster digest {file} --send` sends them")
-        night.remark(sentence(missed, file=str(night.file)))
-
-
-def _followed(line: Callable[[Night, Steps], None], night: Night, attached: AttachedFlow) -> None:
-    """The line, then what became of Prefect, while the outcome can still say so."""
-    line(night, attached.steps)
-    attached.wait()
-    if attached.is_lost:
-        _digests_missed(night)
 
 
 def _flow(name: str) -> tuple[Any, Any]:

@@ -13,7 +13,7 @@ of any size, would be pickled, which we do nowhere.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ParamSpec, TypeVar
 
 from prefect import Task, task
@@ -23,10 +23,10 @@ from prefect.tasks import exponential_backoff
 
 from flows import runners, steps
 from flows.night import Night
-from flows.orchestration.step_call import claimed, may_recover
 from forecaster.core.forecast import Candidate, Scores
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
+from forecaster.errors import MissingExtra, NoUsableData, SourceUnreachable, SpecError, TimeLimitExceeded
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -39,13 +39,21 @@ def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> boo
     try:
         state.result()
     except Exception as error:
-        return may_recover(error)
+        return _may_recover(error)
     return False
+
+
+def _may_recover(error: Exception) -> bool:
+    """A wrong file stays wrong, and what hung has had its time; a busy disk or a network may have recovered, a missing
+    export may be there by then.
+    """
+    lost_for_tonight = SpecError, NoUsableData, MissingExtra, TimeLimitExceeded
+    return isinstance(error, SourceUnreachable) or not isinstance(error, lost_for_tonight)
 
 
 def computes(step: Callable[Arguments, Result]) -> Task[Arguments, Result]:
     """Never tried again, never cached: what it takes and gives stays in memory."""
-    return task(cache_policy=NO_CACHE, persist_result=False, timeout_seconds=4 * 3600)(claimed(step))
+    return task(cache_policy=NO_CACHE, persist_result=False, timeout_seconds=4 * 3600)(step)
 
 
 def reaches_out(step: Callable[Arguments, Result]) -> Task[Arguments, Result]:
@@ -59,7 +67,7 @@ def reaches_out(step: Callable[Arguments, Result]) -> Task[Arguments, Result]:
         persist_result=False,
         timeout_seconds=3600,
     )
-    return policy(claimed(step))
+    return policy(step)
 
 
 _backtest = computes(steps.backtest)
@@ -99,17 +107,12 @@ archive = computes(steps.archive)
 tidy = computes(steps.tidy)
 
 
-@task(
-    cache_policy=NO_CACHE,
-    persist_result=False,
-    task_run_name="{step}, done in {seconds:.0f} s before Prefect was there",
-)
-def done_before(step: str, seconds: float, error: BaseException | None) -> None:
-    """A step that was done before the flow began, as it ended."""
-    if error is not None:
-        raise error
+@task(cache_policy=NO_CACHE, persist_result=False, task_run_name="{stage}, done in {seconds:.0f} s without Prefect")
+def ended_stage(stage: str, seconds: float) -> None:
+    """A stage of a run that ended before its flow began."""
 
 
-def show_past(step: str, seconds: float, error: BaseException | None) -> None:
-    """Let the flow show a step that was done before it began."""
-    done_before(step, seconds, error, return_state=True)
+def show_ended(timings: Mapping[str, float]) -> None:
+    """Let the flow show the stages of a run that has ended, by their seconds."""
+    for stage, seconds in timings.items():
+        ended_stage(stage, seconds)

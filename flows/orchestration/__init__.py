@@ -1,1 +1,1 @@
-"""Prefect beside the work: its flow and tasks follow a line that waits for none of them."""
+"""Flow runs of nights, and the processes and hosts that share their work."""

@@ -35,7 +35,7 @@ def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     before = dict(os.environ)
     embedded.prepare(tmp_path_factory.mktemp("state"))
     with prefect_server.running() as ready:
-        ready()
+        ready(prefect_server.PATIENCE)
         import flows.nightly  # noqa: F401  Prefect keeps what it reads of the environment now
 
         prepared = dict(os.environ)

@@ -28,7 +28,7 @@ def test_the_server_keeps_its_runs_in_the_postgresql_of_the_environment(
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     monkeypatch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     with prefect_server.running() as ready:
-        ready()
+        ready(prefect_server.PATIENCE)
         flow_request = urllib.request.Request(
             f"{os.environ[prefect_server.URL]}/flows/",
             data=json.dumps({"name": "nightly"}).encode(),

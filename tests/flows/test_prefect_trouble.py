@@ -135,7 +135,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         patch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
         patch.delenv(prefect_server.URL, raising=False)
         with prefect_server.running() as ready:
-            ready()
+            ready(prefect_server.PATIENCE)
             address = os.environ.pop(prefect_server.URL)
             yield address
             os.environ[prefect_server.URL] = address

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import email
-import importlib
 import os
+import signal
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from email import policy
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
 from forecaster.config import Spec, load
 from forecaster.core.forecast import Verdict
-from forecaster.errors import NO_DATA, SpecError
+from forecaster.errors import DEGRADED, NO_DATA, ForecasterError, SpecError
 from forecaster.ledger import lease
 from forecaster.ledger.store import Ledger
 from tests.flows.receivers import mailbox, webhook
@@ -353,30 +351,52 @@ def test_old_flow_runs_are_forgotten_and_younger_ones_stay(tmp_path: Path) -> No
     night.run(lambda: None)
 
 
-def test_a_run_that_fails_while_prefect_is_still_imported_shows_there(
+def test_a_run_that_fails_before_prefects_own_server_answers_is_shown_there_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from prefect.client.orchestration import get_client
+
+    from flows import prefect_server, start
+
+    file, asked = pipeline(tmp_path, days=0), list[float]()
+
+    def ready(within: float) -> str:
+        asked.append(within)
+        if not within:
+            raise ForecasterError("not yet")
+        return ""
+
+    monkeypatch.setattr(prefect_server, "running", lambda _: nullcontext(ready))
+    with get_client(sync_client=True) as client:
+        before = {run.id for run in client.read_flow_runs()}
+        assert start.refresh(file, load(file), NIGHT) == NO_DATA
+        [run] = [run for run in client.read_flow_runs() if run.id not in before]
+    assert (run.name, run.state_name) == ("predict-only 2026-05-11 no_data", "Failed")
+    assert asked == [0, prefect_server.PATIENCE]
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        assert "without it" not in str(ledger.runs()[0].message)
+
+
+def test_a_run_by_hand_is_a_flow_run_from_the_start_where_prefect_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from prefect.client.orchestration import get_client
     from prefect.settings import PREFECT_API_URL
 
     from flows import prefect_server, start
-    from flows.orchestration.attached_flow import AttachedFlow
 
-    file, over, ends = pipeline(tmp_path, days=0), threading.Event(), AttachedFlow.close
+    monkeypatch.setenv(prefect_server.URL, PREFECT_API_URL.value())
+    file, handler = pipeline(tmp_path), signal.getsignal(signal.SIGTERM)
     with get_client(sync_client=True) as client:
         before = {run.id for run in client.read_flow_runs()}
-
-        def import_module(name: str) -> ModuleType:
-            assert over.wait(60)
-            return importlib.import_module(name)
-
-        def close(attached: AttachedFlow) -> None:
-            over.set()
-            ends(attached)
-
-        monkeypatch.setenv(prefect_server.URL, str(PREFECT_API_URL.value()))
-        monkeypatch.setattr("flows.orchestration.attached_flow.importlib", SimpleNamespace(import_module=import_module))
-        monkeypatch.setattr(AttachedFlow, "close", close)
-        assert start.refresh(file, load(file), NIGHT) == NO_DATA
+        try:
+            assert start.refresh(file, load(file), NIGHT) == DEGRADED
+        finally:
+            ours = signal.signal(signal.SIGTERM, handler)
         [run] = [run for run in client.read_flow_runs() if run.id not in before]
-    assert (run.name, run.state_name) == ("predict-only 2026-05-11 no_data", "Failed")
+    assert (run.name, run.state_name) == ("predict-only 2026-05-11 degraded", "Degraded")
+    with Ledger.open_reader(load(file).ledger_url) as ledger:
+        [of_ledger] = ledger.runs()
+    assert (run.parameters["run_id"], run.labels["forecaster.run"]) == (of_ledger.run_id, of_ledger.run_id)
+    with pytest.raises(start.Terminated):  # Prefect's handler went with the flow
+        ours(signal.SIGTERM, None)  # type: ignore[operator, misc]

@@ -45,7 +45,7 @@ def test_a_server_of_ones_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(prefect_server.URL, "http://127.0.0.1:1/api")
     with prefect_server.running() as ready:
         with pytest.raises(ForecasterError, match=r"nothing that speaks HTTP answers at http://127\.0\.0\.1:1/api"):
-            ready()
+            ready(prefect_server.PATIENCE)
         assert os.environ[prefect_server.URL] == "http://127.0.0.1:1/api"
     assert os.environ[prefect_server.URL] == "http://127.0.0.1:1/api"
 
@@ -53,7 +53,7 @@ def test_a_server_of_ones_own_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_server_that_cannot_start_is_told_and_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONHOME", "/nowhere")
     with prefect_server.running() as ready, pytest.raises(ForecasterError, match="stopped at once with exit code"):
-        ready()
+        ready(prefect_server.PATIENCE)
     assert prefect_server.URL not in os.environ
 
 
@@ -62,7 +62,7 @@ def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
     night = (
         "import os, time; from pathlib import Path; from flows import environment, prefect_server; "
         f"environment.prepare(Path({str(tmp_path)!r})); context = prefect_server.running(); "
-        "ready = context.__enter__(); ready(); print(os.environ[prefect_server.URL], flush=True); time.sleep(300)"
+        "ready = context.__enter__(); ready(120); print(os.environ[prefect_server.URL], flush=True); time.sleep(300)"
     )
     process = subprocess.Popen([sys.executable, "-c", night], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
