@@ -73,9 +73,9 @@ class Retention(Section):
     checkpoints: int = Field(default=14, ge=1)
     """Checkpoints of training."""
     caches: int = Field(default=30, ge=1)
-    """Unused compiled programs, traces of training, and Prefect's flow runs."""
+    """Exported graphs, traces of training, and Prefect's flow runs."""
     compile_cache_mb: int = Field(default=2048, ge=64)
-    """Megabytes of compiled programs, not days: beyond that, those go that were not used for longest."""
+    """Megabytes of compiled programs, not days: beyond that, JAX removes the least recently used."""
     lake: int = Field(default=7, ge=1)
     """Replaced files of the lake, for readers of older versions."""
     publications: int = Field(default=8, ge=2)

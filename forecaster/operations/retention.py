@@ -21,7 +21,6 @@ from forecaster.lake import TABLES, Lake
 from forecaster.ledger import plan_rows
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
-from forecaster.operations import compile_cache
 from forecaster.serving.bundle import MANIFEST
 
 LEFTOVER = timedelta(days=1)  # of a writer that was killed; a living one renames within minutes
@@ -91,20 +90,12 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
         bundles=_remove(bundles, now - timedelta(days=retention.bundles)),
         checkpoints=_remove(checkpoints, now - timedelta(days=retention.checkpoints)),
         caches=_remove(reports, now - timedelta(days=retention.runs))
-        + _remove(caches, now - timedelta(days=retention.caches))
-        + _tidy_programs(spec, now),
+        + _remove(caches, now - timedelta(days=retention.caches)),
         leftovers=_remove(_leftovers(paths), now - LEFTOVER),
         runs=runs,
         nameless_plans=nameless,
         files=(before, lake.files()),
     )
-
-
-def _tidy_programs(spec: Spec, now: datetime) -> int:
-    """Of the state's folder and of the one that machines share; of several pipelines' bounds the tightest counts."""
-    before, most = now - timedelta(days=spec.retention.caches), spec.retention.compile_cache_mb * 10**6
-    folders = dict.fromkeys((spec.paths.jax_cache, spec.compile_cache))
-    return sum(compile_cache.tidy(folder, before=before, most_bytes=most) for folder in folders)
 
 
 def sweep(spec: Spec) -> None:

@@ -1,7 +1,7 @@
-"""What a flood costs the page: large bodies of people who may and may not write, half-open requests, for minutes.
+"""What a flood costs the page: large bodies of people who may and may not write, for minutes.
 
-Fifty bodies of 300 MB, as viewers and as planners, with and without their length declared, and 900 requests whose head
-never ends, again and again from a process of their own; a reader asks for pages meanwhile. A body that is refused while
+Fifty bodies of 300 MB, as viewers and as planners, with and without their length declared, again and again from a
+process of their own; a reader asks for pages meanwhile. A body that is refused while
 it comes ends there: what was sent of it is told.
 """
 
@@ -27,7 +27,6 @@ from tests.dashboards.guests import SECRET
 from tests.dashboards.seed import fill, publication
 
 BODIES, BODY_MEGABYTES = 50, 300
-HALF_OPEN = 900
 SECONDS = 600
 EVERY = 0.1  # seconds between the reader's questions
 PATHS = ("/", "/depot/BOS-01", "/roster?city=Boston", "/wall", "/api/v1/depots/NYC-01", "/healthz", "/readyz")
@@ -49,12 +48,11 @@ uvicorn.Server(config(app)).run(sockets=[listener])
 
 @dataclass
 class Flood:
-    """What was sent: megabytes, bodies and half-open requests begun."""
+    """What was sent: megabytes and bodies."""
 
     megabytes: float = 0.0
     bodies: int = 0
     whole_bodies: int = 0
-    half_open: int = 0
 
 
 async def _send_bodies(port: int, number: int, until: float, token: str, flood: Flood) -> None:
@@ -83,23 +81,10 @@ async def _send_bodies(port: int, number: int, until: float, token: str, flood: 
             await asyncio.sleep(0.05)
 
 
-async def _stay_half_open(port: int, until: float, flood: Flood) -> None:
-    """A head that never ends, and another when the server has closed it."""
-    while time.monotonic() < until:
-        try:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
-            flood.half_open += 1
-            await asyncio.wait_for(reader.read(), max(until - time.monotonic(), 0.1))
-            writer.transport.abort()
-        except (OSError, TimeoutError):
-            await asyncio.sleep(0.05)
-
-
 async def _flood(port: int, seconds: float, token: str) -> Flood:
     until, flood = time.monotonic() + seconds, Flood()
     bodies = [_send_bodies(port, number, until, token, flood) for number in range(BODIES)]
-    await asyncio.gather(*bodies, *(_stay_half_open(port, until, flood) for _ in range(HALF_OPEN)))
+    await asyncio.gather(*bodies)
     return flood
 
 
@@ -148,7 +133,6 @@ def measure(folder: Path, seconds: float) -> list[Figure]:
     return [
         Figure("sent of bodies", sent["megabytes"] / 1000, "GB", n=sent["bodies"]),
         Figure("bodies that were sent whole", sent["whole_bodies"], f"of {BODY_MEGABYTES} MB"),
-        Figure("half-open requests begun", sent["half_open"], f"{HALF_OPEN} at once"),
         Figure("answers to a reader: p50", 1000 * p50, "ms", n=len(latencies)),
         Figure("answers to a reader: p95", 1000 * p95, "ms", n=len(latencies)),
         Figure("the slowest answer to a reader", 1000 * max(latencies), "ms", n=len(latencies)),

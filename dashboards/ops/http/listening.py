@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import socket
 import sys
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from dashboards.ops.access.networks import is_local
-from dashboards.ops.http.protocol import GuardedProtocol, quiet_log
+from dashboards.ops.access.rare_warnings import RareWarnings
 from forecaster.core.processes import garbage
 from forecaster.errors import SpecError
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from forecaster.config.access import Access
 
 SWITCH = 0.0002  # seconds, where Python takes 5 ms: each request changes threads several times
+NOISE = ("Invalid HTTP request received.", "Unsupported upgrade request.", "No supported WebSocket library")
 RARELY = 1000  # times that Python looks through young values before it looks through all, where it takes 10
 
 
@@ -34,12 +36,29 @@ def quick() -> None:
     gc.set_threshold(*garbage.USUAL[:2], RARELY)
 
 
+class _RareNoise(logging.Filter):
+    """Lets warnings of requests that are no HTTP through once a minute at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._warnings = RareWarnings()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not record.getMessage().startswith(NOISE) or self._warnings.may_write() is not None
+
+
+def _limit_noise() -> None:
+    log = logging.getLogger("uvicorn.error")
+    if not any(isinstance(existing, _RareNoise) for existing in log.filters):
+        log.addFilter(_RareNoise())
+
+
 def config(app: ASGIApp) -> uvicorn.Config:
-    """How an application is served."""
-    quiet_log()
+    """Options of the server. Slow clients and large heads are left to the proxy before it (docs/SECURITY.md)."""
+    _limit_noise()
     return uvicorn.Config(
         app,
-        http=GuardedProtocol,
+        http="httptools",
         log_level="warning",
         server_header=False,
         proxy_headers=False,  # whose headers are believed is declared, and looked at by the access middleware

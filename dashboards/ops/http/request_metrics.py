@@ -28,7 +28,7 @@ OTHER = "other"  # routes and methods that the page does not have
 PROBES = ("/healthz", "/readyz")  # asked by machines, which are no readers: in no count, and so in no promise or rule
 STATIC = "/static/{path}"  # whose answers say nothing of how readers wait
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
-REFUSALS = {401: "stranger", 403: "forbidden", 413: "size", 429: "limit", 431: "size"}
+REFUSALS = {401: "stranger", 403: "forbidden", 413: "size", 429: "limit"}
 
 
 class PageMetrics:

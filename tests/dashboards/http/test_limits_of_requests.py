@@ -1,4 +1,4 @@
-"""Bodies and heads of requests have limits, of a served page: of their size, their time, and how many there are."""
+"""Bodies of requests to a served page have limits of size and of time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI
 
-from dashboards.ops.http import bodies, protocol
+from dashboards.ops.http import bodies
 from dashboards.ops.http.listening import config
 from forecaster.config import load
 from tests.dashboards.guests import SECRET, declared, house
@@ -113,61 +113,6 @@ def test_a_body_that_does_not_come_is_waited_for_no_longer(
     monkeypatch.setattr(bodies, "BODY_SECONDS", 0.3)
     form = head("paula", "Content-Length: 20").replace(b"application/json", b"application/x-www-form-urlencoded")
     assert exchange(address, form + b"\r\n", b"csrf=").startswith(b"HTTP/1.1 408")
-
-
-def test_a_head_has_a_time_limit(address: tuple[str, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocol, "HEAD_SECONDS", 0.3)
-    began = time.monotonic()
-    trickle = [b"GET / HTTP/1.1\r\n", *[b"X-A: b\r\n"] * 20]
-    assert exchange(address, *trickle, pause=0.05) == b""
-    assert exchange(address) == b""
-    again = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
-    assert exchange(address, again, again[:9], pause=0.1).endswith(b"ok\n")
-    assert time.monotonic() - began < 5
-
-
-def test_a_head_has_a_limit_of_bytes_and_of_headers(address: tuple[str, int]) -> None:
-    many = b"".join(b"X-%d: b\r\n" % number for number in range(protocol.MOST_HEADERS + 1))
-    assert exchange(address, b"GET /healthz HTTP/1.1\r\n" + many + b"\r\n").startswith(b"HTTP/1.1 431")
-    assert exchange(address, b"GET /healthz HTTP/1.1\r\nX: ", *[b"x" * 1000] * 40).startswith(b"HTTP/1.1 431")
-    assert exchange(address, b"GET /", *[b"x" * 1000] * 40).startswith(b"HTTP/1.1 431")
-    fits = b"".join(b"X-%d: b\r\n" % number for number in range(protocol.MOST_HEADERS - 2))
-    last = b"GET /healthz HTTP/1.1\r\nConnection: close\r\n" + fits + b"\r\n"
-    assert exchange(address, last).endswith(b"ok\n")
-
-
-def test_of_many_half_open_requests_the_oldest_goes_and_others_are_answered(
-    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "MOST_HALF_OPEN", 20)
-    monkeypatch.setattr(protocol, "GRACE_SECONDS", 0.0)
-    half_open = [socket.create_connection(address, timeout=20) for _ in range(60)]
-    try:
-        for connection in half_open:
-            connection.sendall(b"GET / HTTP/1.1\r\nHost")
-        with ask(address, "vic") as vic:
-            assert [vic.get("/").status_code for _ in range(5)] == [200] * 5
-        assert half_open[0].recv(10) == b""
-    finally:
-        for connection in half_open:
-            connection.close()
-
-
-def test_a_flood_of_half_open_requests_shuts_nobody_out_who_has_just_come(
-    address: tuple[str, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(protocol, "MOST_HALF_OPEN", 20)
-    monkeypatch.setattr(protocol, "GRACE_SECONDS", 1000.0)
-    connections = [socket.create_connection(address, timeout=20) for _ in range(60)]
-    try:
-        for connection in connections:
-            connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: x\r\n")
-        for connection in connections:  # the first is as welcome as the last
-            connection.sendall(b"\r\n")
-            assert connection.recv(65_536).startswith(b"HTTP/1.1 200")
-    finally:
-        for connection in connections:
-            connection.close()
 
 
 def test_requests_that_come_one_behind_the_other_are_all_answered(address: tuple[str, int]) -> None:
