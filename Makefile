@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check messages dashboards docs format lock sbom images wheel release bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
+.PHONY: help env run page test check messages docs format lock sbom images wheel release bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
   bench-scale bench-cluster bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
   bench-faults bench-scrape bench-inference bench-cold-starts bench-inference-faults bench-worthwhile bench-drift bench-canary bench-prior bench-boosted \
   bench-library bench-pipelines bench-gate prior baseline \
@@ -79,9 +79,6 @@ messages: $(ENV) ## collect the sentences for readers into the catalogues of eac
 
 screenshots: $(ENV) ## make the README's pictures of the page anew; after `make run`
 	@$(BIN)/python -m tests.e2e.screenshots $(PIPELINE)
-
-dashboards: $(ENV) ## make the dashboards for Grafana anew, as JSON in dashboards/grafana
-	@$(BIN)/python -m dashboards.grafana
 
 docs: $(ENV) ## write the pages' generated blocks anew, and build the site of the documentation into build/docs
 	@$(BIN)/python docs/generate.py
@@ -204,7 +201,7 @@ bench-orchestration: $(ENV) ## measure what Prefect costs a night
 bench-page: $(ENV) ## measure the page: start, memory, bytes, and its answers under load while publications arrive
 	@$(BIN)/python -m tests.benchmarks.page
 
-bench-flood: $(ENV) ## measure the page under 300 MB bodies and half-open requests for ten minutes
+bench-flood: $(ENV) ## measure the page under 300 MB bodies for ten minutes
 	@$(BIN)/python -m tests.benchmarks.page_flood
 
 bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, how fairly and fast vans are placed, and weeks planned

@@ -8,12 +8,13 @@ from typing import Any
 from flows.night import Night
 from forecaster.core.terminal import count
 from forecaster.ledger.store import Ledger
+from forecaster.reports.run_measures import measured
 
 SHOWN = ("mape", "wape", "mase", "bias", "coverage")
 
 
 def markdown(night: Night) -> str:
-    """Outcome, stage times, scores, verdict and findings."""
+    """Outcome, stage times, scores, verdict, measures and findings."""
     return "\n".join(_lines(night)) + "\n"
 
 
@@ -60,6 +61,9 @@ def _lines(night: Night) -> Iterator[str]:
         for model, metrics in night.verdict.compared.items():
             yield f"| {model} | " + " | ".join(f"{metrics[name]:.4f}" for name in SHOWN) + " |"
         yield f"\nThe candidate {night.verdict.sentence()}."
+    if lines := list(measured(night.measures)):
+        yield "\n## Measures\n\n| measure | value | |\n|---|---|---|"
+        yield from (f"| {name} | {value} | {meaning} |" for name, value, meaning in lines)
     if night.findings:
         yield "\n## Findings\n\n| severity | rule | count | |\n|---|---|---|---|"
         for finding in night.findings:

@@ -12,7 +12,7 @@ Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class Slo(Section):
-    """Service level objectives. `forecaster slo FILE` and the pages `/health` and `/views/executive` show how each
+    """Service level objectives. `forecaster slo FILE` and the pages `/health` and `/value` show how each
     stands. Left out: the command compares the numbers with these defaults, and no page shows a promise."""
 
     deadline: Share = 0.988

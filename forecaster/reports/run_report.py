@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Scores, Verdict
@@ -15,6 +16,7 @@ from forecaster.evaluation import segments
 from forecaster.evaluation.metrics import scored
 from forecaster.reports.finding_examples import printable
 from forecaster.reports.html import Element, document, tag
+from forecaster.reports.run_measures import measured
 
 COLUMNS = ("mape", "wape", "mase", "bias", "wql", "coverage", "width", "days")
 WORST = 10  # depots
@@ -36,6 +38,7 @@ class GateReview:
     scores: Mapping[str, Scores]  # the candidate's first
     verdict: Verdict
     totals: Mapping[str, float]
+    measures: Mapping[str, Any] = field(default_factory=dict)  # of the night so far (`metric_names.OF_RUNS`)
 
 
 def page(review: GateReview, panel: Panel, pictures: Mapping[str, bytes], spec: Spec) -> str:
@@ -73,6 +76,11 @@ def _sections(review: GateReview, panel: Panel, pictures: Mapping[str, bytes]) -
     if worst:
         heading = f"The {min(WORST, len(worst))} depots of {len(metrics_of):,} with the highest WAPE"
         yield tag("section", tag("h2", heading), _table("depot", {printable(d): metrics_of[d] for d in worst[:WORST]}))
+    if lines := list(measured(review.measures)):
+        cells = [
+            tag("tr", tag("th", name, scope="row", title=meaning), tag("td", value)) for name, value, meaning in lines
+        ]
+        yield tag("section", tag("h2", "What the night measured of itself"), tag("table", tag("tbody", *cells)))
 
 
 def _table(label: str, rows: Mapping[str, Mapping[str, float]], columns: Sequence[str] = COLUMNS) -> Element:

@@ -92,7 +92,7 @@ def record(
         example=model_folder.example(spec, night.knowledge, panel) if exported else None,
     )
     figures = _figures(scores, panel)
-    review = run_report.GateReview(night.run_id, night.as_of, scores, verdict, total_metrics)
+    review = run_report.GateReview(night.run_id, night.as_of, scores, verdict, total_metrics, night.measures or {})
     page = run_report.page(review, panel, figures, spec)
     files = {"report.html": page.encode(errors="replace"), "spec.json": _json(spec.model_dump(mode="json")), **tables}
     outbox.enqueue(run_record, figures | files, spec, model_folder.files(spec, night.knowledge) if exported else {})

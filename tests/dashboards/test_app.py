@@ -20,7 +20,6 @@ from tests.dashboards.visitor import ask_locally
 PAGES = (
     "/", "/depot/BOS-01", "/my-depot", "/my-depot?depot=BOS-01", "/roster", "/week", "/week?depot=BOS-01", "/wall",
     "/wall?city=Bosten", "/accuracy", "/value", "/champion", "/health", "/plan?depot=BOS-01",
-    "/views/executive", "/views/on-call", "/views/debug",
     "/overrides", "/depot/nope",
 )  # fmt: skip
 

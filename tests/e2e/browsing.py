@@ -25,7 +25,6 @@ FLAGS = [
 ]
 AXE = ROOT / "tests" / "vendor" / "axe-core" / "axe.min.js"
 PAGES = ["", "depot/NYC-01", "roster", "week", "week?depot=BOS-01", "accuracy", "value", "champion", "health", "wall"]
-PAGES += ["views/executive", "views/on-call", "views/debug"]
 AT_NOON = """
 import socket, sys, uvicorn
 from datetime import datetime

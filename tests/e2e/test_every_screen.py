@@ -70,7 +70,7 @@ SEEN = [
     *(*PAGES, "my-depot", "my-depot?depot=NYC-01", "subscribe?depot=NYC-01"),
     *("wall?city=nope", "roster?city=nope"),
 ]
-OF_SEVERAL = ["", "p/bravo/plan?depot=BRAVO-1", "p/bravo/overrides", "p/bravo/depot/BRAVO-1", "p/bravo/views/executive"]
+OF_SEVERAL = ["", "p/bravo/plan?depot=BRAVO-1", "p/bravo/overrides", "p/bravo/depot/BRAVO-1"]
 
 
 @pytest.fixture(scope="module")

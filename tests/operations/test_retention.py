@@ -53,7 +53,6 @@ def test_only_what_is_old_and_not_in_use_is_removed(spec: Spec) -> None:
         bundle(spec, "never-reigned", 31),
         write_aged(spec.paths.checkpoints / "7" / "manifest.json", 15),
         write_aged(spec.paths.backtest_checkpoints / "7" / "manifest.json", 15),
-        write_aged(spec.paths.jax_cache / "program", 31),
         write_aged(spec.paths.profiles / "night" / "trace", 31),
         write_aged(spec.paths.registry_outbox / "night.new" / "record.json", 2),
         write_aged(spec.paths.bundles / ".bundle-half" / "model.onnx", 2),
@@ -69,7 +68,7 @@ def test_only_what_is_old_and_not_in_use_is_removed(spec: Spec) -> None:
     counts = retention.tidy(spec, now=NOW, keep="now")
     assert [path for path in expired if path.exists()] == []
     assert [path for path in retained if not path.exists()] == []
-    assert (counts.bundles, counts.checkpoints, counts.caches, counts.leftovers, counts.runs) == (1, 2, 2, 2, 1)
+    assert (counts.bundles, counts.checkpoints, counts.caches, counts.leftovers, counts.runs) == (1, 2, 1, 2, 1)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         assert {run_row.run_id for run_row in ledger.runs()} == {"promoting", "last-year", "now"}
 

@@ -246,4 +246,4 @@ def _day_without_network_share(day: PublishedDay) -> PublishedDay:
 
 def without_readings(run: Run) -> Run:
     """The run without what is said of its readings and its model, which are of all cities."""
-    return replace(run, findings=(), message=None, verdict=None, computing=None)
+    return replace(run, findings=(), message=None, verdict=None, computing=None, measures=None)

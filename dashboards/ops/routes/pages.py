@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter, Request
-from fastapi.responses import FileResponse, Response
+from fastapi.responses import FileResponse, RedirectResponse, Response
 
 from dashboards.ops.formatting.far_weeks import opened_week
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
@@ -17,19 +16,17 @@ from dashboards.ops.reading.run_links import RunLinker
 from dashboards.ops.routes import weeks
 from dashboards.ops.views.accuracy import AccuracyQuery as Weeks
 from dashboards.ops.views.accuracy import accuracy
-from dashboards.ops.views.boards.board import Board, siblings
-from dashboards.ops.views.boards.debug import debug
-from dashboards.ops.views.boards.executive import executive
-from dashboards.ops.views.boards.on_call import on_call
 from dashboards.ops.views.champion import champion
 from dashboards.ops.views.depot import depot_page
 from dashboards.ops.views.depot_table import SORTS, TableQuery, depot_table
 from dashboards.ops.views.freshness import freshness
 from dashboards.ops.views.health import health
+from dashboards.ops.views.money.outlook import outlook
 from dashboards.ops.views.money.value import chosen_span, value_page
 from dashboards.ops.views.network import network
 from dashboards.ops.views.reliability.canary import canary_line
 from dashboards.ops.views.reliability.drift import depot_sentence, drift_list
+from dashboards.ops.views.reliability.on_call import on_call
 from dashboards.ops.views.reliability.promises import promises
 from dashboards.ops.views.roster import RosterQuery, roster
 from dashboards.ops.views.wall import wall
@@ -40,6 +37,14 @@ if TYPE_CHECKING:
 
 WORKER = Path(__file__).parents[1] / "static" / "worker.js"
 GET = ["GET", "HEAD"]
+MOVED = {
+    "/views/executive": "/value",
+    "/views/on-call": "/health",
+    "/views/debug": "/health",
+    "/api/v1/executive": "/api/v1/value",
+    "/api/v1/on-call": "/api/v1/runs",
+    "/api/v1/debug": "/api/v1/runs",
+}
 
 
 def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Spec | None = None) -> APIRouter:
@@ -48,7 +53,7 @@ def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Sp
     router = APIRouter(include_in_schema=False)
     _of_the_publication(router, renderer, page, plans)
     _of_the_past(router, renderer, page, spec)
-    _of_boards(router, renderer, page)
+    _moved(router)
     router.include_router(weeks.router(renderer, page))
 
     @router.get("/worker.js")
@@ -138,7 +143,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
 
         def make(book: Logbook) -> bytes:
             title = (book.head.title or book.head.pipeline) if book.head else _("Depot forecasts")
-            return page("value.html", title=title, value=value_page(book.value(weeks)))
+            return page("value.html", title=title, value=value_page(book.value(weeks)), outlook=outlook(book))
 
         return renderer.of_nights(request, HTML, make)
 
@@ -161,7 +166,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
                 "fresh": fresh,
                 "promises": kept,
                 "drifting": drift_list(book.drifts()),
-                "boards": siblings(),
+                "on_call": on_call(book),
             }
             content |= {"canary": canary_line(book.canary(), book.head), "links": RunLinker.of(book)}
             return page("health.html", health=view, **content)
@@ -169,20 +174,13 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         return renderer.of_nights(request, HTML, make)
 
 
-def _of_boards(router: APIRouter, renderer: Renderer, page: RenderPage) -> None:
-    """The views for executives, for whoever is on call, and for looking closer."""
+def _moved(router: APIRouter) -> None:
+    """Addresses of earlier pages, which lead to where their content is."""
 
-    def answer(request: Request, view: Callable[[Logbook], Board]) -> Response:
-        return renderer.of_nights(request, HTML, lambda book: page("board.html", board=view(book)))
+    def moved(request: Request) -> Response:
+        prefix = request.app.state.access_context.prefix
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(f"{prefix}{MOVED[request.url.path]}{query}", 308)
 
-    @router.api_route("/views/executive", methods=GET)
-    def executive_view(request: Request) -> Response:
-        return answer(request, executive)
-
-    @router.api_route("/views/on-call", methods=GET)
-    def on_call_view(request: Request) -> Response:
-        return answer(request, on_call)
-
-    @router.api_route("/views/debug", methods=GET)
-    def debug_view(request: Request) -> Response:
-        return answer(request, debug)
+    for address in MOVED:
+        router.add_api_route(address, moved, methods=GET)

@@ -14,10 +14,6 @@ from dashboards.ops.formatting.csv import CsvSheet, sheet
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.views import api_rows
 from dashboards.ops.views.api_schema import FullDepotOut, PublicationOut, TotalOut, publication_out
-from dashboards.ops.views.boards.board import BoardOut, BoardRow
-from dashboards.ops.views.boards.debug import debug_out
-from dashboards.ops.views.boards.executive import executive_out
-from dashboards.ops.views.boards.on_call import on_call_out
 from dashboards.ops.views.money.value_rows import ValueOut, ValueRow, value_out
 from dashboards.ops.views.runs import RunOut, RunsOut, runs_out
 from dashboards.ops.views.shifts.shift_rows import PersonShiftRow, PersonShiftsOut, person_shifts
@@ -143,7 +139,7 @@ VIEWS: tuple[View, ...] = (
     ),
     View(
         "runs",
-        "The last nights: outcome, findings, seconds by stage.",
+        "The last nights: outcome, findings, seconds by stage, and what they measured of themselves.",
         RunsOut,
         _runs,
         lambda answer: sheet(RunOut, answer.runs),
@@ -175,36 +171,6 @@ VIEWS: tuple[View, ...] = (
         value_out,
         ValueRow,
         page="/value",
-        of_publication=False,
-    ),
-    rows_view(
-        "executive",
-        "Promises with what is left of each budget, error by week, orders ahead, and what rosters cost. Nothing of it "
-        "for whoever does not see every city.",
-        BoardOut,
-        executive_out,
-        BoardRow,
-        page="/views/executive",
-        of_publication=False,
-    ),
-    rows_view(
-        "on-call",
-        "How old what is shown is, nights by stage against the usual, rows kept aside, memory, and the page's answers. "
-        "Nothing of it for whoever does not see every city.",
-        BoardOut,
-        on_call_out,
-        BoardRow,
-        page="/views/on-call",
-        of_publication=False,
-    ),
-    rows_view(
-        "debug",
-        "What the last thirty nights measured of themselves: compiling, stages, parity, processor and devices. Nothing "
-        "of it for whoever does not see every city.",
-        BoardOut,
-        debug_out,
-        BoardRow,
-        page="/views/debug",
         of_publication=False,
     ),
 )

@@ -24,7 +24,8 @@ class FindingOut:
 
 @dataclass(frozen=True)
 class RunOut:
-    """A night. `timings` are seconds by stage, `lake_versions` the Delta version read of each table."""
+    """A night. `timings` are seconds by stage, `lake_versions` the Delta version read of each table, `measures` what it
+    measured of itself: compiling, memory, processor, devices."""
 
     run_id: str
     pipeline: str
@@ -41,6 +42,7 @@ class RunOut:
     timings: Mapping[str, float]
     lake_versions: Mapping[str, int]
     verdict: Mapping[str, Any] | None
+    measures: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from tests.dashboards.visitor import text
 WHO = ("nobody", "viewer", "planner", "admin", "link", "foreign")  # foreign: sees Boston alone
 EVERYONE = (200, 200, 200, 200, 200, 200)
 SIGNED_IN = (401, 200, 200, 200, 403, 200)
+MOVED = (401, 308, 308, 308, 403, 308)
 A_LINK_TOO = (401, 200, 200, 200, 200, 200)
 ADMINS = (401, 403, 403, 200, 403, 403)
 NYC = "/depot/NYC-01", "/api/v1/depots/NYC-01"
@@ -54,9 +55,9 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/value"): ("/value", SIGNED_IN),
     ("GET", "/champion"): ("/champion", SIGNED_IN),
     ("GET", "/runs/{run_id}/report"): ("/runs/night-0/report", (401, 404, 404, 404, 403, 403)),  # it has none
-    ("GET", "/views/executive"): ("/views/executive", SIGNED_IN),
-    ("GET", "/views/on-call"): ("/views/on-call", SIGNED_IN),
-    ("GET", "/views/debug"): ("/views/debug", SIGNED_IN),
+    ("GET", "/views/executive"): ("/views/executive", MOVED),
+    ("GET", "/views/on-call"): ("/views/on-call", MOVED),
+    ("GET", "/views/debug"): ("/views/debug", MOVED),
     ("GET", "/worker.js"): ("/worker.js", EVERYONE),
     ("GET", "/plan"): (f"/plan?{ASKED}", (401, 200, 200, 200, 403, 404)),
     ("GET", "/overrides"): ("/overrides", SIGNED_IN),
@@ -85,9 +86,9 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/api/v1/wall"): ("/api/v1/wall", SIGNED_IN),
     ("GET", "/api/v1/accuracy"): ("/api/v1/accuracy", SIGNED_IN),
     ("GET", "/api/v1/value"): ("/api/v1/value", SIGNED_IN),
-    ("GET", "/api/v1/executive"): ("/api/v1/executive", SIGNED_IN),
-    ("GET", "/api/v1/on-call"): ("/api/v1/on-call", SIGNED_IN),
-    ("GET", "/api/v1/debug"): ("/api/v1/debug", SIGNED_IN),
+    ("GET", "/api/v1/executive"): ("/api/v1/executive", MOVED),
+    ("GET", "/api/v1/on-call"): ("/api/v1/on-call", MOVED),
+    ("GET", "/api/v1/debug"): ("/api/v1/debug", MOVED),
     ("GET", "/api/v1/me"): ("/api/v1/me", SIGNED_IN),
     ("GET", "/api/v1/links"): ("/api/v1/links", ADMINS),
     ("POST", "/api/v1/links"): ("/api/v1/links", (401, 403, 403, 201, 403, 403)),

@@ -142,7 +142,6 @@ def _addresses() -> Iterator[str]:
         for label in ("", "01", "Mon", *CITIES):
             yield f"/accuracy?weeks={weeks}&part={part}&label={label}"
     yield from (f"/value?weeks={weeks}" for weeks in (8, 26, 52))
-    yield from ("/views/executive", "/views/on-call", "/views/debug")
     yield from ("/overrides", "/champion", "/health", "/api/v1/openapi.json", "/api/v1/me", "/api/v1/audit")
 
 

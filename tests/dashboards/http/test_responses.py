@@ -21,7 +21,7 @@ from forecaster.ledger.store import Ledger
 from tests.dashboards.seed import NOON, fill, publication
 from tests.dashboards.visitor import Balanced, Get, text, visitor
 
-PAGES = ("/", "/depot/BOS-01", "/roster", "/wall", "/accuracy", "/value", "/champion", "/health", "/views/executive")
+PAGES = ("/", "/depot/BOS-01", "/roster", "/wall", "/accuracy", "/value", "/champion", "/health")
 ROOT = Path(__file__).parents[3]
 CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "

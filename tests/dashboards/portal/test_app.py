@@ -29,7 +29,6 @@ from tests.dashboards.visitor import text
 RIGHTS = ("nothing", "city", "viewer", "planner", "admin")
 PATHS = (
     "/", "/roster", "/week", "/wall", "/accuracy", "/value", "/champion", "/health", "/overrides", "/my-depot",
-    "/views/executive", "/views/on-call", "/views/debug", "/api/v1/executive", "/api/v1/debug",
     "/depot/ALPHA-1", "/depot/BRAVO-1", "/my-depot?depot=BRAVO-1", "/plan?depot=ALPHA-1", "/plan?depot=BRAVO-1",
     "/api/v1/publication", "/api/v1/publication?publication=1", "/api/v1/publication?publication=2", "/api/v1/depots",
     "/api/v1/runs", "/api/v1/me", "/api/v1/overrides", "/api/v1/links", "/api/v1/audit", "/api/v1/publications",

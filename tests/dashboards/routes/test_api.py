@@ -24,6 +24,7 @@ from schemathesis.specs.openapi.checks import (
 )
 
 from dashboards.ops.app import create_app
+from dashboards.ops.routes.pages import MOVED
 from dashboards.ops.views.catalogue import DEPOT_PAGE, VIEWS
 from forecaster.config import load
 from forecaster.ledger import accuracy
@@ -109,7 +110,8 @@ def test_every_page_has_its_view(app: FastAPI) -> None:
         and not str(route.path).startswith("/api/")
     }
     files = {"/runs/{run_id}/report"}  # which a night has written
-    assert pages == {view.page for view in VIEWS if view.page} | {DEPOT_PAGE} | files
+    moved = {address for address in MOVED if not address.startswith("/api/")}
+    assert pages == {view.page for view in VIEWS if view.page} | {DEPOT_PAGE} | files | moved
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "publication"])

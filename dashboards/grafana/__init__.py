@@ -1,1 +1,0 @@
-"""Dashboards for Grafana as code: `python -m dashboards.grafana` writes the JSON files beside this one anew."""

@@ -1,0 +1,82 @@
+"""On-call facts, for the page of the last nights: deadline, missed nights, waiting runs, answers, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+from dashboards.ops.formatting import display
+from dashboards.ops.reading.editions import Logbook
+from forecaster.core.language import N_, _
+from forecaster.monitoring import page_answers, readings
+
+DAY = timedelta(days=1)
+RUNBOOKS: Mapping[str, str] = {  # pages of dashboards/runbooks, and when each helps
+    "stale-forecast": N_("nothing new is out"),
+    "page-down": N_("nobody answers, or a ledger cannot be read"),
+    "page-errors": N_("answers are errors, or slow"),
+    "inference-service": N_("other programs get no answers, late ones, or those of an older model"),
+    "out-of-memory": N_("runs are killed"),
+    "no-model": N_("the same weekday is repeated, as no model could forecast"),
+    "compile-regression": N_("nights compile anew, or take too long"),
+    "worse-forecasts": N_("forecasts are worse than judged"),
+    "registry-down": N_("MLflow is not told"),
+    "quarantine-flood": N_("many rows are kept aside"),
+}
+
+Readings = Mapping[tuple[str, ...], float]
+
+
+@dataclass(frozen=True)
+class OnCall:
+    """Facts (term, words), and runbooks (file, when it helps)."""
+
+    facts: tuple[tuple[str, str], ...]
+    runbooks: tuple[tuple[str, str], ...]
+
+
+def on_call(book: Logbook) -> OnCall | None:
+    """None for whoever does not see every city, and where the page has no pipeline file."""
+    if book.cities is not None or book.spec is None:
+        return None
+    known = {(row.name, *row.labels): row.value for row in readings.read(book.spec, book.ledger, book.now)}
+    facts = (*_instants(book, known), *_counts(known), *_answers(book), *_memory(book))
+    return OnCall(facts, tuple((f"dashboards/runbooks/{name}.md", _(when)) for name, when in RUNBOOKS.items()))
+
+
+def _instants(book: Logbook, known: Readings) -> Iterator[tuple[str, str]]:
+    zone = ZoneInfo(book.head.timezone if book.head else "UTC")
+    names = {"deadline": _("Due by"), "run_started_at": _("Running since")}
+    for (name, *_labels), seconds in known.items():
+        if name in names:
+            yield names[name], display.instant(datetime.fromtimestamp(seconds, UTC), zone)
+
+
+def _counts(known: Readings) -> Iterator[tuple[str, str]]:
+    yield _("Nights without forecasts"), display.number(_sum(known, "nights_missing"))
+    yield _("Runs that were killed"), display.number(_sum(known, "runs", "killed"))
+    yield _("Waiting for MLflow"), display.number(_sum(known, "registry_waiting"))
+
+
+def _sum(known: Readings, measure: str, label: str = "") -> float:
+    return sum(value for (name, *labels), value in known.items() if name == measure and (not label or label in labels))
+
+
+def _answers(book: Logbook) -> Iterator[tuple[str, str]]:
+    """The page's answers of a day; none where no page counts them."""
+    assert book.spec is not None
+    answers = page_answers.between(book.spec.paths.page_answers, book.now - DAY, book.now)
+    if answers.total:
+        yield _("Answers of a day"), display.number(answers.total)
+        yield _("Errors"), f"{display.number(answers.errors)} ({display.percent(answers.errors / answers.total, 2)})"
+        yield _("Above 0.2 s"), f"{display.number(answers.slow)} ({display.percent(answers.slow / answers.total, 2)})"
+
+
+def _memory(book: Logbook) -> Iterator[tuple[str, str]]:
+    """The most memory that each process of the last night held."""
+    last = next((run for run in book.runs if run.finished_at is not None), None)
+    held: Mapping[str, float] = ((last.measures if last else None) or {}).get("peak_memory_bytes", {})
+    for process, most in held.items():
+        yield _("Memory of {process}", process=process), _("{n} MB", n=display.number(most / 1e6))

@@ -1,0 +1,21 @@
+"""Measures of a run as lines for its reports: compiling, memory, processor, devices, and what programs were compiled
+for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from forecaster.core.metric_names import OF_RUNS
+
+
+def measured(measures: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Name with its label, value with its unit, and meaning, in the order of `OF_RUNS`; then the versions."""
+    for name, measure in OF_RUNS.items():
+        value = measures.get(name)
+        by_label = value if isinstance(value, Mapping) else {"": value}
+        for label, number in by_label.items():
+            if number is not None:
+                yield f"{name} {label}".strip(), f"{number:.6g} {measure.unit}", measure.meaning
+    for what, version in measures.get("versions", {}).items():
+        yield f"version {what}", str(version), "that programs were compiled for"
