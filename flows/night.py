@@ -47,10 +47,9 @@ from forecaster.errors import (
     TimeLimitExceeded,
 )
 from forecaster.lake import limits
-from forecaster.ledger import run_start
+from forecaster.ledger import lost_file, run_start
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 from forecaster.ledger.records import Kind, Outcome
-from forecaster.ledger.sqlite import lost_file
 from forecaster.ledger.store import GATE, Ledger
 from forecaster.operations import due_nights, heartbeat, plan, retention
 from forecaster.registry import outbox

@@ -20,7 +20,6 @@ from flows.orchestration import flow_run
 from flows.protocol import Steps
 from forecaster.config import DigestReceiver, Spec
 from forecaster.errors import PUBLISHED, TERMINATED, MissingExtra
-from forecaster.ledger.sqlite import interrupts
 
 REQUIRED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
 HEAVY = ("forecaster.training.export",)  # JAX and onnxruntime
@@ -141,9 +140,7 @@ def _run(
         return night
     if threading.current_thread() is threading.main_thread():  # where alone a signal can be heard
         # SIGTERM ends a run as Ctrl-C does: with an outcome, and its children.
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            interrupts.raise_on(signal.SIGINT, KeyboardInterrupt)
-        interrupts.raise_on(signal.SIGTERM, lambda: Terminated("SIGTERM"))
+        signal.signal(signal.SIGTERM, _terminate)
     with _imported_ahead(heavy, later if plain else (*later, f"flows.{name}"), night.waits):
         if plain:
             return night.run(lambda: flow_run.run_plainly(night, line))
@@ -152,6 +149,10 @@ def _run(
             os.environ.setdefault(setting, value)
         flow_run.run(night, name, line)
         return night
+
+
+def _terminate(number: int, frame: object) -> None:
+    raise Terminated("SIGTERM")
 
 
 class Terminated(KeyboardInterrupt):

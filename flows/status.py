@@ -11,9 +11,8 @@ from flows.supervision import processes
 from flows.supervision.part import answers
 from forecaster.config import Spec
 from forecaster.errors import NoLedger
-from forecaster.ledger import lease
+from forecaster.ledger import lease, lost_file
 from forecaster.ledger.records import Run
-from forecaster.ledger.sqlite import lost_file
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 from forecaster.operations.doctor import KILLED

@@ -5,19 +5,22 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import typer
 
 from forecaster.cli import app
-from tests.fixtures.make_made_before import unpacked
+from forecaster.publishing.predict import predict
+from tests import fleets
 
 ROOT = Path(__file__).resolve().parents[1]
 RUNBOOKS = sorted((ROOT / "dashboards" / "runbooks").glob("*.md"))
 GUIDES = {"production", "cluster", "postmortem"}  # which are for no single trouble
 # What takes a training, a server or a Prefect, and is run whole by other tests.
 LONG = {"run", "backtest", "serve", "infer", "predict-only", "status", "plan", "apply", "deploy", "compare-hlo", "warm"}
+STAFFED = "staffing: {orders_per_driver: 9, cost_short: 38, cost_idle: 22}\n"
 NOTHING_TO_DO = {  # what is right to say of an installation that has no such trouble
     "rollback": "nothing to go back to",
     "canary": "nothing to stop",
@@ -62,8 +65,12 @@ def test_its_extras_are_declared() -> None:
 
 @pytest.fixture(scope="module")
 def installation(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pipeline file of an installation that has run two nights."""
-    return unpacked(tmp_path_factory.mktemp("installation"))
+    """The pipeline file of an installation that has published twice."""
+    fleet = fleets.build_fleet(tmp_path_factory.mktemp("installation"), STAFFED)
+    fleet.file.write_text(fleet.file.read_text("utf-8").replace(", rules: {max_age_days: 5}", ""), "utf-8")
+    for hours in (0, 1):
+        predict(fleet.spec, as_of=fleets.AS_OF + timedelta(hours=hours), bundle=None, run_id=None, note=None)
+    return fleet.file
 
 
 SHORT = sorted(

@@ -83,7 +83,6 @@ def test_tests_mirror_the_code() -> None:
         "benchmarks/published",
         "docs",
         "e2e",
-        "fixtures",
         "vendor",
         "vendor/axe-core",
     }

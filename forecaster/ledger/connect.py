@@ -26,7 +26,6 @@ from sqlalchemy.pool import NullPool
 
 from forecaster.errors import LedgerError, NoLedger, UnusableLedger
 from forecaster.ledger.columns.json_text import json_text
-from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.tables import REVISION, REVISION_TABLE, metadata, revisions
 
 if TYPE_CHECKING:
@@ -74,9 +73,9 @@ def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
             if (revision := _revision(connection)) is None and not sa.inspect(connection).get_table_names():
                 _create(connection)
             elif revision != REVISION:
-                _upgrade(connection, url, revision)
-        if path is not None:
-            sa.event.listen(engine, "connect", lambda connection, _: row_checksums.write_with_rows(connection))
+                if not _is_older(revision):
+                    raise UnusableLedger(_other_revision_message(url, revision))
+                _upgrade(connection)
         return engine
 
 
@@ -104,34 +103,22 @@ def reader(url: str, *, patience: float = 0.0) -> sa.Engine:
 
 
 def _is_older(revision: str | None) -> bool:
-    """Whether today's migrations begin at this revision or before it; they are numbered from 0001."""
+    """Return true if a migration leads from this revision to today's; revisions are numbered from 0001."""
     return revision is not None and "0001" <= revision < REVISION
 
 
 def _create(connection: sa.Connection) -> None:
-    """Make an empty database a ledger of the newest revision, which a test holds to what all revisions make of it one
-    after the other: https://alembic.sqlalchemy.org/en/latest/cookbook.html#building-an-up-to-date-database-from-scratch
-    """
+    """Create the tables in an empty database and stamp it with the newest revision, as in
+    https://alembic.sqlalchemy.org/en/latest/cookbook.html#building-an-up-to-date-database-from-scratch"""
     metadata.create_all(connection, checkfirst=False)
     revisions.create(connection)
     connection.execute(revisions.insert().values(version_num=REVISION))
-    if connection.dialect.name == "sqlite":
-        row_checksums.install(connection)
 
 
-def _upgrade(connection: sa.Connection, url: str, revision: str | None) -> None:
+def _upgrade(connection: sa.Connection) -> None:
     from alembic import command  # whose import takes longer than all that is done with a ledger of the newest revision
-    from alembic.util import CommandError
 
-    is_sqlite = connection.dialect.name == "sqlite"
-    try:
-        if is_sqlite:
-            row_checksums.require_intact(connection)
-        command.upgrade(config(connection), "head")
-        if is_sqlite:
-            row_checksums.install(connection)
-    except CommandError as error:
-        raise UnusableLedger(_other_revision_message(url, revision)) from error
+    command.upgrade(config(connection), "head")
 
 
 def stamp(url: str) -> object | None:
@@ -182,8 +169,6 @@ def _translated(error: SQLAlchemyError, url: str) -> LedgerError:
     """What a database's error is to those who read it."""
     cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
     place = _without_password(url)
-    if cause == row_checksums.REFUSAL:
-        return UnusableLedger(row_checksums.refused_row())
     if _is_damage(error):
         return UnusableLedger(f"the ledger at {place} is damaged: {cause}; `forecaster restore` brings a backup back")
     if "no such table" in cause:
@@ -253,7 +238,6 @@ def _engine(url: str, path: Path | None, *, read_only: bool, patience: float) ->
             connect = partial(_connected_reader, path, url, connect)
         # A connection lives for one transaction: a page goes on when the file is replaced from a backup.
         engine = sa.create_engine(url, json_serializer=json_text, poolclass=NullPool, creator=connect)
-        engine.dialect.statement_compiler = row_checksums.Compiler
         sa.event.listen(engine, "connect", partial(_pragmas, read_only, wait))
     sa.event.listen(engine, "begin", partial(_begin, read_only))
     return engine
@@ -312,7 +296,6 @@ def _pragmas(read_only: bool, wait: float, connection: sqlite3.Connection, _: An
     if not read_only:
         _log_ahead(connection)
         connection.execute("pragma synchronous=full")
-    row_checksums.register(connection)
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
@@ -351,7 +334,10 @@ def _other_revision_message(url: str, revision: str | None) -> str:
     place = _without_password(url)
     if revision is None:
         return f"{place} is not a ledger; wanted one that `forecaster run` made"
-    return f"the ledger at {place} has revision {revision}, this program knows {REVISION}; update the older of the two"
+    return (
+        f"the ledger at {place} has revision {revision}, this program knows {REVISION}; use the version that made it, "
+        "restore a backup of this version, or name a new one as `ledger`"
+    )
 
 
 def _without_password(url: str) -> str:

@@ -11,7 +11,7 @@ from datetime import datetime
 import sqlalchemy as sa
 
 from forecaster.ledger import tables
-from forecaster.ledger.sqlite import row_checksums
+from forecaster.ledger.soundness import named_damage
 from forecaster.ledger.week_plan import WeekPlan
 
 
@@ -36,7 +36,7 @@ def read(connection: sa.Connection, publication_id: int, depot_id: str | None = 
     query = sa.select(row.plan).where(row.publication_id == publication_id)
     if depot_id is not None:
         query = query.where(row.depot_id == depot_id)
-    with row_checksums.named_damage(f"publication {publication_id}"):
+    with named_damage(f"publication {publication_id}"):
         plans = (WeekPlan.from_json(content) for content in connection.execute(query).scalars())
         # by code point, as Python sorts: databases have orders of their own
         return tuple(sorted(plans, key=lambda plan: plan.depot_id))

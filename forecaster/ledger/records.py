@@ -30,7 +30,7 @@ from forecaster.ledger.publication import (
     RecentDay,
     Tier,
 )
-from forecaster.ledger.sqlite import row_checksums
+from forecaster.ledger.soundness import named_damage, write_digest
 
 Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy", "done"]
 """`busy`: another run was at work; `done`: maintenance, which publishes nothing."""
@@ -88,6 +88,7 @@ class Head:
     note: str | None
     desk: str | None = None
     revised_at: datetime | None = None  # when planners last changed a day of it
+    rows_digest: str | None = None  # SHA-256 of its depots, days and totals
 
 
 @dataclass(frozen=True)
@@ -224,6 +225,7 @@ def stage(connection: sa.Connection, publication: Publication) -> int:
     if rows:
         connection.execute(tables.published_totals.insert(), rows)
     plan_rows.write(connection, number, publication.plans)
+    write_digest(connection, number)
     return number
 
 
@@ -274,7 +276,7 @@ def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTot
     """The totals of a publication, the network's first, by city and day."""
     table = tables.published_totals
     query = sa.select(table).where(table.c.publication_id == publication_id).order_by(table.c.target_date)
-    with row_checksums.named_damage(f"publication {publication_id}"):
+    with named_damage(f"publication {publication_id}"):
         rows = connection.execute(query).mappings()
         # by code point, as Python sorts: databases have orders of their own
         unsorted = (PublishedTotal(row["city"], row["target_date"], tuple(row["quantiles"])) for row in rows)
@@ -289,7 +291,7 @@ def depots(
     for table in (tables.published_depots, tables.published):
         query = sa.select(table).where(table.c.publication_id == publication_id)
         queries.append(query if depot_ids is None else query.where(table.c.depot_id.in_(depot_ids)))
-    with row_checksums.named_damage(f"publication {publication_id}"):
+    with named_damage(f"publication {publication_id}"):
         days = defaultdict(list)
         for row in connection.execute(queries[1].order_by(tables.published.c.target_date)).mappings():
             days[row["depot_id"]].append(day_of_row(row))

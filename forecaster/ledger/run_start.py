@@ -12,11 +12,10 @@ import sqlalchemy as sa
 
 from forecaster.config import Spec
 from forecaster.errors import BUSY
-from forecaster.ledger import connect, lease, records, tables
+from forecaster.ledger import connect, lease, records, soundness, tables
 from forecaster.ledger.columns.sentences import sentence_values
 from forecaster.ledger.lease import Lease
 from forecaster.ledger.records import Kind
-from forecaster.ledger.sqlite import row_checksums
 from forecaster.ledger.store import Ledger
 
 
@@ -48,7 +47,7 @@ def begin(
     """
     # A reader, which keeps nobody from writing meanwhile.
     with Ledger.open_reader(ledger.url, patience=connect.PATIENCE) as reader, reader.transaction() as connection:
-        row_checksums.require_sound(connection)
+        soundness.require_sound(connection)
     at = now or datetime.now(UTC)
     row = {"run_id": run_id, "pipeline": spec.name, "as_of": as_of, "spec_digest": spec.digest, "kind": kind}
     with ledger.transaction() as connection:

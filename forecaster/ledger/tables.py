@@ -1,8 +1,6 @@
 """Database schema of the ledger (SQLAlchemy tables) as it stands after the newest revision.
 
-A new ledger is made of them, an older one by the revisions in `migrations/versions`; a test holds both to the same
-shape. In SQLite each has a further
-column, and triggers, by which damage is found (`row_checksums`).
+A new ledger is made from them, an older one by the revisions in `migrations/versions`; a test compares both.
 """
 
 from __future__ import annotations
@@ -12,7 +10,7 @@ import sqlalchemy as sa
 from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.columns.sentences import sentence_columns
 
-REVISION = "0019"
+REVISION = "0001"
 REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
 
 Json = sa.JSON(none_as_null=True)
@@ -102,6 +100,7 @@ publications = sa.Table(
     *sentence_columns("note"),
     sa.Column("desk", sa.Text),  # the file of what it was made from
     sa.Column("revised_at", Instant),  # when planners last changed a day of it
+    sa.Column("rows_digest", sa.Text),  # SHA-256 of its depots, days and totals (`soundness`)
     sqlite_autoincrement=True,  # an id is never given twice: caches are keyed by it
 )
 

@@ -249,7 +249,7 @@ def _rows(spec: Spec, table: str) -> int:
 
 
 def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
-    from forecaster.ledger.sqlite import lost_file
+    from forecaster.ledger import lost_file
     from forecaster.ledger.store import Ledger
 
     try:
@@ -263,14 +263,14 @@ def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
 
 
 def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
-    from forecaster.ledger.sqlite import row_checksums
+    from forecaster.ledger import soundness
     from forecaster.ledger.tables import REVISION
 
     with ledger.transaction() as connection:
-        damage = row_checksums.damage(connection)
+        damage = soundness.faults(connection)
     yield from (Sign("broken", "ledger", sentence) for sentence in damage[:MOST_DAMAGE])
     if len(damage) > MOST_DAMAGE:
-        yield Sign("broken", "ledger", f"{len(damage) - MOST_DAMAGE:,} more rows are damaged")
+        yield Sign("broken", "ledger", f"{len(damage) - MOST_DAMAGE:,} more publications are damaged")
     if not damage:
         yield Sign("ok", "ledger", f"revision {REVISION}")
     for run in ledger.runs(spec.name, limit=1, nights=True):

@@ -1,9 +1,8 @@
 """Restore from a backup: into an empty place, or, with `replace`, in place of what is there.
 
 Every file is compared with its digest before anything is touched. The ledger comes last, in one transaction: until
-then nothing on the page has changed. One that is damaged, or of a later version, is put aside just before. A file in
-`state` says that a restore is under way, so that what one that was killed has left in part is refused by whoever reads
-it, and the same restore may be done again.
+then nothing on the page has changed. One that is damaged, or of another version, is renamed just before. A file in
+`state` marks a restore in progress: readers refuse the state that an interrupted one leaves, until it is repeated.
 """
 
 from __future__ import annotations
@@ -20,10 +19,9 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.core.terminal import count
 from forecaster.demand.history import lake_owner
-from forecaster.errors import BackupError, BackupFolderError, Busy, LakeError, LedgerError, NoLedger, UnusableLedger
-from forecaster.ledger import connect, lease, tables
+from forecaster.errors import BackupError, BackupFolderError, Busy, LakeError, LedgerError, UnusableLedger
+from forecaster.ledger import connect, lease, soundness, tables
 from forecaster.ledger.lease import Lease
-from forecaster.ledger.sqlite import replacement, row_checksums
 from forecaster.operations import backup
 from forecaster.operations.backup import KEYS, LAKE, LEDGER, STATE, Manifest
 from forecaster.serving import keys
@@ -43,8 +41,8 @@ def restore(
 
     Raises BackupFolderError where there is no backup, one of another pipeline, or something is in its place;
     BackupError where it is not whole; ForeignLake where the lake there is of another fleet; Busy where a run is at
-    work; LedgerError where the ledger cannot be written or put aside, or the backup's is younger than this program,
-    UnusableLedger where it is damaged or of a later version and is not to be replaced.
+    work; LedgerError where the ledger cannot be written, UnusableLedger where it is damaged or of another version and
+    is not to be replaced.
     """
     manifest = backup.read_manifest(folder)
     if manifest.pipeline != spec.name:
@@ -53,16 +51,11 @@ def restore(
         lake_owner.refuse_other_fleets(spec)
     may_replace = replace or spec.paths.restoring.exists()  # what is there is half of another restore
     try:
-        with suppress(UnusableLedger):  # it is looked up again below
-            _refuse_beside_run(spec)
-        if fault := _ledger_fault(spec, may_replace=may_replace):
-            _refuse_to_put_aside(spec, fault, remark, may_replace=may_replace)
-        else:
-            _refuse_beside_run(spec)  # one may have begun while the ledger was read
+        fault = _ledger_fault(spec, may_replace=may_replace)
         _begin(spec, folder)
         _restore_files(spec, folder, manifest)
         if fault:
-            _put_aside(spec, remark)
+            _put_aside(spec, fault, remark)
         _restore_ledger(spec, folder)
         spec.paths.restoring.unlink()
     except OSError as error:
@@ -70,37 +63,35 @@ def restore(
     return manifest
 
 
-def _refuse_beside_run(spec: Spec) -> None:
-    """Raises Busy where the ledger says that a run is at work, UnusableLedger where that cannot be looked up."""
-    with connect.translated_errors(spec.ledger_url):
-        file = connect.sqlite_file(spec.ledger_url)
-    if file is None:
-        with suppress(NoLedger), _reading(spec) as reader:
-            _refuse_while_busy(lease.read_lease(reader, spec.name, to_read=True), spec)
-    elif file.exists():
-        _refuse_while_busy(replacement.read_lease(file, spec.name), spec)
-
-
 def _ledger_fault(spec: Spec, *, may_replace: bool) -> str | None:
-    """Why the ledger that is there cannot be written, and will not be later; None where it can, or there is none.
+    """Return the reason why the existing ledger cannot be written; None if it can, or if there is none.
 
-    Raises BackupFolderError where something is there that may not be replaced.
+    Raises Busy if a run is at work, BackupFolderError or UnusableLedger where something may not be replaced, and
+    LedgerError for an unusable PostgreSQL database.
     """
     try:
-        connect.writer(spec.ledger_url).dispose()  # which brings one of an older version to ours
+        connect.writer(spec.ledger_url).dispose()
         with _reading(spec) as reader:
+            _refuse_while_busy(lease.read_lease(reader, spec.name, to_read=True), spec)
             if not may_replace and (obstacles := [*_obstacles(reader, spec)]):
                 raise BackupFolderError(
                     f"found {', '.join(obstacles)}, wanted an empty place; `--replace` puts the backup in its place"
                 )
-            return next(iter(row_checksums.damage(reader)), None)
+            faults = soundness.page_faults(reader)
     except UnusableLedger as error:
-        return str(error)
+        faults = [str(error)]
+    if not faults:
+        return None
+    if not may_replace:
+        raise UnusableLedger(f"{faults[0]}; with `--replace` the backup takes its place")
+    if connect.sqlite_file(spec.ledger_url) is None:
+        raise LedgerError(f"{faults[0]}; to restore into this database, empty it first: `drop schema public cascade`")
+    return faults[0]
 
 
 @contextmanager
 def _reading(spec: Spec) -> Iterator[sa.Connection]:
-    """A transaction that reads the ledger, and keeps no run from writing, however long it takes."""
+    """A read transaction on the ledger, during which others may write."""
     engine = connect.reader(spec.ledger_url, patience=connect.PATIENCE)
     try:
         with connect.translated_errors(spec.ledger_url), engine.begin() as reader:
@@ -109,30 +100,15 @@ def _reading(spec: Spec) -> Iterator[sa.Connection]:
         engine.dispose()
 
 
-def _refuse_to_put_aside(spec: Spec, fault: str, remark: Callable[[str], None], *, may_replace: bool) -> None:
-    """Raises UnusableLedger where the ledger may not be put aside, LedgerError where that cannot be done, Busy where it
-    says that a run is at work."""
-    if not may_replace:
-        raise UnusableLedger(f"{fault}; with `--replace` the backup takes its place")
+def _put_aside(spec: Spec, fault: str, remark: Callable[[str], None]) -> None:
+    """Rename the file of an unusable ledger, with its write-ahead log."""
     file = connect.sqlite_file(spec.ledger_url)
-    if file is None:
-        raise LedgerError(f"{fault}; to restore into this database, empty it first: `drop schema public cascade`")
-    replacement.require_unused(file)
-    try:
-        _refuse_beside_run(spec)
-    except UnusableLedger:
-        remark(f"whether a run is at work could not be looked up: {fault}")
-
-
-def _put_aside(spec: Spec, remark: Callable[[str], None]) -> None:
-    """Put the file of a ledger aside that is not sound. Raises LedgerError where another program has it open, Busy
-    where a run is at work by now."""
-    file = connect.sqlite_file(spec.ledger_url)
-    if file is not None and file.exists():
-        with suppress(UnusableLedger):  # it was said that this cannot be looked up
-            _refuse_beside_run(spec)
-        aside = replacement.put_aside(file, datetime.now(UTC))
-        remark(f"the ledger that was there is now {aside}; remove it when nobody wants to look at it any more")
+    assert file is not None
+    aside = file.with_name(f"{file.name}.replaced-{datetime.now(UTC):%Y%m%dT%H%M%S}")
+    for suffix in ("-wal", "-shm", ""):  # the file last: a new one must never lie next to them
+        with suppress(FileNotFoundError):
+            file.with_name(file.name + suffix).rename(aside.with_name(aside.name + suffix))
+    remark(f"{fault}; that ledger is now {aside}, and no run was looked up in it")
 
 
 def _restore_ledger(spec: Spec, folder: Path) -> None:

@@ -20,7 +20,7 @@ from forecaster.core.forecast import Forecast
 from forecaster.core.language import _
 from forecaster.core.panel import Panel
 from forecaster.errors import DeskError
-from forecaster.ledger import plan_rows, records, tables
+from forecaster.ledger import plan_rows, records, soundness, tables
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedDepot
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
@@ -215,6 +215,7 @@ def _update_rows(connection: sa.Connection, head: Head, before: Publication, aft
     plans = {plan.depot_id: plan for plan in before.plans}
     plan_rows.update(connection, head.publication_id, (plan for plan in after.plans if plan != plans[plan.depot_id]))
     if changed:
+        soundness.write_digest(connection, head.publication_id)
         publications = tables.publications
         of_publication = publications.c.publication_id == head.publication_id
         connection.execute(publications.update().where(of_publication).values(revised_at=datetime.now(UTC)))

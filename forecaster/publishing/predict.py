@@ -13,9 +13,8 @@ from forecaster.core.knowledge import Knowledge
 from forecaster.core.language.sentences import joined, of_error
 from forecaster.core.processes import resource_usage
 from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError, LedgerError
-from forecaster.ledger import run_start
+from forecaster.ledger import lost_file, run_start
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL
-from forecaster.ledger.sqlite import lost_file
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import ModelChoice, choose
 from forecaster.publishing.publish import PublishedForecast, publish

@@ -30,11 +30,11 @@ from urllib.request import Request, urlopen
 
 import numpy as np
 
+from tests import fleets
 from tests.benchmarks.fleet_to_serve import NAME, published_fleet
 from tests.benchmarks.report import ROOT, Figure, tell
 from tests.benchmarks.serving import LAUNCHER
 from tests.e2e.on_call import free_port
-from tests.fixtures.make_made_before import unpacked
 from tests.flows.containers.manifests import PODMAN, pid_of, playing
 
 TIMES, DEPOTS, MB = 3, 64, 1e6
@@ -86,7 +86,7 @@ def _told(what: str, held: str, rows: Sequence[tuple[float, float, float]]) -> I
 
 
 def _prediction(folder: Path) -> Iterator[Figure]:
-    file = unpacked(folder / "before")
+    file = fleets.build_fleet(folder / "fleet").file
     rows = []
     for _ in range(1 + TIMES):
         predict = [sys.executable, "-m", "forecaster", "predict", str(file), "--out", "parquet"]

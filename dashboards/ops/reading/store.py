@@ -27,7 +27,7 @@ from forecaster.core.language import _
 from forecaster.core.language.holiday_names import NOWHERE, HolidayRegion
 from forecaster.errors import LedgerError
 from forecaster.ledger.records import Head, Run
-from forecaster.ledger.sqlite import row_checksums
+from forecaster.ledger.soundness import require_unchanged
 from forecaster.ledger.store import Ledger
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ class PublicationStore:
             ledger, head = self._head()
             if head is not None and (snapshot is None or snapshot.head != head):
                 with ledger.transaction() as connection:
-                    row_checksums.require_sound(connection)
+                    require_unchanged(connection, head.publication_id)
             last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
             self._snapshot = LedgerSnapshot(stamp, monotonic(), ledger, head, last)
         return ledger, head, last

@@ -9,7 +9,7 @@ from dataclasses import replace
 import sqlalchemy as sa
 
 from forecaster.errors import LedgerError
-from forecaster.ledger import lease, records
+from forecaster.ledger import lease, records, soundness
 from forecaster.ledger.grouped import depot_rows
 from forecaster.ledger.grouped.depot_rows import DepotRows
 from forecaster.ledger.publication import Publication, objections_besides_depots
@@ -44,6 +44,7 @@ def publish_parts(
             raise LedgerError("not published: there is no depot in it")
         if records.totals(connection, number) != publication.totals:
             raise LedgerError("not published: the database does not give back what was written; check its disk")
+        soundness.write_digest(connection, number)
         previous = head.publication_id if head else None
         records.flip(connection, publication.pipeline, number, previous, publication.published_at)
         records.prune(connection, publication.pipeline, keep)

@@ -1,1 +1,1 @@
-"""The ledger's tables, and the steps by which an older ledger becomes today's."""
+"""The ledger's tables, and the steps that upgrade an older ledger."""

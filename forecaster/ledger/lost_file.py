@@ -1,4 +1,4 @@
-"""A ledger's SQLite file that is gone or empty, although lake and bundles show that nights have run."""
+"""Detection of a lost ledger: its SQLite file is gone or empty, although lake and bundles exist."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LOST = N_(
 
 
 def lost_ledger(spec: Spec) -> str | None:
-    """Says that the ledger is missed, in a sentence; None where there is one, or none was ever needed."""
+    """Return a sentence about the missing ledger; None if there is one, or none was needed yet."""
     file = connect.sqlite_file(spec.ledger_url)
     if file is None or (file.exists() and file.stat().st_size):
         return None

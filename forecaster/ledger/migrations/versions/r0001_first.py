@@ -1,0 +1,10 @@
+"""The first schema: a new ledger is made from the tables and stamped with the newest revision."""
+
+from __future__ import annotations
+
+revision = "0001"
+down_revision = None
+
+
+def upgrade() -> None:
+    """Do nothing: no ledger is older than this revision."""
