@@ -47,7 +47,7 @@ from forecaster.errors import (
     TimeLimitExceeded,
 )
 from forecaster.lake import limits
-from forecaster.ledger import lost_file, run_start
+from forecaster.ledger import run_start
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 from forecaster.ledger.records import Kind, Outcome
 from forecaster.ledger.store import GATE, Ledger
@@ -116,7 +116,7 @@ class Night:
         # Begun a moment early, a night is as of its own instant: at midnight even its day depends on that.
         as_of = datetime.fromisoformat(as_of) if isinstance(as_of, str) else as_of
         instant = as_of or max(begun, due_nights.night_of(spec, begun))
-        lost = lost_file.lost_ledger(spec)
+        lost = run_start.lost_ledger(spec)
         night = cls(Path(file), spec, instant, begun, Ledger.open(spec.ledger_url), kind)
         limits.renew()
         night.profile = spec.paths.profiles / night.run_id if profile else None

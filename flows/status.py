@@ -11,7 +11,7 @@ from flows.supervision import processes
 from flows.supervision.part import answers
 from forecaster.config import Spec
 from forecaster.errors import NoLedger
-from forecaster.ledger import lease, lost_file
+from forecaster.ledger import lease, run_start
 from forecaster.ledger.records import Run
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
@@ -44,7 +44,7 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
             killed = last is not None and ledger.seems_killed(last, now)
             champion = champion_fit.of_champion(spec, ledger)
     except NoLedger as error:
-        yield f"last run   none: {lost_file.lost_ledger(spec) or error}"
+        yield f"last run   none: {run_start.lost_ledger(spec) or error}"
         return
     yield f"last run   {_run(last, spec) + (KILLED if killed else '') if last else 'none'}"
     if head is None:

@@ -1,7 +1,7 @@
-"""Share links and audit log of the page in the ledger: links that wall screens open, and who wrote what.
+"""Share links, audit log and sign-in sessions of the page, as rows of the ledger.
 
-Each function works on a connection whose transaction the caller holds, so that what was written and who wrote it are
-kept together or not at all.
+Each function works on a connection whose transaction the caller holds, so a change and its audit entry are stored
+together or not at all. A browser holds a random token and the ledger its digest: the ledger alone opens no session.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from hashlib import sha256
 
 import sqlalchemy as sa
 
@@ -97,3 +98,38 @@ def entries(connection: sa.Connection, pipeline: str, limit: int | None = None) 
         sa.select(*columns).where(tables.audit.c.pipeline == pipeline).order_by(tables.audit.c.id.desc()).limit(limit)
     )
     return tuple(AuditEntry(**row) for row in connection.execute(query).mappings())
+
+
+@dataclass(frozen=True)
+class Session:
+    """A signed-in person; the provider last confirmed the groups at `checked_at`."""
+
+    session_id: str
+    pipeline: str
+    name: str
+    groups: tuple[str, ...]
+    checked_at: datetime
+    expires_at: datetime
+
+
+def session_id(token: str) -> str:
+    """Digest of a token, under which its session is stored."""
+    return sha256(token.encode()).hexdigest()
+
+
+def begin_session(connection: sa.Connection, session: Session, now: datetime) -> None:
+    """Store a session, and delete expired ones."""
+    connection.execute(tables.sessions.delete().where(tables.sessions.c.expires_at <= now))
+    connection.execute(tables.sessions.insert().values(**asdict(session) | {"groups": list(session.groups)}))
+
+
+def read_session(connection: sa.Connection, token: str) -> Session | None:
+    """Session of a token; None if there is none."""
+    query = sa.select(tables.sessions).where(tables.sessions.c.session_id == session_id(token))
+    row = connection.execute(query).mappings().one_or_none()
+    return None if row is None else Session(**{**row, "groups": tuple(row["groups"])})
+
+
+def end_session(connection: sa.Connection, token: str) -> None:
+    """Delete the session of a token."""
+    connection.execute(tables.sessions.delete().where(tables.sessions.c.session_id == session_id(token)))

@@ -1,22 +1,30 @@
-"""Start of a run: its row and the lease are written together, and runs that died before are closed."""
+"""Start of a run: its row and the lease are written together, dead runs are closed, a lost ledger is reported."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
 from forecaster.config import Spec
-from forecaster.errors import BUSY
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
+from forecaster.errors import BUSY, LakeError
+from forecaster.lake import NOT_THERE, Lake
 from forecaster.ledger import connect, lease, records, soundness, tables
 from forecaster.ledger.columns.sentences import sentence_values
 from forecaster.ledger.lease import Lease
 from forecaster.ledger.records import Kind
 from forecaster.ledger.store import Ledger
+
+LOST = N_(
+    "Lake and models of earlier nights are there, but no ledger at {place}: `forecaster restore` brings it back from a "
+    "backup; without it a new one begins."
+)
 
 
 @dataclass(frozen=True)
@@ -112,3 +120,16 @@ def lease_renewed(
 
     with lease.renewed_while_open(renewal, lease.RENEWED, longest, on_loss):
         yield
+
+
+def lost_ledger(spec: Spec) -> str | None:
+    """Return a sentence about the missing ledger; None if there is one, or none was needed yet."""
+    file = connect.sqlite_file(spec.ledger_url)
+    if file is None or (file.exists() and file.stat().st_size):
+        return None
+    if not any(spec.paths.bundles.glob("*/manifest.json")):
+        return None
+    with suppress(LakeError):
+        if Lake(spec.lake_url).version("demand") != NOT_THERE:
+            return sentence(LOST, place=str(file))
+    return None

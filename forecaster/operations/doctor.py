@@ -249,14 +249,14 @@ def _rows(spec: Spec, table: str) -> int:
 
 
 def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
-    from forecaster.ledger import lost_file
+    from forecaster.ledger import run_start
     from forecaster.ledger.store import Ledger
 
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             yield from _nights(spec, ledger, now)
     except NoLedger as error:
-        lost = lost_file.lost_ledger(spec)
+        lost = run_start.lost_ledger(spec)
         yield Sign("broken" if lost else "warn", "ledger", lost or str(error))
     except LedgerError as error:
         yield Sign("broken", "ledger", str(error))

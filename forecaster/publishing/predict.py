@@ -13,7 +13,7 @@ from forecaster.core.knowledge import Knowledge
 from forecaster.core.language.sentences import joined, of_error
 from forecaster.core.processes import resource_usage
 from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError, LedgerError
-from forecaster.ledger import lost_file, run_start
+from forecaster.ledger import run_start
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import ModelChoice, choose
@@ -37,7 +37,7 @@ def predict(
     work, NoUsableData when nothing is known by `as_of`, LakeError when the lake cannot be read, LedgerError when the
     ledger cannot be written.
     """
-    instant, lost = as_of or datetime.now(UTC), lost_file.lost_ledger(spec)
+    instant, lost = as_of or datetime.now(UTC), run_start.lost_ledger(spec)
     with Ledger.open(spec.ledger_url) as ledger:
         choice = None
         if bundle is not None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forecaster.config import Spec, load
-from forecaster.ledger.lost_file import lost_ledger
+from forecaster.ledger.run_start import lost_ledger
 from tests.calls import Call
 from tests.flows.tiny import NIGHT, after_a_night, pipeline
 

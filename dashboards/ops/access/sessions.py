@@ -16,8 +16,8 @@ from typing import Protocol
 import sqlalchemy as sa
 
 from forecaster.errors import LedgerError
-from forecaster.ledger import sessions as ledger_sessions
-from forecaster.ledger.sessions import Session
+from forecaster.ledger import access as ledger_access
+from forecaster.ledger.access import Session
 
 KEY = "id"  # of the token in the cookie
 PLACE = "at"  # in the cookie, of several ledgers the one that has the session
@@ -52,12 +52,12 @@ class Sessions:
         can be written.
         """
         token, until = secrets.token_urlsafe(32), now + timedelta(hours=hours)
-        session = Session(ledger_sessions.session_id(token), self._pipeline, name, tuple(groups), now, until)
+        session = Session(ledger_access.session_id(token), self._pipeline, name, tuple(groups), now, until)
         last = list(self._ledgers)[-1]
         for place, ledger in self._ledgers.items():
             try:
                 with ledger.writing() as connection:
-                    ledger_sessions.begin(connection, session, now)
+                    ledger_access.begin_session(connection, session, now)
             except LedgerError:
                 if place == last:
                     if not _is_away(ledger):
@@ -89,7 +89,7 @@ class Sessions:
         if ledger is None:
             return
         with ledger.writing() as connection:
-            ledger_sessions.end(connection, token)
+            ledger_access.end_session(connection, token)
         with self._lock:
             self._sessions.pop(token, None)
 
@@ -104,7 +104,7 @@ class Sessions:
             return session
         try:
             with ledger.reading() as connection:
-                session = ledger_sessions.read(connection, token)
+                session = ledger_access.read_session(connection, token)
         except LedgerError:
             if session is None:
                 raise
