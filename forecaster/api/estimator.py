@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from forecaster.api import saved_folder
 from forecaster.api.backtest_result import BacktestResult
-from forecaster.api.callers_words import ARGUMENTS, OF_BACKTEST, as_python, callers_words, day_of, whole_number
+from forecaster.api.caller_terms import ARGUMENTS, OF_BACKTEST, as_python, day_of, in_caller_terms, whole_number
 from forecaster.api.candidate_model import CandidateModel, Predict, newcomers, of_bundle, published, reference
 from forecaster.api.fitting import FittedModel, fit
 from forecaster.api.frames import FrameKind, forecast_columns
@@ -100,7 +100,7 @@ class Forecaster:
         frames = frames_to_learn_from(df, static, events, self.known_future)
         work, logged = WorkFolder(), set[str]()
         content, parameters = self.pipeline_content(), as_python(self.get_params())
-        with callers_words(work.path):
+        with in_caller_terms(work.path):
             folder = PipelineFolder.create(work.path, content, frames)
             fitted = fit(folder, progress=self.progress, logged=logged)
         self._logged = logged  # so that `predict` tells of each finding once
@@ -162,11 +162,8 @@ class Forecaster:
             self._check_fitted()
         frames = self._frames if df is None else frames_to_learn_from(df, static, events, self.known_future)
         content = merged(self.pipeline_content(), _backtest_section(windows, self.horizon, baselines))
-        with (
-            tempfile.TemporaryDirectory(prefix="forecaster-") as work,
-            callers_words(Path(work), {**ARGUMENTS, **OF_BACKTEST}),
-        ):
-            folder = PipelineFolder.create(Path(work), content, frames)
+        with tempfile.TemporaryDirectory(prefix="forecaster-") as work, in_caller_terms(Path(work)):
+            folder = PipelineFolder.create(Path(work), content, frames, {**ARGUMENTS, **OF_BACKTEST})
             fitted = fit(folder, progress=self.progress, logged=self._logged if df is None else None)
         return BacktestResult(fitted.scores, frames.kind)
 
@@ -244,7 +241,7 @@ class Forecaster:
         loaded._content, loaded._parameters = loaded.pipeline_content(), as_python(loaded.get_params())
         work, loaded._logged = WorkFolder(), set()
         shutil.copytree(path, work.path, dirs_exist_ok=True)
-        with callers_words(work.path, place=str(path)):
+        with in_caller_terms(work.path, place=str(path)):
             folder = PipelineFolder.open(work.path)
             loaded._bundle = folder.spec.paths.bundle(saved.bundle)
             predictor = of_bundle(loaded._bundle, folder.spec.paths.folder)
@@ -369,7 +366,7 @@ class Forecaster:
 
         if self._bundle is None:
             fitted = self._needs_fit("save")
-            with callers_words(self._folder.folder):
+            with in_caller_terms(self._folder.folder):
                 exported = to_bundle(fitted.candidate, fitted.panel, fitted.scores, fitted.knowledge, self._folder.spec)
             self._bundle = exported.folder
         return self._bundle

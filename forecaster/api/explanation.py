@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from forecaster.api.callers_words import row_of
+from forecaster.api.caller_terms import row_of
 from forecaster.api.candidate_model import Reference
 from forecaster.core.arrays import Doubles, Floats
 from forecaster.core.forecast import Forecast

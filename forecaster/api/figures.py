@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from forecaster.api.callers_words import row_of, whole_number
+from forecaster.api.caller_terms import row_of, whole_number
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra

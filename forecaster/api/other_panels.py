@@ -14,7 +14,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from forecaster.api.callers_words import callers_words
+from forecaster.api.caller_terms import in_caller_terms
 from forecaster.api.frames import OURS
 from forecaster.api.pipeline_folder import (
     Frames,
@@ -65,7 +65,7 @@ def other_panel(fitted: FittedOn, *, history: Any, future: Any) -> tuple[Panel, 
         static, events = (_without(table, left_out) for table in (frames.static, frames.events))
         frames = Frames(readings, static, events)
     strangers: list[str] = []
-    with tempfile.TemporaryDirectory(prefix="forecaster-") as work, callers_words(Path(work)):
+    with tempfile.TemporaryDirectory(prefix="forecaster-") as work, in_caller_terms(Path(work)):
         folder = PipelineFolder.create(Path(work), fitted.content, frames)
         if future is not None:
             table = _without(days_ahead(future, fitted.known_future, frames.covariates), left_out)

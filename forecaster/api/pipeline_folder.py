@@ -1,18 +1,17 @@
-"""A pipeline in a folder of its own, made from data frames: the same file, sources and lake that a night has.
+"""A pipeline made from data frames, with the sources and the lake of a night in a folder of its own.
 
-    pipeline.yaml          what the arguments say
     demand/df.parquet      readings, and demand/future.parquet: what is known of days ahead
     static.parquet, events.parquet
     state/                 lake, keys, bundles
 
-So a frame meets the checks that a file meets, and what was fitted in a notebook is a pipeline that a night can run.
+So a frame meets the checks that a file meets, and what was fitted in a notebook is a pipeline that a night can run:
+`Forecaster.save` adds its pipeline file.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import re
 import shutil
 import tempfile
 import weakref
@@ -27,9 +26,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import yaml
 
-from forecaster.api.callers_words import as_python
+from forecaster.api.caller_terms import ARGUMENTS, as_python
 from forecaster.api.frames import OURS, FrameKind, LongFrame, long_frame, to_arrow
-from forecaster.config import Spec, load
+from forecaster.config import Spec, load, spec_of
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.near_words import fold
 from forecaster.core.terminal import count
@@ -43,7 +42,6 @@ FILE, READINGS, FUTURE, STATIC, EVENTS = (
     "events.parquet",
 )
 OPEN = "open"  # a column that is 0 on closed days
-_PLACE = re.compile(r"(?m)^.*?pipeline\.yaml:\d+: ")
 
 logger = logging.getLogger("forecaster")
 
@@ -168,14 +166,17 @@ def _remove(folder: Path, process: int) -> None:
 
 @dataclass(frozen=True)
 class PipelineFolder:
-    """A folder with a pipeline file and the tables that it reads."""
+    """The tables that a pipeline reads, in a folder, and the pipeline: as a value, and as a pipeline file states it."""
 
     folder: Path
     spec: Spec
+    content: Mapping[str, Any]
 
     @classmethod
-    def create(cls, folder: Path, content: Mapping[str, Any], frames: Frames) -> PipelineFolder:
-        """Write the pipeline file and the tables. Raises SpecError for what no pipeline file may say."""
+    def create(
+        cls, folder: Path, content: Mapping[str, Any], frames: Frames, names: Mapping[str, str] = ARGUMENTS
+    ) -> PipelineFolder:
+        """Write the tables. Raises SpecError for what no pipeline may say, by the caller's `names` of its keys."""
         content = dict(content)
         columns = {"open": OPEN} if OPEN in frames.readings.table.column_names else {}
         demand = {"source": {"kind": "parquet", "path": "demand"}, "recorded": "next_day", "columns": columns}
@@ -195,25 +196,21 @@ class PipelineFolder:
         for name, table in ((STATIC, frames.static), (EVENTS, frames.events)):
             if table is not None:
                 pq.write_table(table, folder / name)
-        return cls.write(folder, content)
-
-    @classmethod
-    def write(cls, folder: Path, content: Mapping[str, Any]) -> PipelineFolder:
-        """Write the pipeline file alone. Raises SpecError for what none may say, or what YAML does not know."""
-        try:
-            text = yaml.safe_dump(as_python(content), sort_keys=False, allow_unicode=True)
-        except yaml.YAMLError as error:
-            raise SpecError(f"options: {error}; wanted text, numbers, lists and mappings") from error
-        (folder / FILE).write_text(text, "utf-8")
-        return cls.open(folder)
+        content = as_python(content)
+        return cls(folder, spec_of(content, folder, names), content)
 
     @classmethod
     def open(cls, folder: Path) -> PipelineFolder:
-        """The pipeline of a folder. Raises SpecError, in which a key stands for itself and not for a line."""
+        """The pipeline of a folder that `save` wrote. Raises SpecError."""
+        spec = load(folder / FILE)
+        return cls(folder, spec, yaml.safe_load((folder / FILE).read_text("utf-8")))
+
+    def file_text(self) -> str:
+        """The pipeline file. Raises SpecError for what YAML does not know."""
         try:
-            return cls(folder, load(folder / FILE))
-        except SpecError as error:
-            raise SpecError(_PLACE.sub("", str(error))) from None  # whose chain would name the file
+            return yaml.safe_dump(self.content, sort_keys=False, allow_unicode=True)
+        except yaml.YAMLError as error:
+            raise SpecError(f"options: {error}; wanted text, numbers, lists and mappings") from error
 
     def spec_to_train(self) -> Spec:
         """The pipeline with this user's folder of compiled programs, where `options` names none. The file names none

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from forecaster.api.caller_terms import as_python
 from forecaster.api.frames import FrameKind
-from forecaster.api.pipeline_folder import PipelineFolder
-from forecaster.config import Staffing
+from forecaster.config import Staffing, spec_of
 from forecaster.core.forecast import Forecast
 from forecaster.errors import SpecError
 from forecaster.staffing.newsvendor import Roster
@@ -20,12 +19,9 @@ from forecaster.staffing.shifts.shift_crews import ShiftRoster
 
 def staffing_of(declared: Mapping[str, Any]) -> Staffing:
     """The section `staffing` of a pipeline file from arguments. Raises SpecError with a line for each mistake."""
-    content = {"name": "roster", "demand": {"source": {"kind": "parquet", "path": "none"}}, "staffing": dict(declared)}
-    with tempfile.TemporaryDirectory() as folder:
-        try:
-            staffing = PipelineFolder.write(Path(folder), content).spec.staffing
-        except SpecError as error:
-            raise SpecError(str(error).replace("staffing.", "")) from None  # its keys are the arguments
+    content = {"name": "roster", "demand": {"source": {"kind": "parquet", "path": "none"}}}
+    arguments = {f"staffing.{name}": name for name in Staffing.model_fields}
+    staffing = spec_of({**content, "staffing": as_python(declared)}, Path(), arguments).staffing
     if staffing is None:
         raise SpecError("staffing: found nothing, wanted at least orders_per_driver, cost_short and cost_idle")
     return staffing

@@ -73,10 +73,11 @@ def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[
 def contents(folder: PipelineFolder, bundle: Path | None) -> dict[str, bytes]:
     """The files from which a forecaster goes on, by their place in the folder: file, frames, bundle, public keys. The
     key that signs is not among them."""
-    paths = [folder.folder / name for name in (FILE, READINGS, STATIC, EVENTS)]
+    paths = [folder.folder / name for name in (READINGS, STATIC, EVENTS)]
     if bundle is not None:
         paths += [*sorted(bundle.iterdir()), *sorted(folder.spec.paths.keys.glob(f"*{PUBLIC}"))]
-    return {str(path.relative_to(folder.folder)): path.read_bytes() for path in paths if path.exists()}
+    files = {str(path.relative_to(folder.folder)): path.read_bytes() for path in paths if path.exists()}
+    return {FILE: folder.file_text().encode(), **files}
 
 
 def write_contents(folder: Path, files: Mapping[str, bytes]) -> None:

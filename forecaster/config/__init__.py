@@ -20,7 +20,7 @@ from forecaster.config.execution import Execution
 from forecaster.config.external import Legacy, LegacyColumns
 from forecaster.config.model import Backtest, Canary, Gate, Model, Training
 from forecaster.config.operations import DigestReceiver, Notify, Retention, Schedule
-from forecaster.config.pipeline import Spec, json_schema, load
+from forecaster.config.pipeline import Spec, json_schema, load, spec_of
 from forecaster.config.shifts import EmploymentContract, PeopleTable, Shift
 from forecaster.config.slo import Slo
 from forecaster.config.sources import (
@@ -83,4 +83,5 @@ __all__ = [
     "WrittenSource",
     "json_schema",
     "load",
+    "spec_of",
 ]

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, get_args
 
 import yaml
@@ -32,6 +33,14 @@ def explain(file: Path, node: yaml.MappingNode, root: type[BaseModel], error: Va
             nearest_place = nearest_place[:-1]
         mistakes.append((lines[nearest_place], _sentence(place, problem, root)))
     return [f"{file}:{line}: {sentence}" for line, sentence in sorted(mistakes, key=lambda mistake: mistake[0])]
+
+
+def mistakes_in_values(
+    root: type[BaseModel], error: ValidationError, names: Mapping[str, str] = MappingProxyType({})
+) -> list[str]:
+    """One sentence for each mistake in values that come from no file; `names` maps a dotted key to the caller's name
+    of it, and "" to what stands before an unknown key."""
+    return [_sentence(_without_kinds(tuple(map(str, p["loc"]))), p, root, names) for p in error.errors()]
 
 
 def broken_yaml(file: Path, error: yaml.YAMLError) -> str:
@@ -133,15 +142,16 @@ def kind_of(source: type[BaseModel]) -> str | None:
     return str(get_args(field.annotation)[0]) if field else None
 
 
-def _sentence(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -> str:
-    key, kind, content, context = _dotted(place), problem["type"], problem["input"], problem.get("ctx", {})
+def _sentence(
+    place: Place, problem: Mapping[str, Any], root: type[BaseModel], names: Mapping[str, str] = MappingProxyType({})
+) -> str:
+    key, kind, content, context = _called(place, names), problem["type"], problem["input"], problem.get("ctx", {})
     if kind == "extra_forbidden":
         keys = _keys(root, problem["loc"][:-1])
         section = f" in {_dotted(place[:-1])}" if len(place) > 1 else ""
         near = nearest(place[-1], keys)
-        return (
-            f"unknown key '{place[-1]}'{section}{near}{' Valid keys:' if near else '; valid keys:'} {', '.join(keys)}"
-        )
+        valid = f"{' Valid' if near else '; valid'} keys: {', '.join(keys)}"
+        return f"{names.get('', '')}unknown key '{place[-1]}'{section}{near}{valid}"
     if kind == "invalid_key":
         return f"found {key} as a key, wanted a word; put it in quotes if it is meant"
     if kind == "missing":
@@ -164,6 +174,14 @@ def _sentence(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -
     expected = re.sub(r"^\w+ should (be|have) |, unable to .*", "", problem["msg"])
     near = nearest(str(content), re.findall(r"'([^']+)'", expected)) if kind == "literal_error" else ""
     return f"{key}: found {_short(content)}, wanted {expected}{near}"
+
+
+def _called(place: Place, names: Mapping[str, str]) -> str:
+    """The dotted key of a place, whose longest part with a name of its own goes by that name."""
+    for length in range(len(place), 0, -1):
+        if name := names.get(_dotted(place[:length])):
+            return _dotted((name, *place[length:]))
+    return _dotted(place)
 
 
 def _without_kinds(place: Place) -> Place:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Self
 from zoneinfo import ZoneInfo
@@ -290,6 +291,17 @@ def load(file: str | Path) -> Spec:
     except RecursionError:
         raise SpecError(f"{file}: found an alias that contains itself, wanted sections that end") from None
     spec._folder = file.resolve().parent
+    return spec
+
+
+def spec_of(content: Mapping[str, Any], folder: Path, names: Mapping[str, str] | None = None) -> Spec:
+    """The pipeline of values that come from no file; relative paths start in `folder`, and `names` maps a key to what
+    the caller calls it. Raises SpecError with one line for each mistake."""
+    try:
+        spec = Spec.model_validate(content)
+    except ValidationError as error:
+        raise SpecError("\n".join(messages.mistakes_in_values(Spec, error, names or {}))) from None
+    spec._folder = folder.resolve()
     return spec
 
 

@@ -35,8 +35,8 @@ def cutoffs(panel: Panel, days: int, every: int | None = None) -> list[date]:
     first = panel.cutoff - timedelta(days=days)
     if (np.datetime64(first) - panel.days[0]).astype(int) < panel.horizon:
         raise NoUsableData(
-            f"{panel.history} days of history, and backtest.days holds out {days}: nothing is left to learn from; "
-            f"wanted more than {days + panel.horizon} with a horizon of {panel.horizon} days"
+            f"{panel.history} days of history, and the backtest (backtest.days) holds out {days}: nothing is left to "
+            f"learn from; wanted more than {days + panel.horizon} with a horizon of {panel.horizon} days"
         )
     return [first + timedelta(days=ahead) for ahead in range(0, days, every or min(panel.horizon, WEEK))]
 

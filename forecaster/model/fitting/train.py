@@ -80,8 +80,8 @@ def fit(
     if days < LEAST_HISTORY + panel.horizon:
         raise NoUsableData(
             f"{panel.history} days of history before the backtest, wanted at least "
-            f"{VALIDATION + LEAST_HISTORY + panel.horizon}: shorten backtest.days or the horizon, or bring a longer "
-            "history"
+            f"{VALIDATION + LEAST_HISTORY + panel.horizon}: shorten the backtest (backtest.days) or the horizon, or "
+            "bring a longer history"
         )
     recipe = choose_recipe(spec, len(panel.depot_ids), days, jax.device_count())
     if epochs is not None:

@@ -1,9 +1,7 @@
-"""What whoever called the library gives and is told: arguments as Python's own values, and errors that name arguments
-and frames instead of a file's keys and paths."""
+"""The caller's terms: arguments as Python's own values, and errors that name arguments and frames."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
@@ -18,6 +16,7 @@ from forecaster.core.panel import Panel
 from forecaster.errors import ForecasterError, SpecError
 
 ARGUMENTS: Mapping[str, str] = {
+    "": "options: ",
     "calendar.country": "country",
     "calendar.known_future": "known_future",
     "calendar.subdivision": "subdivision",
@@ -25,7 +24,7 @@ ARGUMENTS: Mapping[str, str] = {
     "training.preset": "preset",
     "training.seed": "seed",
 }
-"""Key of a pipeline file → the argument of `Forecaster` that sets it."""
+"""Key of a pipeline file → the argument of `Forecaster` that sets it; other keys come with `options`."""
 
 OF_BACKTEST: Mapping[str, str] = {"backtest.baselines": "baselines", "backtest.days": "windows * horizon"}
 """The same of `Forecaster.backtest`."""
@@ -42,26 +41,22 @@ _NAMED = 5  # depots that an error names
 
 
 @contextmanager
-def callers_words(folder: Path, arguments: Mapping[str, str] = ARGUMENTS, *, place: str = "") -> Iterator[None]:
-    """Errors of this package that are raised inside name no file of `folder`, which whoever called never saw: `place`
-    stands for it. The same errors go on, with the cause where that names none either."""
+def in_caller_terms(folder: Path, names: Mapping[str, str] = FRAMES, *, place: str = "") -> Iterator[None]:
+    """Errors that are raised inside name no file of the work folder `folder`: frames stand for its files, `place` for
+    the folder. The same errors go on, with the cause where that names none either."""
     try:
         yield
     except ForecasterError as error:
-        error.args = tuple(translated(str(part), folder, arguments, place=place) for part in error.args)
+        error.args = tuple(_in_caller_terms(str(part), folder, names, place) for part in error.args)
         if str(folder) in f"{error.__cause__}{error.__context__}":
             error.__cause__, error.__suppress_context__ = None, True
         raise
 
 
-def translated(text: str, folder: Path, arguments: Mapping[str, str] = ARGUMENTS, *, place: str = "") -> str:
-    """A message of the pipeline as one of the library."""
-    for file, frame in FRAMES.items():
-        text = text.replace(str(folder / file), frame)
-    text = text.replace(str(folder), place) if place else text.replace(f"{folder}/", "")
-    for key, argument in arguments.items():
-        text = re.sub(rf"(?<![\w.]){re.escape(key)}(?!\w)", argument, text)
-    return re.sub(r"(?m)^unknown key", "options: unknown key", text)
+def _in_caller_terms(text: str, folder: Path, names: Mapping[str, str], place: str) -> str:
+    for name, frame in names.items():
+        text = text.replace(f"{folder}/{name}", frame)
+    return text.replace(str(folder), place) if place else text.replace(f"{folder}/", "")
 
 
 def as_python(value: Any) -> Any:
