@@ -48,11 +48,9 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test check messages docs format lock sbom images wheel release bench bench-accuracy bench-published bench-example bench-speed bench-training bench-growth bench-gpu \
-  bench-scale bench-cluster bench-variants bench-horizon bench-cold bench-serving bench-orchestration bench-staffing bench-page bench-flood bench-what-if \
-  bench-faults bench-scrape bench-inference bench-cold-starts bench-inference-faults bench-worthwhile bench-drift bench-canary bench-prior bench-boosted \
-  bench-library bench-pipelines bench-gate prior baseline \
-  game-day screenshots clean
+.PHONY: help env run page test test-quick test-long check messages docs format lock sbom images wheel release \
+  bench bench-accuracy bench-published bench-example bench-speed bench-training bench-cluster bench-serving \
+  bench-inference bench-orchestration bench-page bench-library bench-gate prior baseline game-day screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -65,8 +63,15 @@ run: $(ENV) ## run the night: forecast, judge and publish the Harbor Fleet sampl
 page: $(ENV) ## serve the page that depots and planners read
 	@$(BIN)/forecaster serve $(PIPELINE)
 
-test: $(ENV) ## run all tests, whole nights and browsers included
-	@$(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+test: $(ENV) ## run the tests, whole nights and browsers included, but for the long trials
+	@$(PYTEST) -m "not long"
+
+test-quick: $(ENV) ## run the tests that need seconds, while you work
+	@$(PYTEST) -m "not long and not slow"
+
+test-long: $(ENV) ## run the long trials: kills, hangs, PostgreSQL, several hosts, game day, property tests with many examples
+	@$(PYTEST) -m "long or hypothesis" --hypothesis-profile many
 
 check: $(ENV) ## check format, lint, types and import contracts
 	$(BIN)/ruff format --check .
@@ -156,29 +161,11 @@ bench-published: $(ENV) ## print our line among published ones, on tasks rebuilt
 bench-example: $(ENV) ## measure the worked example beside what became of it, Prophet and the seasonal naive
 	@$(BIN)/python -m tests.benchmarks.worked_example
 
-bench-variants: $(ENV) ## measure the model on smaller, shorter, quieter and broken versions of the real datasets (40 minutes)
-	@$(BIN)/python -m tests.benchmarks.variants
-
-bench-horizon: $(ENV) ## measure each week ahead of up to eight: error, bias, coverage, and what a long horizon costs
-	@$(BIN)/python -m tests.benchmarks.horizon
-
-bench-cold: $(ENV) ## measure forecasts of depots that have just opened
-	@$(BIN)/python -m tests.benchmarks.cold
-
 bench-speed: $(ENV) ## measure a training step against its rivals
 	@$(BIN)/python -m tests.benchmarks.speed
 
 bench-training: $(ENV) ## measure whole trainings: the sample's with five members, rossmann's 1,115 stores
 	@$(BIN)/python -m tests.benchmarks.training
-
-bench-growth: $(ENV) ## measure memory and time of training against the number of depots, up to 100,000
-	@$(BIN)/python -m tests.benchmarks.growth
-
-bench-gpu: $(ENV) ## measure the training on a GPU: steps beside cuDNN, bandwidth, compiling, bfloat16, fleets up to 100,000
-	@$(BIN)/python -m tests.benchmarks.gpu $(ARGS)
-
-bench-scale: $(ENV) ## measure 55 million rows into the lake and back, 1,000 nights, and `check` (15 minutes, 6 GB)
-	@$(BIN)/python -m tests.benchmarks.scale
 
 bench-cluster: $(ENV) ## measure a publication by groups of depots on 1, 2 and 4 workers of 2 GB each (30 minutes; ARGS: sizes)
 	@$(BIN)/python -m tests.benchmarks.cluster $(ARGS)
@@ -189,55 +176,14 @@ bench-serving: $(ENV) ## measure the inference step: size, cold start, calls aga
 bench-inference: $(ENV) ## measure the inference service, against MLServer where MLSERVER_PYTHON names a Python that has it
 	@$(BIN)/python -m tests.benchmarks.inference
 
-bench-cold-starts: $(ENV) ## measure from a command to its first answer, and memory: page, inference, prediction, as processes and containers
-	@$(BIN)/python -m tests.benchmarks.cold_starts
-
-bench-inference-faults: $(ENV) ## give the inference service a damaged champion, and too little memory, and count what clients saw
-	@$(BIN)/python -m tests.benchmarks.inference_faults
-
 bench-orchestration: $(ENV) ## measure what Prefect costs a night
 	@$(BIN)/python -m tests.benchmarks.orchestration
 
 bench-page: $(ENV) ## measure the page: start, memory, bytes, and its answers under load while publications arrive
 	@$(BIN)/python -m tests.benchmarks.page
 
-bench-flood: $(ENV) ## measure the page under 300 MB bodies for ten minutes
-	@$(BIN)/python -m tests.benchmarks.page_flood
-
-bench-staffing: $(ENV) ## measure what rosters of the last eight weeks would have cost, how fairly and fast vans are placed, and weeks planned
-	@$(BIN)/python -m tests.benchmarks.staffing
-	@$(BIN)/python -m tests.benchmarks.week_plans
-
-bench-worthwhile: $(ENV) ## measure what `training.when: worthwhile` skips on two datasets, and what that costs (40 minutes)
-	@$(BIN)/python -m tests.benchmarks.worthwhile
-
-bench-prior: $(ENV) ## measure trainings that begin from a prior which has not seen the dataset, beside fresh ones (half an hour)
-	@$(BIN)/python -m tests.benchmarks.prior
-
-bench-boosted: $(ENV) ## measure what LightGBM's quantiles add to ours, blended, on eight real datasets (half an hour)
-	@$(BIN)/python -m tests.benchmarks.boosted $(ARGS)
-
 bench-library: $(ENV) ## measure import to first forecast, and MASE, beside other libraries (each in an environment of its own)
 	@$(BIN)/python -m tests.benchmarks.library $(ARGS)
-
-bench-canary: $(ENV) ## measure how often a canary goes back by mistake, and how soon a worse one does (10 minutes)
-	@$(BIN)/python -m tests.benchmarks.canary
-
-bench-what-if: $(ENV) ## measure how long a what-if takes on the page; after `make run`
-	@$(BIN)/python -m tests.benchmarks.whatif
-
-bench-drift: $(ENV) ## measure how often drift is told in vain, and found where it is, on eight real datasets (ten minutes)
-	@$(BIN)/python -m tests.benchmarks.drift
-
-bench-scrape: $(ENV) ## measure what a scrape of Prometheus costs, with 5,000 depots and 1,000 nights
-	@$(BIN)/python -m tests.benchmarks.scrape
-
-bench-pipelines: $(ENV) ## run 20 pipelines' nights on one PostgreSQL and one object store, a pool's limit, failures of both, no memory, one page over 200 (25 minutes); ARGS="--pipelines 200"
-	@$(BIN)/python -m tests.benchmarks.pipelines $(ARGS)
-	@$(BIN)/python -m tests.benchmarks.pipeline_pool
-	@$(BIN)/python -m tests.benchmarks.pipeline_faults
-	@$(BIN)/python -m tests.benchmarks.pipeline_memory
-	@$(BIN)/python -m tests.benchmarks.pipeline_page
 
 bench-gate: $(ENV) ## measure ratios within one process (step, graph, kept answer); fails below two thirds of the baseline
 	@$(BIN)/python -m tests.benchmarks.ratios
@@ -249,9 +195,6 @@ prior: $(ENV) ## pretrain the prior of `training.start: prior` anew, with FORECA
 
 baseline: $(ENV) ## write down what the code costs by now, with REASON="…", for the performance gate of `make test`
 	@$(BIN)/python -m tests.benchmarks.baseline --reason "$(REASON)"
-
-bench-faults: $(ENV) ## kill, pause and damage a small installation at random, and count what did not come out whole (hours)
-	@$(BIN)/python -m tests.benchmarks.faults
 
 game-day: $(ENV) ## do to a running installation what may happen, and see which alerts come and that a forecast is out (an hour)
 	@$(BIN)/python -m tests.benchmarks.game_day

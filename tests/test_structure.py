@@ -77,7 +77,6 @@ def test_tests_mirror_the_code() -> None:
     """Test folders have the name and place of a package, but for a few that test no package."""
     of_no_package = {
         "benchmarks",
-        "benchmarks/faults",
         "benchmarks/game_day",
         "benchmarks/history",
         "benchmarks/published",

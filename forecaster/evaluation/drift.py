@@ -12,8 +12,8 @@ autocorrelation, s² / W · (1 + 2 Σ (1 − k / W) ρ_k), whose sum widens the 
 depot's own variance has as many degrees of freedom as there are stretches of W days, the shrinkage `PRIOR` more (the
 moderated t of Smyth 2004). Spread is the same test of the distances of r from its own mean over the longer window,
 again relative to the network's median of the day. A depot drifts where Benjamini & Hochberg's procedure (1995) over
-all depots says so, and by a size that matters. Rates and bounds were chosen on four of the eight real datasets (`make
-bench-drift`).
+all depots says so, and by a size that matters. Rates and bounds were chosen on four of the eight real datasets
+(docs/results.md).
 
 Cities and the network are tested by the mean of their depots' scores against their own past alone.
 """

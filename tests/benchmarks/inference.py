@@ -210,7 +210,7 @@ def _ours(file: Path, *options: str) -> Iterator[tuple[int, subprocess.Popen[str
 
 @contextmanager
 def _mlserver(folder: Path, python: Path, model: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
-    from tests.e2e.on_call import free_port
+    from tests.ports import free_port
 
     folder.mkdir(parents=True)
     (folder / "graph.py").write_text(RUNTIME, "utf-8")

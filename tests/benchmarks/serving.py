@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from importlib.metadata import distribution
 from itertools import chain
 from pathlib import Path
@@ -29,12 +30,12 @@ from typing import Any
 import numpy as np
 from packaging.requirements import Requirement
 
-from tests.benchmarks.growth import panel_of
 from tests.benchmarks.report import ROOT, Figure, below, tell
 
 DEPOTS = {1: 300, 64: 100, 1_000: 20, 10_000: 5, 100_000: 1}  # and how often each is called
 REFERENCE = 1_000  # depots up to which NumPy is asked: it computes in double precision, day by day
 MEMBERS, FEATURES, HIDDEN, DAYS = 2, 24, 32, 112
+HISTORY = 550  # days of a panel
 COLD, LARGEST = 5, 8
 # A child's peak memory is never less than that of the process that made it: so a small one does.
 LAUNCHER = """
@@ -251,6 +252,26 @@ def _recurrence() -> Iterator[Figure]:
                 call(x)
                 took.append(1e3 * (time.perf_counter() - begun))
             yield Figure(f"one recurrent layer as {name}, {count:,} depots", float(np.median(took)), "ms", n=len(took))
+
+
+def panel_of(depots: int) -> Any:
+    """Counts with a weekly rhythm and one covariate; two calendars."""
+    from tests import panels
+
+    few = panels.panel(64, HISTORY, 7)
+    rows = np.arange(depots) % 64
+    random = np.random.default_rng(0)
+    demand = few.demand[rows]
+    demand *= random.uniform(0.5, 2, (depots, 1)).astype(np.float32)
+    return replace(
+        few,
+        depot_ids=tuple(f"D{number}" for number in range(depots)),
+        demand=np.round(demand, out=demand),
+        open=few.open[rows],
+        covariates=few.covariates[rows],
+        calendar_group=few.calendar_group[rows],
+        statics=few.statics[rows],
+    )
 
 
 def _untrained(panel: Any) -> Any:

@@ -11,7 +11,7 @@ from forecaster.config import Canary, Gate
 from forecaster.evaluation.canary import bounds, judge, share_of_error
 from forecaster.evaluation.paired_test import Pairs
 from forecaster.evaluation.student import quantile
-from tests.benchmarks.canary import Fleet, outcome
+from tests.evaluation.canary_fleets import Fleet, outcome
 
 CANARY, GATE = Canary(), Gate()
 

@@ -19,8 +19,8 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from tests.benchmarks.faults.results import Result, Results
 from tests.benchmarks.game_day.installation import Templates
+from tests.benchmarks.game_day.results import Result, Results
 from tests.benchmarks.game_day.scenarios import BESIDES, SCENARIOS, Scenario
 from tests.benchmarks.game_day.stage import staged
 from tests.benchmarks.report import FOLDER, working_folder

@@ -11,8 +11,8 @@ import time
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from tests.benchmarks.faults.installation import Ending, expect, forecaster
-from tests.benchmarks.faults.installation import put_in_place as copied
+from tests.benchmarks.game_day.commands import Ending, expect, forecaster
+from tests.benchmarks.game_day.commands import put_in_place as copied
 from tests.flows.tiny import DAYS, DEPOTS, PIPELINE, WEEK
 
 HOUR = 9  # of the nights, local time

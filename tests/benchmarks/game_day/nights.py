@@ -12,7 +12,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from forecaster.config import load
-from tests.benchmarks.faults.installation import expect, forecaster
+from tests.benchmarks.game_day.commands import expect, forecaster
 from tests.benchmarks.game_day.installation import AMPLE, due_now, today, write_demand
 from tests.benchmarks.game_day.stage import NotSeen, Stage, until
 

@@ -17,9 +17,10 @@ from flows import local_stack
 from flows.supervision import processes
 from forecaster.config import load
 from forecaster.ledger import lease
-from tests.benchmarks.faults.installation import Ending, ending, start
+from tests.benchmarks.game_day.commands import Ending, ending, start
 from tests.benchmarks.game_day.patience import divided
-from tests.e2e.on_call import OnCall, ask, free_port, running, watched
+from tests.e2e.on_call import OnCall, ask, running, watched
+from tests.ports import free_port
 
 PATIENCE = 150.0  # seconds for whatever has to come, on a busy machine
 GRACE = 60.0  # seconds that `up` has to end

@@ -1,1 +1,0 @@
-"""Kill, pause and damage an installation, and compare what becomes of it with one that nothing happened to."""
