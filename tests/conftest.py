@@ -55,11 +55,18 @@ sys.dont_write_bytecode = False
 os.environ.setdefault(KEPT, str((ROOT / ENVIRONMENT_DEFAULTS[KEPT]).resolve()))
 
 install_import_hook("forecaster.model", "beartype.beartype")
-# The same examples everywhere, whatever another worker has kept of its own, and however slow the machine is.
-settings.register_profile(
-    "steady", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("steady")
+# The same examples everywhere, whatever another worker has kept of its own, and however slow the machine is: few of
+# them, and many with `--hypothesis-profile many`.
+for profile, examples in {"few": 15, "many": 150}.items():
+    settings.register_profile(
+        profile,
+        max_examples=examples,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+settings.load_profile("few")
 
 
 def pytest_unconfigure() -> None:

@@ -6,7 +6,6 @@ import os
 import pwd
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
@@ -19,6 +18,8 @@ from uuid import uuid4
 
 import pytest
 import sqlalchemy as sa
+
+from tests.ports import free_port
 
 PASSWORD = "p@ss/w:rd %25'\"ü"
 """Of the owner: every character that a URL, a shell or a string could stumble over."""
@@ -115,9 +116,7 @@ def _made(bin: Path, folder: Path, settings: tuple[str, ...]) -> Postgres:
     (folder / "password").chmod(0o644)
     make = f"-D {folder}/data -U owner --pwfile {folder}/password --auth scram-sha-256 --encoding UTF8 --locale C"
     subprocess.run([bin / "initdb", *make.split()], cwd=folder, check=True, capture_output=True, **user)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     always = ("listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off", "timezone=America/New_York")
     words = [str(bin / "postgres"), "-D", str(folder / "data"), "-p", str(port)]
     return Postgres(port, folder, (*words, *(f"--{setting}" for setting in (*always, *settings))))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import sys
 import threading
@@ -16,6 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from tests.ports import free_port
+
 
 @pytest.fixture(scope="session")
 def s3() -> Iterator[str]:
@@ -27,9 +28,7 @@ def s3() -> Iterator[str]:
 @contextmanager
 def s3_server() -> Iterator[str]:
     """Moto's server while this is not left; its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 60

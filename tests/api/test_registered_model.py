@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -34,6 +33,7 @@ from forecaster.serving.predict import Predictor
 from forecaster.training import export
 from forecaster.training.recording import model_folder
 from tests import graphs
+from tests.ports import free_port
 
 FIRST, DAYS = date(2026, 8, 1), 60
 AS_OF = pd.Timestamp("2026-09-30 08:00", tz="UTC").to_pydatetime()
@@ -194,9 +194,7 @@ def test_a_row_that_is_no_reading_is_named(column: str, value: object, message: 
 @pytest.fixture
 def served(spec: Spec, tmp_path: Path) -> Iterator[str]:
     """The address of `mlflow models serve`, by this Python."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", "models:/t@champion"]
     command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     root = Path(__file__).resolve().parents[2]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
@@ -43,7 +43,6 @@ def test_weeks_end_with_the_cutoff_and_a_part_of_a_week_is_left_out() -> None:
     assert profile(bare([[1, 2, 3]])).weekly == ()
 
 
-@settings(max_examples=40, deadline=None)
 @given(marked=arrays.arrays(bool, st.tuples(st.integers(1, 4), st.integers(1, 12))))
 def test_runs_are_what_a_slow_loop_finds(marked: np.ndarray) -> None:
     expected = []

@@ -8,13 +8,17 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import write_deltalake
 
 from forecaster.config import load
+from forecaster.demand import parsing
 from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.demand.sources.feed import LONGEST_CELL
 from forecaster.lake import Lake
@@ -22,6 +26,12 @@ from forecaster.lake import Lake
 FIRST, GOOD = date(2026, 9, 1), 40
 NOW = datetime(2026, 10, 11, 12, tzinfo=UTC)
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "Pacific/Kiritimati", "Etc/GMT+12")
+
+
+FAR_DAYS = ["9999-12-31", "9999-12-31T23:59:59", "2262-04-12"]
+EARLY_DAYS = ["0001-01-01", "0001-01-01T00:00:00Z"]
+NO_DAYS = ["10000-01-01", "٢٠٢٦-٠٩-٠١"]
+NO_COUNTS = ["٣", "３", "12²", "½", "120 %", "Ⅷ", "1" * 500]
 
 
 def run(folder: Path, source: str, zone: str = "Europe/Berlin") -> tuple[IngestResult, list[dict[str, Any]]]:
@@ -35,30 +45,31 @@ def run(folder: Path, source: str, zone: str = "Europe/Berlin") -> tuple[IngestR
 
 
 def with_csv(folder: Path, cells: str, zone: str = "Europe/Berlin") -> tuple[IngestResult, list[dict[str, Any]]]:
-    """Forty good rows and one of these cells."""
+    """Forty good rows and rows of these cells."""
     rows = [f"A,{FIRST + timedelta(day)},{20 + day % 7}" for day in range(GOOD)]
     (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows, cells, ""]), "utf-8")
     return run(folder, "{kind: csv, path: demand.csv}", zone)
 
 
 @pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize("day", ["9999-12-31", "9999-12-31T23:59:59", "2262-04-12"])
-def test_a_day_at_the_end_of_the_calendar_is_not_over(tmp_path: Path, zone: str, day: str) -> None:
-    result, [row] = with_csv(tmp_path, f"A,{day},5", zone)
-    assert (result.accepted, row["rule"], row["row"]) == (GOOD, "day_not_over", GOOD + 2)
+def test_days_at_the_ends_of_the_calendar_are_read_in_every_zone(zone: str) -> None:
+    assert parsing.days(pd.Series([*FAR_DAYS, *EARLY_DAYS]), ZoneInfo(zone)).notna().all()
+    assert parsing.days(pd.Series(NO_DAYS), ZoneInfo(zone)).isna().all()
 
 
-@pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize("day", ["0001-01-01", "0001-01-01T00:00:00Z", "10000-01-01", "٢٠٢٦-٠٩-٠١"])
-def test_a_day_that_cannot_be_one_is_of_no_form(tmp_path: Path, zone: str, day: str) -> None:
-    result, [row] = with_csv(tmp_path, f"A,{day},5", zone)
-    assert (result.accepted, row["rule"]) == (GOOD, "date_form")
+def test_digits_that_are_no_number_are_none() -> None:
+    assert np.isinf(parsing.numbers(pd.Series(NO_COUNTS))).all()
 
 
-@pytest.mark.parametrize("count", ["٣", "３", "12²", "½", "120 %", "Ⅷ", "1" * 500])
-def test_digits_that_are_no_number_are_of_no_form(tmp_path: Path, count: str) -> None:
-    result, [row] = with_csv(tmp_path, f"A,2026-10-11,{count}".replace("10-11", "08-31"))
-    assert (result.accepted, row["rule"]) == (GOOD, "count_form")
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
+def test_cells_that_cannot_be_read_cost_their_rows_alone(tmp_path: Path, zone: str) -> None:
+    counts = [f"A,{FIRST - timedelta(days=back)},{count}" for back, count in enumerate(NO_COUNTS, start=1)]
+    result, rows = with_csv(
+        tmp_path, "\n".join([*(f"A,{day},5" for day in (*FAR_DAYS, *EARLY_DAYS, *NO_DAYS)), *counts]), zone
+    )
+    rules = ["day_not_over"] * len(FAR_DAYS) + ["date_form"] * 4 + ["count_form"] * len(NO_COUNTS)
+    assert result.accepted == GOOD
+    assert [row["rule"] for row in sorted(rows, key=lambda row: row["row"])] == rules
 
 
 def test_of_endless_text_the_beginning_is_kept(tmp_path: Path) -> None:
@@ -112,13 +123,14 @@ def test_a_far_day_of_a_typed_column_costs_its_row(
     assert (result.accepted, row["rule"]) == (1, "day_not_over")
 
 
-@pytest.mark.parametrize("count", ["'٣'", "x'ff00'", "9e999", "CAST(x'e9e9' AS TEXT)"])
-def test_a_value_of_another_type_costs_its_row_in_a_database(tmp_path: Path, count: str) -> None:
+def test_values_of_another_type_cost_their_rows_in_a_database(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "orders.db") as database:
         database.execute("create table daily (depot_id text, date text, demand)")
         database.execute("insert into daily values ('A', '2026-09-01', 7)")
-        database.execute(f"insert into daily values ('A', '2026-09-02', {count})")
+        for day, count in enumerate(("'٣'", "x'ff00'", "9e999", "CAST(x'e9e9' AS TEXT)"), start=2):
+            database.execute(f"insert into daily values ('A', '2026-09-0{day}', {count})")
     database.close()
-    result, [row] = run(tmp_path, "{kind: sql, url: 'sqlite:///orders.db', table: daily}")
+    result, rows = run(tmp_path, "{kind: sql, url: 'sqlite:///orders.db', table: daily}")
     assert result.accepted == 1
-    assert row["rule"].startswith("count")
+    assert len(rows) == 4
+    assert all(row["rule"].startswith("count") for row in rows)

@@ -54,7 +54,7 @@ def takes_all_or_nothing(spec: Spec, content: bytes) -> None:
     assert ingest(spec, now=NOW).accepted == 0
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     content=st.binary(max_size=120) | st.text(max_size=60).map(lambda text: b"depot_id,date,demand\n" + text.encode())
 )
@@ -64,7 +64,7 @@ def test_any_bytes_as_csv_give_an_error_or_quarantined_rows(
     takes_all_or_nothing(spec_of(tmp_path_factory.mktemp("lake")), content)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.tuples(st.integers(0, len(VALID) - 1), st.integers(0, 255)), max_size=6), cut=st.integers(0))
 def test_a_csv_file_with_damaged_bytes_gives_an_error_or_quarantined_rows(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]], cut: int
@@ -75,7 +75,7 @@ def test_a_csv_file_with_damaged_bytes_gives_an_error_or_quarantined_rows(
     takes_all_or_nothing(spec_of(tmp_path_factory.mktemp("lake")), bytes(content[: len(VALID) - cut % 30]))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(changes=st.lists(st.tuples(st.integers(0), st.integers(0, 255)), min_size=1, max_size=8), cut=st.integers(0))
 def test_a_parquet_file_with_damaged_bytes_gives_an_error_or_quarantined_rows(
     tmp_path_factory: pytest.TempPathFactory, changes: list[tuple[int, int]], cut: int

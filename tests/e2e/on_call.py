@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.ports import free_port
 
 ROOT = Path(__file__).resolve().parents[2]
 FILES = ROOT / "dashboards" / "prometheus"
@@ -40,11 +41,6 @@ class OnCall:
         """(Alert, status) of all messages that a receiver got."""
         messages = list(self.heard.get(receiver, ()))
         return {(a["labels"]["alertname"], a["status"]) for message in messages for a in message["alerts"]}
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        return int(free.getsockname()[1])
 
 
 def ask(url: str, content: object = None) -> Any:

@@ -20,7 +20,8 @@ from urllib.parse import urlencode
 
 import pytest
 
-from tests.e2e.on_call import ROOT, ask, eventually, free_port, running
+from tests.e2e.on_call import ROOT, ask, eventually, running
+from tests.ports import free_port
 
 BOARDS = ROOT / "dashboards" / "grafana"
 SCRAPES = """

@@ -110,6 +110,7 @@ def look_everywhere(browser: Browser, url: str) -> None:
 
 
 @pytest.mark.parametrize("path", SEEN)
+@pytest.mark.long
 def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enlarged(
     browser: Browser, address: str, path: str
 ) -> None:
@@ -117,6 +118,7 @@ def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enla
 
 
 @pytest.mark.parametrize("path", [*OF_SEVERAL[:3], OF_SEVERAL[-1]])
+@pytest.mark.long
 def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_readable(
     browser: Browser, several: str, path: str
 ) -> None:
@@ -124,6 +126,7 @@ def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_reada
 
 
 @pytest.mark.parametrize(("language", "width"), [("de", 390), ("ar", 320)])
+@pytest.mark.long
 def test_pages_are_as_readable_in_german_and_from_right_to_left(
     browser: Browser, address: str, several: str, language: str, width: int
 ) -> None:
@@ -176,6 +179,7 @@ def tab_through(page: Page) -> None:
 
 
 @pytest.mark.parametrize("group", ["one pipeline", "several"])
+@pytest.mark.long
 def test_every_page_is_gone_through_by_keys_alone(browser: Browser, address: str, several: str, group: str) -> None:
     base, paths = (address, SEEN) if group == "one pipeline" else (several, OF_SEVERAL)
     with browser.new_context() as context:

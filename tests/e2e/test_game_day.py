@@ -12,11 +12,11 @@ import yaml
 
 from forecaster.config import load
 from forecaster.ledger.store import Ledger
-from tests.benchmarks.faults.results import Result
 from tests.benchmarks.game_day import pages
 from tests.benchmarks.game_day.__main__ import judged, table
 from tests.benchmarks.game_day.installation import zone
 from tests.benchmarks.game_day.patience import divided
+from tests.benchmarks.game_day.results import Result
 from tests.benchmarks.game_day.scenarios import SCENARIOS
 from tests.benchmarks.game_day.stage import Stage, staged
 from tests.dashboards.seed import publication
@@ -55,6 +55,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     ("play", "alerts"),
     [(pages.killed, {"ForecasterSilent"}), (pages.ledger_away, {"ForecasterSilent"}), (pages.alarm_killed, set())],
 )
+@pytest.mark.long
 def test_whoever_is_on_call_hears_of_what_has_happened_and_of_nothing_else(
     stage: Stage, play: Callable[[Stage], None], alerts: set[str]
 ) -> None:

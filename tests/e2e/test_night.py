@@ -329,6 +329,7 @@ def test_a_night_without_any_source_is_told_in_a_sentence(tmp_path: Path) -> Non
     assert (run.outcome, run.exit_code) == ("no_data", 4)
 
 
+@pytest.mark.long
 def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
     content = (ROOT / "data/real/favorita_transactions.yaml").read_text("utf-8")
     content = re.sub(r"(?m)^state: .*$", "state: var", content)

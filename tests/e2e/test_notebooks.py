@@ -31,6 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.e2e
+@pytest.mark.long
 def test_the_notebooks_run_from_the_wheel_and_each_of_their_cells_shows_something(wheel: Path) -> None:
     # What they come to shows in the documentation, which executes them as they are: here a small network and a short
     # training will do, and the boosted trees of one of them.

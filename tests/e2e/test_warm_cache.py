@@ -11,6 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.small_fleet import NIGHT, ROOT, write
 
 # Programs that compile in a third of the time, by a scan: where the compiled recurrence lies, test_gru_cpu looks after.
@@ -44,6 +46,7 @@ def programs(folder: Path) -> set[str]:
     return {str(file.relative_to(folder)) for file in folder.rglob("*-cache")}
 
 
+@pytest.mark.long
 def test_after_warm_a_night_of_another_checkout_and_state_compiles_nothing(tmp_path: Path) -> None:
     for machine in ("one", "two"):
         file = write(tmp_path / machine)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import socket
 import subprocess
 import threading
 
@@ -13,14 +12,6 @@ from forecaster.config import Spec
 
 PATIENCE = 400.0  # seconds until it must be up, far below the limit of a test
 LAST_LINES = 15
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [reserved.getsockname()[1] for reserved in sockets]
-    for reserved in sockets:
-        reserved.close()
-    return ports
 
 
 def lines_until_up(process: subprocess.Popen[str], spec: Spec, *, patience: float = PATIENCE) -> list[str]:

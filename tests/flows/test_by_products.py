@@ -20,6 +20,8 @@ from forecaster.config import load
 from forecaster.ledger.store import Ledger
 from tests.flows.tiny import NIGHT, pipeline, pipeline_that_knows_its_model
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 LEGACY = "legacy: {source: {kind: parquet, path: legacy.parquet}}\n"
 MORE = f"registry: http://127.0.0.1:9\nschedule: {{cron: '0 3 * * *', deadline: '03:01'}}\n{LEGACY}"

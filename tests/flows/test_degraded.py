@@ -84,6 +84,7 @@ def test_a_batch_that_is_stopped_is_told_and_yesterdays_knowledge_forecasts(tmp_
     assert (head.run_id, str(head.cutoff)) == (night.run_id, "2026-05-09")
 
 
+@pytest.mark.long
 def test_a_lake_that_cannot_be_read_any_more_after_the_panel_costs_no_forecast(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
 
@@ -125,6 +126,7 @@ def interpreter(folder: Path, script: str) -> str:
         ),
     ],
 )
+@pytest.mark.long
 def test_a_training_that_dies_hangs_or_diverges_costs_the_model_and_not_the_night(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, hours: float, message: str
 ) -> None:
@@ -148,6 +150,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 
 @pytest.mark.parametrize("stage", ["train", "backtest", "gate", "export", "record", "promote"])
 @pytest.mark.parametrize("error", [TrainingError("it diverged"), ExportError("it differs"), MemoryError("none left")])
+@pytest.mark.long
 def test_whatever_fails_between_panel_and_prediction_the_prediction_comes(
     tmp_path: Path, stage: str, error: Exception
 ) -> None:
@@ -201,6 +204,7 @@ def fill(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
+@pytest.mark.long
 def test_a_lake_that_cannot_be_written_is_told_and_the_forecasts_go_out(small_disk: Path, trouble: str) -> None:
     file = pipeline(small_disk.parent, f"lake: {small_disk / 'lake'}\n", days=129)
     refresh(file)
@@ -228,6 +232,7 @@ sys.exit(night.run(lambda: t.lines.predict_only(night, t.steps)).exit_code)
 """
 
 
+@pytest.mark.long
 def test_a_ledger_on_a_full_disk_leaves_what_is_shown_and_the_next_run_closes_the_row(small_disk: Path) -> None:
     file = pipeline(small_disk.parent, f"ledger: sqlite:///{small_disk / 'ledger.db'}\n")
     first = refresh(file)

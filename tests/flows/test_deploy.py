@@ -24,8 +24,9 @@ import yaml
 from flows import deploy, local_stack
 from forecaster.config import Spec, load
 from forecaster.errors import SpecError
-from tests.flows.stack_start import free_ports, lines_until_up
+from tests.flows.stack_start import lines_until_up
 from tests.flows.tiny import pipeline
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.e2e
 

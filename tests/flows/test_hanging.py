@@ -17,6 +17,8 @@ from forecaster.ledger.store import Ledger
 from tests.databases import Postgres, postgres  # noqa: F401 (a fixture)
 from tests.flows.tiny import NIGHT, PIPELINE, pipeline_that_knows_its_model, pipeline_with_readings
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 A_MINUTE = "schedule: {cron: '0 3 * * *', deadline: '03:01'}\n"
 """Between start and deadline, so that a source may be silent for ten seconds."""

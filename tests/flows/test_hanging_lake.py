@@ -22,6 +22,8 @@ from forecaster.ledger.store import Ledger
 from tests.flows.tiny import NIGHT, pipeline, pipeline_with_readings
 from tests.stores import Gateway, gateway, s3  # noqa: F401 (fixtures)
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 A_MINUTE = "schedule: {cron: '0 3 * * *', deadline: '03:01'}\n"
 """Between start and deadline, so that the lake may be silent for ten seconds, and twenty in all."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -17,6 +16,9 @@ from forecaster.ledger.store import Ledger
 from tests import cpus
 from tests.flows.test_degraded import interpreter, nightly
 from tests.flows.tiny import pipeline
+from tests.ports import free_port
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[2]
 OTHER = """
@@ -37,9 +39,7 @@ IMPATIENT = (
 def test_another_host_that_dies_costs_the_night_its_model_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     file = pipeline(tmp_path)
     declared = file.read_text("utf-8").replace(
         "training: {", f"training: {{hosts: {{coordinator: '{address}', count: 2}}, "

@@ -17,6 +17,8 @@ from forecaster.core.processes import parent_watch
 from forecaster.ledger.store import Ledger
 from tests.flows.tiny import NIGHT, pipeline
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -19,6 +19,7 @@ from forecaster.serving import bundle, keys
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = [
+    pytest.mark.long,
     pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc"),
     pytest.mark.timeout(1800),  # three minutes on two idle cores
 ]

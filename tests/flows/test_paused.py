@@ -19,7 +19,7 @@ from forecaster.ledger.store import Ledger
 from tests.flows.test_interrupted import ROOT, children_left, night
 from tests.flows.tiny import NIGHT, pipeline
 
-pytestmark = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc")
+pytestmark = [pytest.mark.long, pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc")]
 
 
 def test_a_night_of_another_machine_that_stood_still_is_ended_and_does_not_publish(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ import sqlalchemy as sa
 from flows import prefect_server
 from tests.databases import Postgres, postgres  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.long
+
 
 def test_the_server_keeps_its_runs_in_the_postgresql_of_the_environment(
     postgres: Postgres,  # noqa: F811

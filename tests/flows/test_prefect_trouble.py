@@ -26,6 +26,8 @@ from forecaster.config import load
 from forecaster.ledger.store import Ledger
 from tests.flows.tiny import NIGHT, after_a_night, pipeline_that_knows_its_model
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -263,6 +263,7 @@ except Exception as error:
 
 
 @pytest.mark.parametrize("how", ["trickles", "accepts and is silent"])
+@pytest.mark.long
 def test_a_receiver_that_hangs_is_left_and_holds_neither_the_others_nor_the_process(
     tmp_path: Path, received: Received, how: str
 ) -> None:

@@ -89,6 +89,7 @@ def test_two_threads_say_the_same_as_one() -> None:
     assert troubles == []
 
 
+@pytest.mark.long
 def test_two_processes_of_a_dask_cluster_say_the_same_though_workers_are_killed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +127,7 @@ def test_two_processes_of_a_dask_cluster_say_the_same_though_workers_are_killed(
     assert message.startswith(f"groups were made smaller, of {fleet.AT_A_TIME} depots: 2 workers of ")
 
 
+@pytest.mark.long
 def test_a_cluster_that_does_not_answer_is_told_of_and_the_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     from flows import runners
 

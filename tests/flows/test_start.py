@@ -57,6 +57,7 @@ def test_a_server_that_cannot_start_is_told_and_forgotten(monkeypatch: pytest.Mo
     assert prefect_server.URL not in os.environ
 
 
+@pytest.mark.long
 def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
     """The night is killed outright, which leaves it no chance to end its server."""
     night = (
@@ -76,6 +77,7 @@ def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
     assert not answers(port)
 
 
+@pytest.mark.long
 def test_the_server_goes_when_the_night_was_killed_before_the_server_began(tmp_path: Path) -> None:
     night = (
         "import os, signal; from pathlib import Path; from flows import environment, prefect_server; "
@@ -102,6 +104,7 @@ def group_lives(number: int) -> bool:
     return True
 
 
+@pytest.mark.long
 def test_a_run_that_ends_early_waits_for_the_import_at_work_and_begins_no_other(tmp_path: Path) -> None:
     """What registers itself to be called at the end, as JAX does, cannot while the process ends: a traceback."""
     registers = "import threading, time; time.sleep(1); threading._register_atexit(print, 'imported')"

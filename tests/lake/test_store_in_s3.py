@@ -20,6 +20,8 @@ from forecaster.operations.restore import restore
 from tests.flows.tiny import NIGHT, pipeline
 from tests.stores import Gateway, gateway, s3  # noqa: F401 (fixtures)
 
+pytestmark = pytest.mark.long
+
 ROOT = Path(__file__).resolve().parents[2]
 EACH = 12
 WRITER = f"""

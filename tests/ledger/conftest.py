@@ -13,7 +13,7 @@ from tests.databases import postgres as postgres
 from tests.ledger.publications import start
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """Where a ledger may be made; on PostgreSQL in a database of its own."""
     if request.param == "sqlite":

@@ -10,6 +10,8 @@ from forecaster.errors import LedgerError
 from forecaster.ledger.store import Ledger
 from tests.flows.test_degraded import small_disk  # noqa: F401 (a fixture)
 
+pytestmark = pytest.mark.long
+
 
 def test_a_writer_names_the_full_disk_and_a_reader_reads_on(small_disk: Path) -> None:  # noqa: F811
     url = f"sqlite:///{small_disk / 'ledger.db'}"

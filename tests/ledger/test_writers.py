@@ -67,6 +67,7 @@ def test_a_night_outlasts_a_planner_who_writes_for_longer_than_anybody_likes_to_
         assert [run.run_id for run in night.runs()] == ["night-1"]
 
 
+@pytest.mark.long
 def test_a_writer_outlasts_a_database_that_is_started_again_and_holds_no_connection(postgres: Postgres) -> None:
     with new_database(postgres, "restarted") as url, Ledger.open(url) as ledger, Ledger.open(url, patience=0) as hasty:
         start(ledger, "night-1")
@@ -106,6 +107,7 @@ def test_a_writer_waits_for_one_who_is_just_making_the_file(tmp_path: Path) -> N
         assert reader.execute("pragma journal_mode").fetchone() == ("wal",)
 
 
+@pytest.mark.long
 def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str) -> None:
     """Every depot of a publication expects the same orders: two numbers in one publication would be a torn one."""
     rng = random.Random(0)

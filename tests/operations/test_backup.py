@@ -61,7 +61,7 @@ def spec(tmp_path: Path) -> Spec:
     return spec
 
 
-@pytest.mark.parametrize("database", ["sqlite", "postgresql"])
+@pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_runs(
     tmp_path: Path, spec: Spec, database: str, request: pytest.FixtureRequest
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -20,8 +19,9 @@ from forecaster.config import Spec, load
 from forecaster.ledger.store import Ledger
 from forecaster.registry import outbox
 from tests.cli.test_champions import alias, bundles, record, reign
+from tests.ports import free_port
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.long, pytest.mark.e2e]
 USER, PASSWORD = "forecaster", "a long enough password"
 
 
@@ -35,9 +35,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "authorization_function = mlflow.server.auth:authenticate_request_basic_auth\n",
         "utf-8",
     )
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "mlflow", "server", "--app-name", "basic-auth", "--host", "127.0.0.1"]
     command += ["--port", str(port), "--workers", "1", "--backend-store-uri", f"sqlite:///{folder / 'mlflow.db'}"]
     command += ["--artifacts-destination", str(folder / "artifacts")]

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.core.arrays import Floats
@@ -84,7 +84,6 @@ REQUESTS = st.lists(
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(REQUESTS, st.integers(1, 5), st.integers(1, 3))
 def test_each_request_gets_its_own_rows_whatever_comes_beside_it(
     requests: list[tuple[int, str, int]], batch_rows: int, workers: int

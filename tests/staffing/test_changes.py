@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.config import Staffing
@@ -99,7 +99,6 @@ def test_after_the_hour_only_who_lacks_two_drivers_changes_again() -> None:
     seed=st.integers(0, 10_000),
     free=st.integers(0, 4),
 )
-@settings(max_examples=100, deadline=None)
 def test_no_other_choice_within_the_vans_is_worth_more(worth: list[int], seed: int, free: int) -> None:
     vans = np.random.default_rng(seed).integers(-3, 4, len(worth)).astype(np.int32)
     values = np.array(worth, float)
@@ -110,7 +109,6 @@ def test_no_other_choice_within_the_vans_is_worth_more(worth: list[int], seed: i
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
 def test_whatever_stays_vans_floors_and_lenders_are_as_they_should_be(seed: int) -> None:
     random = np.random.default_rng(seed)
     depots = int(random.integers(2, 16))

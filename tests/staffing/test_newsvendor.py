@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.config import Staffing
@@ -77,7 +77,6 @@ def test_beyond_the_outermost_levels_the_tails_have_the_mean_of_a_normals() -> N
     idle=st.floats(0.5, 100),
     orders=st.floats(3, 90),
 )
-@settings(max_examples=150, deadline=None)
 def test_no_other_crew_is_expected_to_cost_less(
     quantiles: list[float], short: float, idle: float, orders: float
 ) -> None:

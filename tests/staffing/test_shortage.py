@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.config import Staffing
@@ -34,7 +34,6 @@ def test_the_first_drivers_save_what_the_shares_of_missing_ones_cost() -> None:
 
 
 @given(seed=st.integers(0, 10_000), growth=st.floats(0, 10))
-@settings(max_examples=60, deadline=None)
 def test_savings_are_the_differences_of_the_expected_cost_and_fall(seed: int, growth: float) -> None:
     """The cost of a crew, day by day: the k-th missing driver of N costs 8 (1 + growth (k - 1) / N)."""
     random = np.random.default_rng(seed)

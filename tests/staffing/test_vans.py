@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.config import Staffing, Vans
@@ -55,7 +55,6 @@ def day_of(predicted: Forecast, money: Staffing, cars: VanPool, day: int = 0) ->
     least=st.sampled_from([0, 1]),
     growth=st.sampled_from([0.0, 1.0, 4.0]),
 )
-@settings(max_examples=40, deadline=None)
 def test_no_other_placing_is_better_where_cities_share_no_vans(
     seed: int, cities: list[int], share: float, homes: str | None, sharing: int, least: int, growth: float
 ) -> None:
@@ -80,7 +79,6 @@ def test_no_other_placing_is_better_where_cities_share_no_vans(
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=100, deadline=None)
 def test_what_a_network_of_depots_gets_is_what_it_may_have(seed: int) -> None:
     """No van comes from nowhere or stands idle beside a depot that lacks one, no lender is shorter than a borrower
     would be without its last van, and the order of the depots decides nothing."""
@@ -118,7 +116,6 @@ def test_what_a_network_of_depots_gets_is_what_it_may_have(seed: int) -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=15, deadline=None)
 def test_one_van_more_takes_nothing_from_anybody_where_vans_have_no_home(seed: int) -> None:
     random = np.random.default_rng(seed)
     predicted = days(random, 12, 1)
@@ -207,7 +204,6 @@ def test_what_a_depot_has_beyond_its_own_is_lent_by_its_neighbours() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=60, deadline=None)
 def test_loans_add_up_to_what_stands_elsewhere(seed: int) -> None:
     random = np.random.default_rng(seed)
     cities, home = random.integers(0, 3, 12).tolist(), random.integers(0, 4, 12)

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from dashboards.ops.formatting.csv import FORMULA, CsvSheet, cell, harmless
@@ -41,7 +41,6 @@ def test_numbers_days_and_lists_are_spelt_as_in_json(value: Any, text: str) -> N
     assert cell(value) == text
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(*[st.text("=+-@\t\r\n\"', ;a1＝🚚", max_size=5)] * 2), max_size=4))
 def test_every_cell_is_read_back_as_it_was_and_none_is_a_formula(rows: list[tuple[str, str]]) -> None:
     written = CsvSheet(("a", "b"), rows).csv().decode()

@@ -40,7 +40,7 @@ KEY = '"8e03978e-40d5-43dd-bc93-6894a57f9324"'
 SAVE, WITHDRAW = "/api/v1/overrides", "/api/v1/overrides/1/withdrawal"
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """The ledger of a published fleet, on each of the two databases."""
     if request.param == "sqlite":

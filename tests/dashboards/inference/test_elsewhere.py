@@ -24,7 +24,9 @@ import pytest
 from forecaster.config import load
 from tests.benchmarks.inference import RUNTIME
 from tests.dashboards.inference.conftest import INFER, as_binary, as_json, python_of, read_binary, run, serving, window
-from tests.e2e.on_call import free_port
+from tests.ports import free_port
+
+pytestmark = pytest.mark.long
 
 KSERVE = """
 import sys

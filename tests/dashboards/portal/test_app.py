@@ -90,9 +90,7 @@ def ask(portal: Portal, who: str, path: str, **options: Any) -> httpx.Response:
     return signed_in(portal, who)(path, **options)  # type: ignore[arg-type]
 
 
-@settings(
-    max_examples=150, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None
-)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     a=st.sampled_from(RIGHTS), b=st.sampled_from(RIGHTS), at=st.sampled_from(tuple(WORDS)), path=st.sampled_from(PATHS)
 )

@@ -334,7 +334,7 @@ def test_whatever_is_asked_the_api_answers_as_its_schema_says(api: Any) -> None:
     for result in api.get_all_operations():
         operation = result.ok()
 
-        @settings(max_examples=8, deadline=None, derandomize=True, database=None, suppress_health_check=EVERY)
+        @settings(max_examples=8, suppress_health_check=EVERY)
         @given(case=operation.as_strategy())
         def hold(case: Any) -> None:
             case.call_and_validate(checks=CHECKS)

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.demand.half_hours.clock import MIDNIGHT, NO_TIME, half_hours
@@ -65,7 +65,6 @@ def test_the_hour_that_comes_twice_is_one_and_the_missing_one_moves_on() -> None
         min_value=pd.Timestamp("2023-01-01").to_pydatetime(), max_value=pd.Timestamp("2025-12-31").to_pydatetime()
     )
 )
-@settings(deadline=None)
 def test_day_and_half_hour_are_those_of_one_local_clock(instant: Any) -> None:
     """In every zone the two together are the wall clock."""
     text = pd.Series([instant.isoformat() + "Z"])

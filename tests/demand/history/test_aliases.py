@@ -7,7 +7,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.demand.history.aliases import (
@@ -172,7 +172,6 @@ def test_a_column_of_ids_is_brought_up_to_date() -> None:
     assert current(ids, names()) is ids
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     counts=st.dictionaries(
         st.tuples(st.sampled_from(["a", "b", "c", "m", "z"]), st.integers(1, 6)),

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.demand.history import reading_versions
@@ -90,7 +90,6 @@ def slow_new_readings(batch: list[Row], history: list[Row], *, declared: bool) -
     return expected
 
 
-@settings(deadline=None, max_examples=150)
 @given(rows=st.lists(ROW, max_size=9), declared=st.booleans())
 def test_repeats_are_those_of_a_slow_loop(rows: list[Row], declared: bool) -> None:
     rules = np.full(len(rows), "", object)
@@ -99,7 +98,6 @@ def test_repeats_are_those_of_a_slow_loop(rows: list[Row], declared: bool) -> No
     assert list(rules) == slow_repeats(rows, declared=declared)
 
 
-@settings(deadline=None, max_examples=200)
 @given(rows=st.lists(ROW, max_size=8), history=st.lists(ROW, max_size=8), declared=st.booleans())
 def test_what_is_fresh_is_what_a_slow_loop_says(rows: list[Row], history: list[Row], declared: bool) -> None:
     batch = unrepeated(rows, declared=declared)
@@ -109,7 +107,6 @@ def test_what_is_fresh_is_what_a_slow_loop_says(rows: list[Row], history: list[R
     assert result.recorded_at[result.new].tolist() == [at for new, at in expected if new]
 
 
-@settings(deadline=None, max_examples=200)
 @given(rows=st.lists(ROW, max_size=9))
 def test_the_latest_version_of_each_day_is_the_one_recorded_last(rows: list[Row]) -> None:
     latest = rows_of(reading_versions.latest(readings(*rows)))

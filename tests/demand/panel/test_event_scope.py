@@ -53,7 +53,7 @@ EVENT = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(events=st.lists(EVENT, max_size=6))
 def test_an_event_concerns_the_depots_that_fit_all_it_says(tmp_path: Path, events: list[dict[str, Any]]) -> None:
     panel = panel_of(tmp_path, events)

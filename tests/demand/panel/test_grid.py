@@ -20,7 +20,7 @@ from tests.demand.literal_knowledge import DEPOTS, NAN, days, knowledge, spec_of
 CELLS = st.tuples(st.sampled_from("ABCD"), st.integers(0, 9))
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(readings=st.dictionaries(CELLS, st.one_of(st.none(), st.integers(0, 9)), min_size=1), text=st.booleans())
 def test_every_count_stands_where_a_slow_loop_puts_it(
     tmp_path: Path, readings: dict[Any, int | None], text: bool

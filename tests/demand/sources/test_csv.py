@@ -341,7 +341,7 @@ ODD = ['""', ",", '"', "x", "\ufeff", "é\n", " \n", "ä,ö", '"a","b"\n', '"","
 texts = st.lists(st.sampled_from(LINES + ODD), max_size=12).map("".join)
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=300)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(text=texts, chunk=st.sampled_from([1, 2, 5, 11, 40, 1000]))
 def test_however_the_text_is_cut_the_rows_are_those_of_the_csv_module(spec: Spec, text: str, chunk: int) -> None:
     text = "depot,day\n" + text

@@ -16,6 +16,8 @@ from forecaster.demand.sources import sql
 from forecaster.errors import SourceError, SourceUnreachable
 from tests.databases import PASSWORD, Postgres
 
+pytestmark = pytest.mark.long
+
 
 @pytest.fixture
 def orders(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Postgres:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.core.arrays import Bools, Days, Floats
@@ -111,7 +111,6 @@ def test_a_depot_of_which_only_the_line_is_known_is_not_judged() -> None:
     assert lines(np.concatenate([lively(28), np.full((1, 60), 7, np.float32)], axis=1)) == [(0, 28, 87, 60)]
 
 
-@settings(max_examples=80, deadline=None)
 @given(seed=st.integers(0, 2**32 - 1), depots=st.integers(1, 5), days=st.integers(1, 70), new=st.sampled_from([1, 70]))
 def test_lines_found_together_are_those_found_one_by_one(seed: int, depots: int, days: int, new: int) -> None:
     random = np.random.default_rng(seed)

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.config import Spec, load
@@ -69,7 +69,6 @@ def in_stretches(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(known_days, "STRETCH", most)
 
 
-@settings(deadline=None, max_examples=150)
 @given(st.lists(ROW, max_size=8), st.lists(ROW, max_size=8), st.booleans(), st.sampled_from([1, 3, 100]))
 def test_stretch_by_stretch_the_same_is_new_as_at_once(
     specs: dict[bool, Spec], given_rows: list[Row], before: list[Row], declared: bool, most: int
@@ -94,7 +93,6 @@ def by_depot(last_readings: LastReadings) -> dict[str, tuple[int, int]]:
     return dict(zip(last_readings.depots, days, strict=True))
 
 
-@settings(deadline=None, max_examples=100)
 @given(st.lists(ROW, min_size=1, max_size=8), st.lists(ROW, max_size=8), st.sampled_from([1, 3]))
 def test_the_grid_is_the_same_stretch_by_stretch(given_rows: list[Row], before: list[Row], most: int) -> None:
     def grid() -> history_checks.CountGrid:

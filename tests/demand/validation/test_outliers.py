@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.core.arrays import Bools, Floats
@@ -289,7 +289,6 @@ def runs(days: list[tuple[int, int, bool]]) -> list[list[int]]:
     ]
 
 
-@settings(max_examples=60, deadline=None)
 @given(
     seed=st.integers(0, 2**32 - 1),
     depots=st.integers(1, 8),

@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from tests.e2e.on_call import free_port
+from tests.ports import free_port
 
 OVERLAY = Path(__file__).resolve().parents[3] / "flows" / "kubernetes" / "single"
 DEPLOYMENTS = ("forecaster-page", "forecaster-inference")

@@ -19,12 +19,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.on_call import free_port
 from tests.e2e.test_night import shrink
 from tests.flows.containers.manifests import PODMAN, playing
 from tests.flows.containers.sources import digest
+from tests.ports import free_port
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]
+pytestmark = [pytest.mark.long, pytest.mark.e2e, pytest.mark.timeout(1500)]
 
 ROOT = Path(__file__).resolve().parents[3]
 NOBODY = 10001

@@ -210,6 +210,7 @@ def test_what_cannot_be_sent_is_named_with_its_reason_and_the_next_run_tries_it_
     assert (again.sent, again.had, len(again.faults)) == (0, 1, 3)
 
 
+@pytest.mark.long
 def test_a_receiver_that_hangs_gets_no_second_digest_and_holds_no_other(
     tmp_path: Path, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:

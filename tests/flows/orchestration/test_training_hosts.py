@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,6 +18,9 @@ from forecaster.config import load
 from forecaster.errors import SpecError, TrainingError
 from tests import cpus
 from tests.flows.tiny import pipeline
+from tests.ports import free_port
+
+pytestmark = pytest.mark.long
 
 FIRST = """
 import os, sys
@@ -43,9 +45,7 @@ def cluster() -> Iterator[str]:
 
 def on_workers(folder: Path, address: str, count: int = 2) -> Path:
     """The tiny pipeline, of which all hosts but the night's own train on workers."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        coordinator = f"127.0.0.1:{free.getsockname()[1]}"
+    coordinator = f"127.0.0.1:{free_port()}"
     file = pipeline(folder, f"execution: {{runner: dask, address: '{address}'}}\n")
     hosts = f"training: {{hosts: {{coordinator: '{coordinator}', count: {count}, others: on_workers}}, "
     file.write_text(file.read_text("utf-8").replace("training: {", hosts), "utf-8")

@@ -21,8 +21,11 @@ from flows.status import status
 from flows.supervision import processes
 from forecaster.config import Spec, load
 from forecaster.ledger import lease
-from tests.flows.stack_start import free_ports, lines_until_up
+from tests.flows.stack_start import lines_until_up
 from tests.flows.tiny import NIGHT, pipeline
+from tests.ports import free_ports
+
+pytestmark = pytest.mark.long
 
 ROOT = Path(__file__).resolve().parents[3]
 SERVER = """
@@ -214,9 +217,10 @@ def test_a_server_that_says_that_it_is_well_but_does_nothing_for_the_deployment_
 
 def test_a_worker_whose_port_was_taken_is_started_again_on_another(spec: Spec) -> None:
     with socket.create_server(("127.0.0.1", 0)) as other:
-        first = f"ports_of_workers = iter([{other.getsockname()[1]}, {free_ports(1)[0]}])\n"
-        instead = "from flows.supervision import processes\nprocesses.free_port = lambda: next(ports_of_workers)\n"
-        with up(spec, free_ports(3), stack=first + instead + STACK) as process:
+        given = f"taken, free_port = iter([{other.getsockname()[1]}]), processes.free_port\n"
+        instead = f"{given}processes.free_port = lambda: next(taken, None) or free_port()\n"
+        stack = f"from flows.supervision import processes\n{instead}{STACK}"
+        with up(spec, free_ports(3), stack=stack) as process:
             lines = lines_until_up(process, spec)
         assert any(line.startswith("worker   ") and "; it is started again in 1 s" in line for line in lines)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,14 +17,13 @@ from forecaster.model.fitting import distributed
 from forecaster.model.fitting.distributed import HostGroup
 from forecaster.training import fit_candidate
 from tests.panels import panel, quickly, spec
+from tests.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 
 
 def free_address() -> str:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{free.getsockname()[1]}"
+    return f"127.0.0.1:{free_port()}"
 
 
 @pytest.mark.parametrize("index", [2, -1])
@@ -104,6 +102,7 @@ def trained(folder: Path, *seeds: int) -> list[int]:
     return codes
 
 
+@pytest.mark.long
 def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path: Path) -> None:
     assert trained(tmp_path, 0, 0) == [0, 0]
     history, trust, calibration = json.loads((tmp_path / "results.json").read_text())
@@ -116,6 +115,7 @@ def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path
     assert all("3" in os.listdir(tmp_path / folder / "checkpoints") for folder in ("one", "two"))
 
 
+@pytest.mark.long
 def test_hosts_that_were_told_different_things_do_not_train(tmp_path: Path) -> None:
     assert trained(tmp_path, 0, 1) == [1, 1]
     complaints = [(tmp_path / f"complaint-{index}").read_text() for index in range(2)]

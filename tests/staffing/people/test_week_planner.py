@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.config import EmploymentContract
@@ -231,7 +231,6 @@ def cheapest_of_all(
     return min(cost(ways) for ways in product(*allowed))
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
 @given(
     st.lists(contracts, min_size=2, max_size=2), st.lists(savings, min_size=8, max_size=8), st.integers(0, 6), st.data()
 )
@@ -252,7 +251,6 @@ def test_no_plan_that_the_rules_allow_costs_less(
     assert result.gap == 0
 
 
-@settings(max_examples=25, deadline=None, derandomize=True, database=None)
 @given(st.data())
 def test_rules_hold_night_after_night_over_weeks_and_changed_clocks(data: st.DataObject) -> None:
     """Ten nights in a row, each with other needs; what people worked is what each night said of its first day."""

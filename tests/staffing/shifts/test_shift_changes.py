@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.core.forecast import Forecast
@@ -83,7 +83,6 @@ def test_shifts_that_share_vans_stay_where_their_vans_are() -> None:
 
 
 @given(seed=st.integers(0, 10_000))
-@settings(max_examples=40, deadline=None)
 def test_whatever_stays_vans_and_floors_are_as_they_should_be(seed: int) -> None:
     random = np.random.default_rng(seed)
     depots = int(random.integers(2, 10))

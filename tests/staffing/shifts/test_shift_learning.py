@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.config import Shift, Spec, load
@@ -75,7 +75,6 @@ def test_orders_outside_of_all_shifts_wait_for_the_next_that_starts() -> None:
 
 
 @given(st.integers(0, 47), st.integers(0, 47), st.integers(0, 47), st.integers(0, 47), st.booleans())
-@settings(deadline=None)
 def test_every_order_is_of_one_shift_and_none_is_lost(first: int, second: int, third: int, at: int, gap: bool) -> None:
     """An order in the middle of the panel counts once, on its own day or a day beside it."""
     starts = sorted({first, second, third})

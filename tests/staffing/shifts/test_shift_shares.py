@@ -6,7 +6,7 @@ from datetime import date, timedelta
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from forecaster.config import Staffing
@@ -81,7 +81,6 @@ def test_crews_follow_the_share_of_their_depot_and_weekday() -> None:
 
 
 @given(st.data())
-@settings(deadline=None, max_examples=60)
 def test_shares_sum_to_one_whatever_came(data: st.DataObject) -> None:
     depots, days = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 40))
     counts = np.array(

@@ -1,0 +1,43 @@
+"""Ports for servers that tests start, which nobody else is given meanwhile.
+
+They lie below the range from which the system takes the port of a connection or of a server that asks for any, and a
+lock keeps each for the process that asked, as long as that lives.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import socket
+import tempfile
+from pathlib import Path
+from typing import TextIO
+
+FIRST, LAST = 20_000, 30_000
+_kept: list[TextIO] = []
+
+
+def free_port() -> int:
+    start = os.getpid() * 37 % (LAST - FIRST)  # so that processes seldom ask for the same
+    for step in range(LAST - FIRST):
+        port = FIRST + (start + step) % (LAST - FIRST)
+        if _is_kept(port):
+            return port
+    raise RuntimeError(f"found no free port from {FIRST} to {LAST}")
+
+
+def free_ports(count: int) -> list[int]:
+    return [free_port() for _ in range(count)]
+
+
+def _is_kept(port: int) -> bool:
+    """Keep a port, where no other process keeps or uses it."""
+    lock = (Path(tempfile.gettempdir()) / f"forecaster-tests-port-{port}").open("a")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        socket.create_server(("127.0.0.1", port)).close()
+    except OSError:
+        lock.close()
+        return False
+    _kept.append(lock)
+    return True
