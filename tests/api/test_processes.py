@@ -7,7 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.long
 
 PROGRAM = """
 import multiprocessing

@@ -23,7 +23,7 @@ from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.demand.sources.feed import LONGEST_CELL
 from forecaster.lake import Lake
 
-FIRST, GOOD = date(2026, 9, 1), 40
+FIRST, GOOD = date(2026, 5, 14), 150
 NOW = datetime(2026, 10, 11, 12, tzinfo=UTC)
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Asia/Tokyo", "Pacific/Kiritimati", "Etc/GMT+12")
 
@@ -45,7 +45,7 @@ def run(folder: Path, source: str, zone: str = "Europe/Berlin") -> tuple[IngestR
 
 
 def with_csv(folder: Path, cells: str, zone: str = "Europe/Berlin") -> tuple[IngestResult, list[dict[str, Any]]]:
-    """Forty good rows and rows of these cells."""
+    """Good rows and rows of these cells."""
     rows = [f"A,{FIRST + timedelta(day)},{20 + day % 7}" for day in range(GOOD)]
     (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows, cells, ""]), "utf-8")
     return run(folder, "{kind: csv, path: demand.csv}", zone)
@@ -73,7 +73,7 @@ def test_cells_that_cannot_be_read_cost_their_rows_alone(tmp_path: Path, zone: s
 
 
 def test_of_endless_text_the_beginning_is_kept(tmp_path: Path) -> None:
-    result, [row] = with_csv(tmp_path, f"A,2026-08-31,{'x' * (LONGEST_CELL + 7)}")
+    result, [row] = with_csv(tmp_path, f"A,{FIRST - timedelta(days=1)},{'x' * (LONGEST_CELL + 7)}")
     content = json.loads(row["content"])
     assert (result.accepted, row["rule"]) == (GOOD, "count_form")
     assert content["demand"] == "x" * LONGEST_CELL + "…"

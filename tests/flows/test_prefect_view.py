@@ -247,8 +247,7 @@ def trickle(server):
             threading.Thread(target=lambda: [there.send(b"H") for _ in iter(lambda: never.wait(1), True)]).start()
         kept.append(there)
 
-kept, never = [], threading.Event()
-server = socket.create_server(("127.0.0.1", 0), backlog=20)
+kept, never, server = [], threading.Event(), socket.create_server(("127.0.0.1", 0), backlog=20)
 threading.Thread(target=trickle, args=(server,), daemon=True).start()
 url = f"127.0.0.1:{server.getsockname()[1]}"
 hook = CustomWebhookNotificationBlock(name="hook", url=f"http://{url}/", timeout=600, json_data={})
