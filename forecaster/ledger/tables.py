@@ -340,17 +340,6 @@ sessions = sa.Table(
     sa.Column("expires_at", Instant, nullable=False),
 )
 
-idempotency_keys = sa.Table(
-    "idempotency_keys",
-    metadata,
-    sa.Column("pipeline", sa.Text, primary_key=True),
-    sa.Column("who", sa.Text, primary_key=True),
-    sa.Column("key", sa.Text, primary_key=True),
-    sa.Column("at", Instant, nullable=False),
-    sa.Column("request", sa.Text, nullable=False),  # digest of what was asked for
-    sa.Column("answer", Json, nullable=False),
-)
-
 overrides = sa.Table(
     "overrides",
     metadata,

@@ -1,8 +1,8 @@
 """Override service: save and withdraw a planner's override of a published day, list them, account for their value.
 
 Both the commands and the page call these; each writes the table of overrides, brings the shown publication into line
-and has its audit row written (`audit`) in one transaction: all of it is there, or nothing. `begin` is called first in
-it, and ends it by raising where there is nothing to do any more.
+and has its audit row written (`audit`) in one transaction: all of it is there, or nothing. Saving is an upsert by
+depot, day and author: the same override sent twice is stored once.
 """
 
 from __future__ import annotations
@@ -128,9 +128,6 @@ class GroupChange:
 
 Change = TypeVar("Change")
 
-Begin = Callable[[sa.Connection], None]
-"""Looks whether a change is still to be made, in its transaction."""
-
 Audit = Callable[[sa.Connection, Change], None]
 """Writes a row about a change, in its transaction."""
 
@@ -140,7 +137,6 @@ def save(
     proposed: ProposedOverride,
     *,
     now: datetime | None = None,
-    begin: Begin | None = None,
     audit: Audit[OverrideChange] | None = None,
     head: Head | None = None,
 ) -> OverrideChange:
@@ -155,7 +151,7 @@ def save(
             audit(connection, change.of_one_day())
 
     group = OverrideGroup.of_one_day(proposed)
-    return save_group(spec, group, now=now, begin=begin, audit=audit_day, head=head).of_one_day()
+    return save_group(spec, group, now=now, audit=audit_day, head=head).of_one_day()
 
 
 def save_group(
@@ -163,7 +159,6 @@ def save_group(
     group: OverrideGroup,
     *,
     now: datetime | None = None,
-    begin: Begin | None = None,
     audit: Audit[GroupChange] | None = None,
     head: Head | None = None,
 ) -> GroupChange:
@@ -179,8 +174,8 @@ def save_group(
         for proposed in proposals:
             proposed.check(spec.overrides.reasons, as_of_day(head))
         with ledger.transaction() as connection:
-            if begin is not None:
-                begin(connection)
+            if connection.dialect.name == "postgresql":  # two who save the same come one after the other
+                connection.exec_driver_sql("select pg_advisory_xact_lock(7261132)")
             at = now or datetime.now(UTC)
             same = override_table.read_same(connection, spec.name, proposals)
             written = tuple(
@@ -188,7 +183,7 @@ def save_group(
                 for override, proposed in zip(same, proposals, strict=True)
             )
             change = GroupChange(written, closed, _bring_into_line(connection, spec, chosen))
-            if audit is not None and (begin is not None or not all(same)):
+            if audit is not None and not all(same):
                 audit(connection, change)
             return change
 
@@ -200,7 +195,6 @@ def withdraw(
     by: str,
     note: str = "",
     now: datetime | None = None,
-    begin: Begin | None = None,
     audit: Audit[OverrideChange] | None = None,
 ) -> OverrideChange:
     """Take an override back; the row stays.
@@ -211,8 +205,6 @@ def withdraw(
     if not 0 < override_id <= LARGEST_ID:
         raise OverrideError(_("found {override_id}, wanted the number of an override", override_id=shown(override_id)))
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
-        if begin is not None:
-            begin(connection)
         override = override_table.withdraw(
             connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC)
         )

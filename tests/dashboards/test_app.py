@@ -13,7 +13,7 @@ from dashboards.ops.app import build, page_app
 from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.views.catalogue import linkable
 from forecaster.config.access import Access
-from tests.dashboards.http.test_idempotency import spec_of
+from tests.dashboards.routes.test_repeated_writes import spec_of
 from tests.dashboards.seed import NOON, earlier, fill, publication, remember, with_plans
 from tests.dashboards.visitor import ask_locally
 

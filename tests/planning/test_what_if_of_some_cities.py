@@ -13,7 +13,7 @@ import pytest
 import sqlalchemy as sa
 
 from forecaster.config import Spec
-from forecaster.ledger import tables
+from forecaster.ledger import soundness, tables
 from forecaster.ledger.store import Ledger
 from forecaster.planning import saved_inputs, service
 from tests import fleets
@@ -115,6 +115,8 @@ def _triple_bonn(spec: Spec) -> None:
             here = [table.c[name] == row[name] for name in ("publication_id", "depot_id", "target_date")]
             tripled = [3 * orders for orders in row["quantiles"]]
             connection.execute(table.update().where(*here).values(quantiles=tripled))
+        for number in connection.execute(sa.select(tables.publications.c.publication_id)).scalars().all():
+            soundness.write_digest(connection, number)
 
 
 @pytest.mark.parametrize("vans", [12, 30])  # which are too few on that day, and enough

@@ -6,7 +6,6 @@ own cities, and what overrides were worth is told to those who see all.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable
 from datetime import date
 from functools import partial
@@ -22,8 +21,6 @@ from dashboards.ops.access import Person, audit, csrf_token, person, planner, re
 from dashboards.ops.access.context import access_context
 from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.formatting import csv, display
-from dashboards.ops.http import idempotency
-from dashboards.ops.http.idempotency import KeyHeader, Once
 from dashboards.ops.http.render import HTML, JSON, RenderPage, attached
 from dashboards.ops.reading.editions import Edition
 from dashboards.ops.reading.header import href
@@ -162,7 +159,7 @@ class PlanningRoutes:
         """Save the overrides of a form, and lead to its depot."""
 
         def make() -> Response:
-            return self._save_group(request, by, content, None, partial(_to_depot, request), self._form_group)
+            return self._save_group(request, by, content, partial(_to_depot, request), self._form_group)
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -170,7 +167,7 @@ class PlanningRoutes:
         """Withdraw an override by a form, and lead to its depot."""
 
         def make() -> Response:
-            return self._withdraw(request, by, number, content, None, partial(_to_depot, request))
+            return self._withdraw(request, by, number, content, partial(_to_depot, request))
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -217,29 +214,27 @@ class PlanningRoutes:
             return attached(worth_sheet(worth).csv(), "overrides-worth")
         return Response(to_json(worth), media_type=JSON)
 
-    async def save(self, request: Request, by: Planner, content: Body, key: KeyHeader = None) -> Response:
+    async def save(self, request: Request, by: Planner, content: Body) -> Response:
         """Save an override: depot_id, target_date, orders, reason, note, until, and by where nobody signs in."""
 
         def make() -> Response:
-            return self._save(request, by, content, key, partial(_as_json, 201))
+            return self._save(request, by, content, partial(_as_json, 201))
 
         return await run_in_threadpool(self._or_refused, request, make)
 
-    async def save_group(self, request: Request, by: Planner, content: Body, key: KeyHeader = None) -> Response:
+    async def save_group(self, request: Request, by: Planner, content: Body) -> Response:
         """Save an override for each open day of several depots or days, all of them or none."""
 
         def make() -> Response:
-            return self._save_group(request, by, content, key, partial(_as_json, 201), self._api_group)
+            return self._save_group(request, by, content, partial(_as_json, 201), self._api_group)
 
         return await run_in_threadpool(self._or_refused, request, make)
 
-    async def withdraw(
-        self, request: Request, number: Number, by: Planner, content: Body, key: KeyHeader = None
-    ) -> Response:
+    async def withdraw(self, request: Request, number: Number, by: Planner, content: Body) -> Response:
         """Withdraw an override: note, and by where nobody signs in."""
 
         def make() -> Response:
-            return self._withdraw(request, by, number, content, key, partial(_as_json, 200))
+            return self._withdraw(request, by, number, content, partial(_as_json, 200))
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -266,42 +261,31 @@ class PlanningRoutes:
             return account((), self._spec.overrides.min_days)
         return service.value_added(edition.ledger, edition.head.pipeline, self._spec.overrides.min_days)
 
-    def _save(self, request: Request, by: Person, content: bytes, key: str | None, answer: Answer) -> Response:
-        values = dict(fields(request, content))
-
-        def write(once: Once) -> service.OverrideChange:
-            wish = WishIn.model_validate(values)
-            if by.cities is not None:
-                self._edition(request).depot(wish.depot_id)  # of a city that they see, or there is no such depot
-            override = ProposedOverride(
-                wish.depot_id,
-                wish.target_date,
-                wish.orders,
-                wish.reason,
-                planner.name(by, wish.by),
-                wish.note.strip(),
-                wish.until,
-            )
-            return service.save(self._spec, override, begin=once.begin, audit=_auditing(request, once, answer))
-
-        return _once(request, key, values, write, answer)
+    def _save(self, request: Request, by: Person, content: bytes, answer: Answer) -> Response:
+        wish = WishIn.model_validate(fields(request, content))
+        if by.cities is not None:
+            self._edition(request).depot(wish.depot_id)  # of a city that they see, or there is no such depot
+        override = ProposedOverride(
+            wish.depot_id,
+            wish.target_date,
+            wish.orders,
+            wish.reason,
+            planner.name(by, wish.by),
+            wish.note.strip(),
+            wish.until,
+        )
+        return answer(service.save(self._spec, override, audit=_auditing(request)))
 
     def _save_group(
         self,
         request: Request,
         by: Person,
         content: bytes,
-        key: str | None,
         answer: Answer,
         read: Callable[[Request, Person, dict[str, Any]], OverrideGroup],
     ) -> Response:
-        values = dict(fields(request, content))
-
-        def write(once: Once) -> service.GroupChange:
-            group = read(request, by, values)
-            return service.save_group(self._spec, group, begin=once.begin, audit=_auditing(request, once, answer))
-
-        return _once(request, key, values, write, answer)
+        group = read(request, by, dict(fields(request, content)))
+        return answer(service.save_group(self._spec, group, audit=_auditing(request)))
 
     def _form_group(self, request: Request, by: Person, values: dict[str, Any]) -> OverrideGroup:
         """The wish of a form; a city is those of its depots that the planner sees."""
@@ -329,46 +313,27 @@ class PlanningRoutes:
                 )
         return group
 
-    def _withdraw(
-        self, request: Request, by: Person, number: int, content: bytes, key: str | None, answer: Answer
-    ) -> Response:
-        values = dict(fields(request, content))
-
-        def write(once: Once) -> service.OverrideChange:
-            withdrawal = WithdrawalIn.model_validate(values)
-            if by.cities is not None and number not in {row.id for row in self._visible(self._edition(request))}:
-                raise OverrideError(_("found {number}, wanted the number of an override", number=number))
-            name, note = planner.name(by, withdrawal.by), withdrawal.note.strip()
-            auditing = _auditing(request, once, answer)
-            return service.withdraw(self._spec, number, by=name, note=note, begin=once.begin, audit=auditing)
-
-        return _once(request, key, values, write, answer)
+    def _withdraw(self, request: Request, by: Person, number: int, content: bytes, answer: Answer) -> Response:
+        withdrawal = WithdrawalIn.model_validate(fields(request, content))
+        if by.cities is not None and number not in {row.id for row in self._visible(self._edition(request))}:
+            raise OverrideError(_("found {number}, wanted the number of an override", number=number))
+        name, note = planner.name(by, withdrawal.by), withdrawal.note.strip()
+        return answer(service.withdraw(self._spec, number, by=name, note=note, audit=_auditing(request)))
 
 
 def _form_context(request: Request) -> dict[str, object]:
-    """What a form has to know of whoever asks: may they plan, have they a name already, their CSRF token, and what
-    makes a key for each form, so that one that is sent twice is done once."""
+    """Context of a form: permission to plan, sign-in, and the CSRF token."""
     who = person(request)
-    keys = partial(secrets.token_urlsafe, 16)
-    return {"plans": who.may("planner"), "signed_in": who.via != "local", "csrf": csrf_token(request), "new_key": keys}
+    return {"plans": who.may("planner"), "signed_in": who.via != "local", "csrf": csrf_token(request)}
 
 
-def _once(
-    request: Request, key: str | None, values: dict[str, Any], write: Callable[[Once], Change], answer: Answer
-) -> Response:
-    """The answer to a change, which is made once however often it is sent with its key: the header, or a field."""
-    named = values.pop(idempotency.FIELD, None) if isinstance(values.get(idempotency.FIELD), str) else None
-    once = Once(request, named if key is None else key, values)
-    return once.answer(lambda: answer(write(once)))
-
-
-def _auditing(request: Request, once: Once, answer: Answer) -> service.Audit[Any]:
-    """Writes the audit's row of a change, and how it is answered, in the change's own transaction."""
+def _auditing(request: Request) -> service.Audit[Any]:
+    """Return a function that writes the audit entry of a change within its transaction."""
+    request.state.audited = True  # a repeated write changes nothing and has no entry
 
     def auditing(connection: sa.Connection, change: Change) -> None:
-        with use_language(ENGLISH):  # whoever reads the audit is not whoever wrote
+        with use_language(ENGLISH):  # the language of the audit log
             audit(request, change.sentence(), connection)
-        once.keep(connection, answer(change))
 
     return auditing
 
