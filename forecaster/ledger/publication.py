@@ -7,7 +7,7 @@ days to know. `objections` says in sentences why one must not go out.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import date, datetime, timedelta
 from itertools import chain, islice, pairwise
@@ -267,23 +267,26 @@ def _keep(value: object, **fields: object) -> None:
         object.__setattr__(value, name, content)
 
 
-def objections(publication: Publication, most: int = 5) -> tuple[str, ...]:
-    """Integrity check: why this publication must not go out, at most `most` sentences; empty when it is whole."""
-    return tuple(islice(_objections(publication), most))
+def objections(publication: Publication, most: int = 5, *, in_parts: bool = False) -> tuple[str, ...]:
+    """Integrity check: why this publication must not go out, at most `most` sentences; empty when it is whole.
+
+    With `in_parts` its depots are not looked at: `objections_to_depots` checks each part where it is made.
+    """
+    of_depots = () if in_parts else chain(_wrong_ids(publication), _wrong_depots(publication))
+    return tuple(islice(chain(_wrong_head(publication), of_depots, _wrong_totals(publication)), most))
 
 
-def objections_besides_depots(publication: Publication, most: int = 5) -> tuple[str, ...]:
-    """The same of a publication whose depots are looked at where they are made."""
-    return tuple(islice(chain(_wrong_head(publication), _wrong_totals(publication)), most))
+def objections_to_depots(
+    depots: Iterable[PublishedDepot], levels: Sequence[float], days: Sequence[date], most: int = 5
+) -> tuple[str, ...]:
+    """The same for some depots of a publication of these quantile levels and days."""
+    numbered = list(enumerate(days, 1))
+    return tuple(islice(chain.from_iterable(_wrong_depot(depot, levels, numbered) for depot in depots), most))
 
 
-def _objections(publication: Publication) -> Iterator[str]:
-    yield from _wrong_head(publication)
-    yield from _wrong_ids(publication)
+def _wrong_depots(publication: Publication) -> Iterator[str]:
     days = publication.horizon_days
-    for depot in publication.depots:
-        yield from _wrong_depot(depot, publication, days)
-    yield from _wrong_totals(publication)
+    return chain.from_iterable(_wrong_depot(depot, publication.levels, days) for depot in publication.depots)
 
 
 def _wrong_totals(publication: Publication) -> Iterator[str]:
@@ -307,31 +310,29 @@ def _wrong_ids(publication: Publication) -> Iterator[str]:
     if not publication.depots:
         yield "there is no depot in it"
     ids = [depot.depot_id for depot in publication.depots]
-    if "" in ids:
-        yield "a depot has an empty id"
     # Counting is quadratic: only where the ids are known to repeat.
     for repeated_id in sorted({name for name in ids if ids.count(name) > 1} if len(set(ids)) < len(ids) else ()):
         yield f"depot {repeated_id!r} stands in it twice"
 
 
-def _wrong_depot(depot: PublishedDepot, publication: Publication, days: list[tuple[int, date]]) -> Iterator[str]:
-    """What cannot be true of one depot; `days` are the horizon's, each with its number of days after the cutoff."""
+def _wrong_depot(depot: PublishedDepot, levels: Sequence[float], days: list[tuple[int, date]]) -> Iterator[str]:
+    """Contradictions in one depot; `days` are the horizon's, each with its number of days after the cutoff."""
+    cutoff = days[0][1] - timedelta(days=1)
+    if not depot.depot_id:
+        yield "a depot has an empty id"
     if depot.timezone is not None and not timezones.exists(depot.timezone):
         yield f"depot {depot.depot_id!r} has timezone {depot.timezone!r}, wanted a zone such as Europe/Berlin"
     if [(day.horizon, day.target_date) for day in depot.days] != days:
         published = ", ".join(str(day.target_date) for day in depot.days) or "no day"
-        yield (
-            f"depot {depot.depot_id!r} has {published}, "
-            f"wanted the {publication.horizon} days after {publication.cutoff}"
-        )
+        yield (f"depot {depot.depot_id!r} has {published}, wanted the {len(days)} days after {cutoff}")
     for day in depot.days:
-        if objection := _wrong_day(day, publication.levels):
+        if objection := _wrong_day(day, levels):
             yield f"depot {depot.depot_id!r}, {day.target_date}: {objection}"
     for past in depot.recent:
-        if past.date > publication.cutoff or (past.demand is not None and not 0 <= past.demand < math.inf):
+        if past.date > cutoff or (past.demand is not None and not 0 <= past.demand < math.inf):
             yield (
                 f"depot {depot.depot_id!r}, {past.date}: recent demand {past.demand}, "
-                f"wanted a finite number of orders, 0 or more, not after {publication.cutoff}"
+                f"wanted a finite number of orders, 0 or more, not after {cutoff}"
             )
 
 
@@ -343,7 +344,7 @@ def _wrong_total(total: PublishedTotal, publication: Publication, days: set[date
         yield f"{whose}: {objection}"
 
 
-def _wrong_day(day: PublishedDay, levels: tuple[float, ...]) -> str | None:
+def _wrong_day(day: PublishedDay, levels: Sequence[float]) -> str | None:
     """What cannot be true of one day's forecast."""
     if objection := _wrong_quantiles(day.quantiles, len(levels)):
         return objection

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass, replace
 from datetime import UTC, date, datetime
 from typing import Any, Literal
 
@@ -30,7 +30,7 @@ from forecaster.ledger.publication import (
     RecentDay,
     Tier,
 )
-from forecaster.ledger.soundness import named_damage, write_digest
+from forecaster.ledger.soundness import named_damage
 
 Outcome = Literal["running", "published", "degraded", "failed", "no_data", "busy", "done"]
 """`busy`: another run was at work; `done`: maintenance, which publishes nothing."""
@@ -176,7 +176,12 @@ def whole(connection: sa.Connection, published_head: Head) -> Publication:
     """A publication with its depots, as it was given to `stage`."""
     values = {name: getattr(published_head, name) for name in PUBLICATION_FIELDS}
     number = published_head.publication_id
-    return _with_rows(connection, number, values)
+    return Publication(
+        **values,
+        depots=depots(connection, number),
+        totals=totals(connection, number),
+        plans=plan_rows.read(connection, number),
+    )
 
 
 def of_run(connection: sa.Connection, run_id: str) -> Publication | None:
@@ -191,61 +196,37 @@ def publication_before(connection: sa.Connection, pipeline: str, instant: dateti
 
 
 def _last_publication(connection: sa.Connection, *where: sa.ColumnElement[bool]) -> Publication | None:
-    columns = [tables.publications.c[name] for name in (*PUBLICATION_FIELDS, "note_made_of")]
-    number = tables.publications.c.publication_id
-    row = single_row(connection, sa.select(number, *columns).where(*where).order_by(number.desc()).limit(1))
-    if row is None:
+    column = tables.publications.c.publication_id
+    query = sa.select(column).where(*where).order_by(column.desc()).limit(1)
+    number = connection.execute(query).scalar()
+    if number is None:
         return None
+    return replace(without_depots(connection, number), depots=depots(connection, number))
+
+
+def without_depots(connection: sa.Connection, number: int) -> Publication:
+    """A kept publication with its totals and plans, but without its depots."""
+    columns = [tables.publications.c[name] for name in (*PUBLICATION_FIELDS, "note_made_of")]
+    query = sa.select(*columns).where(tables.publications.c.publication_id == number)
+    row = connection.execute(query).mappings().one()
     values = {**with_sentence(row, "note"), "levels": tuple(row["levels"])}
-    publication_id = values.pop("publication_id")
-    return _with_rows(connection, publication_id, values)
-
-
-def _with_rows(connection: sa.Connection, number: int, values: Mapping[str, Any]) -> Publication:
-    return Publication(
-        **values,
-        depots=depots(connection, number),
-        totals=totals(connection, number),
-        plans=plan_rows.read(connection, number),
-    )
+    return Publication(**values, depots=(), totals=totals(connection, number), plans=plan_rows.read(connection, number))
 
 
 def stage(connection: sa.Connection, publication: Publication) -> int:
-    """Write a publication's rows, which no slot shows yet; returns its new id."""
+    """Write a publication without its depots, which no slot shows yet; returns its new id."""
     values = {name: getattr(publication, name) for name in PUBLICATION_FIELDS}
     values |= {"levels": list(publication.levels), **sentence_values("note", publication.note)}
     key = connection.execute(tables.publications.insert().values(**values))
     assert key.inserted_primary_key is not None
     number: int = key.inserted_primary_key[0]
-    if publication.depots:
-        stage_depots(connection, number, publication.depots)
     rows = [
         {"publication_id": number, **asdict(total), "quantiles": list(total.quantiles)} for total in publication.totals
     ]
     if rows:
         connection.execute(tables.published_totals.insert(), rows)
     plan_rows.write(connection, number, publication.plans)
-    write_digest(connection, number)
     return number
-
-
-def stage_depots(connection: sa.Connection, number: int, depots: Sequence[PublishedDepot], first: int = 0) -> None:
-    """Write depots of a publication that no slot shows yet; `first` is the position of the first of them."""
-    connection.execute(
-        tables.published_depots.insert(),
-        [
-            {"publication_id": number, "position": position, **of_depot(depot)}
-            for position, depot in enumerate(depots, first)
-        ],
-    )
-    connection.execute(
-        tables.published.insert(),
-        [
-            {"publication_id": number, "depot_id": depot.depot_id, **of_day(day)}
-            for depot in depots
-            for day in depot.days
-        ],
-    )
 
 
 def of_depot(depot: PublishedDepot) -> dict[str, Any]:

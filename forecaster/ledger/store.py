@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from datetime import UTC, datetime
 from statistics import median
 from typing import Any, Self, get_args
@@ -24,6 +23,8 @@ from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.columns.sentences import sentence_values
 from forecaster.ledger.publication import Publication, PublishedDepot, PublishedTotal, Tier, objections
 from forecaster.ledger.records import Head, Kind, Outcome, Promotion, Run
+from forecaster.ledger.staging import parts as staging
+from forecaster.ledger.staging.parts import Parts
 from forecaster.ledger.trials import canaries
 from forecaster.ledger.week_plan import WeekPlan
 
@@ -226,29 +227,29 @@ class Ledger:
 
     # publications
 
-    def publish(self, publication: Publication, *, keep: int = records.KEPT, show: bool = True) -> int:
+    def publish(
+        self, publication: Publication, *, keep: int = records.KEPT, show: bool = True, parts: Parts | None = None
+    ) -> int:
         """Show this publication, or without `show` only keep it, and keep the last `keep`; returns its id.
 
+        `parts` returns the depots of a publication that no memory holds; they have passed `objections_to_depots`.
         Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
         when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
         """
-        if sentences := objections(publication):
+        if sentences := objections(publication, in_parts=parts is not None):
             raise LedgerError("not published: " + "; ".join(sentences))
+        parts = parts or staging.parts_of(publication)
         with self._transaction() as connection:
             lease.admit(connection, publication.pipeline, publication.run_id)
             self._run_row(connection, publication.run_id)
             head = records.head(connection, publication.pipeline)
-            if head and head.run_id == publication.run_id:
-                published = records.whole(connection, head)
-                if replace(published, published_at=publication.published_at) == publication:
-                    return head.publication_id
-            number = records.stage(connection, publication)
+            number = head.publication_id if head and head.run_id == publication.run_id else None
+            if number is not None and staging.is_kept(connection, number, publication, parts):
+                return number
+            number = staging.stage(connection, publication, parts)
             previous = head.publication_id if head else None
             if show:
                 records.flip(connection, publication.pipeline, number, previous, publication.published_at)
-            # Read back within the transaction, so that a publication which differs is never shown.
-            if records.of_run(connection, publication.run_id) != publication:
-                raise LedgerError("not published: the database does not give back what was written; check its disk")
             records.prune(connection, publication.pipeline, keep)
         return number
 

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from forecaster.ledger.grouped.depot_rows import SCHEMA, DepotRows
-
-AT_A_TIME = 512  # depots of a batch
+from forecaster.ledger.staging.depot_rows import SCHEMA, DepotRows
 
 
 def write(file: Path, batches: Iterable[pa.RecordBatch]) -> int:
@@ -27,4 +25,4 @@ def write(file: Path, batches: Iterable[pa.RecordBatch]) -> int:
 def read(file: Path) -> Iterator[DepotRows]:
     """The depots of a file, in their order, some at a time."""
     with pa.OSFile(str(file)) as content, pa.ipc.open_stream(content) as stream:
-        yield from map(DepotRows.of, stream)
+        yield from map(DepotRows.from_batch, stream)

@@ -32,14 +32,16 @@ from forecaster.demand.panel.grid import Span, observed_depots
 from forecaster.demand.panel.known_future.covariates import FAR_RULE
 from forecaster.demand.panel.network_facts import Counts, NetworkFacts, Pairs
 from forecaster.demand.panel.panel_findings import panel_findings
+from forecaster.errors import LedgerError
 from forecaster.lake import limits
+from forecaster.ledger.publication import objections_to_depots
+from forecaster.ledger.staging.depot_rows import published_batches
 from forecaster.planning import apply
 from forecaster.planning.overrides import Cell, Override
-from forecaster.publishing import archive_rows, caveats
+from forecaster.publishing import archive_rows, caveats, content
 from forecaster.publishing.caveats import Note
 from forecaster.publishing.forecast import ModelChoice, predicted_by, ready_predictor
 from forecaster.publishing.groups import depot_files
-from forecaster.publishing.groups.published_rows import GroupContent
 from forecaster.serving import totals
 from forecaster.serving.predict import Predictor
 
@@ -181,8 +183,10 @@ def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: Fo
     overrides = apply.locate_overrides(result.forecast, order.overrides, lambda cell: _may_open(panel, cell))
     _save_rows(rows_file(shuffle, group), archive_rows.rows(result, overrides, order.run_id, order.now))
     overridden = apply.apply_overrides(result.forecast, overrides)
-    group_content = GroupContent(overridden, result, spec, knowledge, overrides, order.now)
-    published = depot_files.write(depots_file(shuffle, group), group_content.batches())
+    depots = tuple(content.published_depots(overridden, result, spec, knowledge, overrides, now=order.now))
+    if sentences := objections_to_depots(depots, overridden.levels, panel.target_dates):
+        raise LedgerError("not published: " + "; ".join(sentences))
+    published = depot_files.write(depots_file(shuffle, group), published_batches(depots))
     return GroupForecast(
         len(panel.depot_ids),
         published,

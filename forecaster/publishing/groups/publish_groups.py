@@ -30,9 +30,8 @@ from forecaster.demand.history.point_in_time import READ
 from forecaster.demand.history.shuffle import Shuffle
 from forecaster.errors import LakeError
 from forecaster.lake import Lake
-from forecaster.ledger.grouped.depot_rows import DepotRows
-from forecaster.ledger.grouped.publish_parts import publish_parts
 from forecaster.ledger.publication import Publication
+from forecaster.ledger.staging.depot_rows import DepotRows
 from forecaster.ledger.store import Ledger
 from forecaster.planning import service
 from forecaster.planning.overrides import active_overrides
@@ -167,7 +166,8 @@ def _publish(
             computing=computing,
             measures={"depots": Counter({choice.tier: published})},
         )
-        number = publish_parts(ledger, publication, partial(_depots, looked), keep=spec.retention.publications)
+        kept_publications, depots = spec.retention.publications, partial(_depots, looked)
+        number = ledger.publish(publication, keep=kept_publications, parts=depots)
     text = joined((note.text for note in notes), " ")
     return PublishedForecast(
         number,

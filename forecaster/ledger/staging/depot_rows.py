@@ -1,20 +1,24 @@
-"""Rows of `published_depots` and `published` by columns (Arrow), as workers hand them over: JSON is text already.
+"""Rows of published depots: made from `PublishedDepot`, written into the ledger, read back for comparison.
 
-What a worker wrote goes into the database without becoming values of Python's, and is compared with what comes back.
+One writer for all sizes. A group of depots crosses between processes as Arrow batches of the same rows; JSON columns
+are text from the start, so that writing and comparing convert nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain, repeat
+from itertools import chain, islice, repeat
 from typing import Any
 
 import pyarrow as pa
 import sqlalchemy as sa
 
-from forecaster.ledger import tables
+from forecaster.ledger import records, tables
+from forecaster.ledger.columns.json_text import json_text
+from forecaster.ledger.publication import PublishedDepot
 
+AT_A_TIME = 512  # depots of a batch
 TEXT = pa.string()
 DAY_FIELDS = (
     ("target_date", pa.date32()),
@@ -34,6 +38,22 @@ SCHEMA = pa.schema([*DEPOT_FIELDS, (DAYS, pa.list_(pa.struct(list(DAY_FIELDS))))
 Row = tuple[Any, ...]
 
 
+def published_batches(depots: Iterable[PublishedDepot]) -> Iterator[pa.RecordBatch]:
+    """Rows of `SCHEMA`, `AT_A_TIME` depots a batch, each depot with a list of its days."""
+    iterator = iter(depots)
+    while chunk := list(islice(iterator, AT_A_TIME)):
+        rows = [
+            _with_json_text(records.of_depot(depot))
+            | {DAYS: [_with_json_text(records.of_day(day)) for day in depot.days]}
+            for depot in chunk
+        ]
+        yield pa.RecordBatch.from_pylist(rows, SCHEMA)
+
+
+def _with_json_text(row: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: json_text(value) if isinstance(value, list | dict) else value for name, value in row.items()}
+
+
 @dataclass(frozen=True)
 class DepotRows:
     """Depots and their days as rows without the publication's number, in the order of the columns above."""
@@ -42,7 +62,7 @@ class DepotRows:
     days: list[Row]  # each with its depot's id first
 
     @classmethod
-    def of(cls, batch: pa.RecordBatch) -> DepotRows:
+    def from_batch(cls, batch: pa.RecordBatch) -> DepotRows:
         """The rows of a batch of `SCHEMA`."""
         depots = list(zip(*(_values(batch[name]) for name, _ in DEPOT_FIELDS), strict=True))
         days, counts = batch[DAYS].flatten(), batch[DAYS].value_lengths().to_pylist()

@@ -1,1 +1,0 @@
-"""Publications that no memory holds whole."""
