@@ -67,8 +67,10 @@ PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loa
 test: $(ENV) ## run the tests, whole nights and browsers included, but for the long trials
 	@$(PYTEST) -m "not long"
 
-test-quick: $(ENV) ## run the tests that need seconds, while you work
-	@$(PYTEST) -m "not long and not slow"
+# Packages whose tests neither train, nor start servers, nor run nights.
+QUICK := check cli config core evaluation lake monitoring planning reports serving staffing
+test-quick: $(ENV) ## run the tests of the packages that neither train nor serve (aim: 2 minutes)
+	@$(PYTEST) -m "not long and not e2e" $(addprefix tests/,$(QUICK))
 
 test-long: $(ENV) ## run the long trials: kills, hangs, PostgreSQL, several hosts, game day, property tests with many examples
 	@$(PYTEST) -m "long or hypothesis" --hypothesis-profile many

@@ -77,6 +77,7 @@ def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         yield from places(value, (*at, key))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_text_is_read_or_refused(tmp_path: Path, seed: int) -> None:
     random, file = np.random.default_rng(seed), tmp_path / "pipeline.yaml"
@@ -92,6 +93,7 @@ def test_damaged_text_is_read_or_refused(tmp_path: Path, seed: int) -> None:
         assert spec or re.match(rf"{re.escape(str(file))}:\d+: found |{re.escape(str(file))}", message)
 
 
+@pytest.mark.long
 def test_any_value_of_a_key_is_read_or_refused(tmp_path: Path) -> None:
     whole, file = yaml.safe_load(WHOLE), tmp_path / "pipeline.yaml"
     for number, at in enumerate(places(whole)):

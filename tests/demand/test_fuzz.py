@@ -86,7 +86,10 @@ def lines_within(spec: Spec) -> int:
     return sum(1 + sum(line != "" for line in of_cell[:-1]) for of_cell in lines)
 
 
-@pytest.mark.parametrize(("seed", "form"), list(enumerate(FORMS)))
+@pytest.mark.parametrize(
+    ("seed", "form"),
+    [(0, FORMS[0]), *(pytest.param(seed, form, marks=pytest.mark.long) for seed, form in enumerate(FORMS) if seed)],
+)
 def test_rows_of_damaged_csv_files_are_accepted_or_refused_each(
     tmp_path: Path, seed: int, form: tuple[str, dict[str, Any]]
 ) -> None:
@@ -119,6 +122,7 @@ def test_a_value_of_any_type_is_accepted_or_refused_with_its_row(
         assert sorted_rows(spec) == (read, accepted, refused)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_damaged_file_is_refused_or_each_of_its_rows_is_accounted_for(tmp_path: Path, seed: int, kind: str) -> None:
@@ -185,6 +189,7 @@ def odd_values(random: np.random.Generator) -> Iterator[Any]:
     yield from (b"\xff\x00", 2**62, -1, 9.9e307, float("inf"), None)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["TEXT", "REAL", "INTEGER", "DATE", "DATETIME", "BLOB"])
 def test_any_value_of_a_database_costs_its_row(tmp_path: Path, kind: str) -> None:
     random = np.random.default_rng(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,13 +19,19 @@ from forecaster.ledger.store import Ledger
 from tests.flows.tiny import LAST, NIGHT, pipeline
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    """A pipeline whose readings are in the lake and whose last night is on the page."""
-    file = pipeline(tmp_path)
+@pytest.fixture(scope="module")
+def after_a_refresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = pipeline(tmp_path_factory.mktemp("fleet"))
     night = Night.begin(str(file), NIGHT, kind="refresh")
     night.run(lambda: lines.predict_only(night, steps))
-    return file
+    return file.parent
+
+
+@pytest.fixture
+def file(after_a_refresh: Path, tmp_path: Path) -> Path:
+    """A pipeline whose readings are in the lake and whose last night is on the page."""
+    shutil.copytree(after_a_refresh, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "pipeline.yaml"
 
 
 def cutoffs(file: Path) -> dict[str, set[str]]:

@@ -95,6 +95,7 @@ def is_taken(table: Any, words: list[str], word: str, column: str, cell: str, na
     return bool((table.map(str) == cell.strip()).any(axis=None))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_damaged_files_of_depots_events_and_forecasts_are_told_of(tmp_path: Path, seed: int) -> None:
     random, spec = np.random.default_rng(seed), spec_of(tmp_path, ZONES[seed])
