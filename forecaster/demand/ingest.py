@@ -8,18 +8,16 @@ anywhere leaves a lake that the next run completes. Ingesting the same sources a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
-from numpy.typing import NDArray
 
 from forecaster.config import Spec, data_rules
 from forecaster.core.knowledge import Finding
@@ -30,7 +28,6 @@ from forecaster.demand.history import lake_owner
 from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.order_lines.cut_windows import quarantine_cut_day
 from forecaster.demand.panel.events import EVENT
-from forecaster.demand.parsing import Kind
 from forecaster.demand.validation import batch as batches
 from forecaster.demand.validation import (
     event_checks,
@@ -47,7 +44,6 @@ from forecaster.errors import LakeError
 from forecaster.lake import NOT_THERE, TABLES, Lake
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-CHUNK = 1_000_000  # rows that are made ready for the lake at once
 PLACES = 50  # depots and days that a finding names
 _MICROSECOND = pd.Timedelta(microseconds=1)
 _DAY = np.timedelta64(1, "D")
@@ -104,10 +100,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     batch, read = _sort_blocks(feed, contract, decided.discarded, on_rows)
     known_days = _known_days(lake, batch.accepted, spec)
     if announced is not None:
-        depots = event_checks.depots_concerned(snapshots.get("depots"), announced, batch.accepted, lake)
-        former = snapshots["aliases"]["alias"] if "aliases" in snapshots else ()
-        period = event_checks.period(batch.accepted, known_days, spec, now)
-        findings += event_checks.event_findings(announced, depots, former, period, spec)
+        findings += _event_findings(announced, snapshots, batch, known_days, lake, spec, now)
     unread = with_distinct_ids(batch.refused) if decided.discarded else batch.refused
     findings += feed_shape.unreadable(unread, batch.accepted, read, decided.discarded, spec)
     findings += feed_shape.day_month_order(batch.accepted, batch.refused, spec)
@@ -117,29 +110,18 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
     came = feed_turnover.depots_of(every_row, batch.refused)
     del every_row, contract
-    again: batches.Batch | None = batch
-    while again is not None:
-        batch, again = again, None
-        before = batch if len(batch.superseded) else None  # else no one holds its rows
-        batch = batches.known_since_release(batch, decided.released, spec)
-        batch, of_first_day = quarantine_cut_day(batch, known_days, decided.waived, spec, now)
-        batch = batches.without_known(batch, known_days, spec, now, decided.released)
-        batch, batch_findings = _checked_beside_history(
-            batch, known_days, snapshots.get("depots"), snapshots.get("aliases"), decided.waived, spec, now
-        )
-        again = batches.with_earlier_rows(before, batch, spec) if before else None
+    batch, last_findings = _checked_batch(batch, known_days, snapshots, decided, spec, now)
     findings += feed_turnover.size_findings(read, batch.unchanged, feed.name, frame(lake, "batches"), spec)
     findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, snapshots.get("aliases"), spec)
     findings += feed_turnover.restated(batch.repeated_days, known_days.last_readings, spec)
-    refused = with_distinct_ids(batch.refused)
-    findings += [*_refusals(refused, decided, spec), *of_first_day, *batch_findings]
+    findings += [*_refusals(with_distinct_ids(batch.refused), decided, spec), *last_findings]
     stopped = next(
         (sentence(N_("{rule}: {message}"), rule=f.rule, message=f.message) for f in findings if f.severity == "stop"),
         None,
     )
     if stopped:  # all or nothing: half a batch would look like a day of few orders
         batch = batches.quarantine_all(batch, stopped, spec, now)
-        refused = with_distinct_ids(batch.refused)
+    refused = with_distinct_ids(batch.refused)
     outcome = IngestResult(
         batch=feed.digest,
         source=feed.name,
@@ -152,18 +134,70 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
         stopped=stopped,
     )
     assert outcome.read == outcome.accepted + outcome.unchanged + outcome.quarantined, outcome
-    # readings come last: a process that is killed before them leaves a lake in which the next run finds them still new
     lake_owner.claim(spec, lake, now)
+    return _append(outcome, batch, refused, changes, feed.watermark, lake, now)
+
+
+def _event_findings(
+    announced: reference_tables.AnnouncedRows,
+    snapshots: Mapping[str, pd.DataFrame],
+    batch: batches.Batch,
+    known_days: KnownDays,
+    lake: Lake,
+    spec: Spec,
+    now: datetime,
+) -> Iterable[Finding]:
+    """Findings about announced events."""
+    depots = event_checks.depots_concerned(snapshots.get("depots"), announced, batch.accepted, lake)
+    former = snapshots["aliases"]["alias"] if "aliases" in snapshots else ()
+    days = event_checks.period(batch.accepted, known_days, spec, now)
+    return event_checks.event_findings(announced, depots, former, days, spec)
+
+
+def _checked_batch(
+    batch: batches.Batch,
+    known_days: KnownDays,
+    snapshots: Mapping[str, pd.DataFrame],
+    decided: Decisions,
+    spec: Spec,
+    now: datetime,
+) -> tuple[batches.Batch, list[Finding]]:
+    """Check the batch against history; superseded rows are tried again where their last row was refused."""
+    while True:
+        before = batch if len(batch.superseded) else None  # else no one holds its rows
+        batch = batches.known_since_release(batch, decided.released, spec)
+        batch, of_first_day = quarantine_cut_day(batch, known_days, decided.waived, spec, now)
+        batch = batches.without_known(batch, known_days, spec, now, decided.released)
+        batch, findings = _checked_beside_history(batch, known_days, snapshots, decided.waived, spec, now)
+        again = batches.with_earlier_rows(before, batch, spec) if before else None
+        if again is None:
+            return batch, [*of_first_day, *findings]
+        batch = again
+
+
+def _append(
+    outcome: IngestResult,
+    batch: batches.Batch,
+    refused: pd.DataFrame,
+    changes: Mapping[str, pd.DataFrame],
+    watermark: str | None,
+    lake: Lake,
+    now: datetime,
+) -> IngestResult:
+    """Append all rows to the lake; the result with the written versions.
+
+    Readings come last: a process that is killed before leaves a lake in which the next run finds them still new.
+    """
     for table, rows in changes.items():
         lake.append(table, rows)
     versions = lake.versions(INGESTED)
     quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns=["rows", MADE_OF], errors="ignore")
     lake.append("quarantine", quarantined.assign(batch=outcome.batch))
-    if batch.profiles and not stopped:
+    if batch.profiles and not outcome.stopped:
         lake.append("half_hours", batch.profiles.new_rows(lake, batch.refused, batch.accepted, now))
-    lake.append("demand", demand_table(batch.accepted, batch=outcome.batch))
+    lake.append("demand", readings.demand_table(batch.accepted, batch=outcome.batch))
     written = lake.versions(INGESTED)
-    _record_batch(outcome, feed.watermark, lake, now, changed=written != versions)
+    _record_batch(outcome, watermark, lake, now, changed=written != versions)
     return replace(outcome, versions=written | lake.versions(("batches",)) | _by_product_versions(lake))
 
 
@@ -198,7 +232,7 @@ def contract_of(
         now=now,
         known_depots=ever,
         zones=zones,
-        kinds={name: _kind(kind) for name, kind in lake.covariates().items()},
+        kinds={name: readings.covariate_kind(kind) for name, kind in lake.covariates().items()},
         waived=waived,
     )
 
@@ -213,33 +247,6 @@ def decisions(lake: Lake) -> Decisions:
     at = decided["recorded_at"].to_numpy("datetime64[us]").astype("int64")
     decided = decided.assign(id=decided["id"].str.split("-").str[0], day=day, recorded_at=at).drop(columns="date")
     return Decisions(decided.drop_duplicates("id"), frozenset(discarded["id"]))
-
-
-def demand_table(accepted: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
-    """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds days together."""
-    order, names = readings.Days(accepted["day"].to_numpy()).order, readings.covariates(accepted)
-    words = {name: readings.arrow_words(accepted[name].cat.categories) for name in ("depot_id", "source")}
-    for start in range(0, len(accepted), CHUNK):
-        chunk = slice(start, start + CHUNK)
-        part = accepted.iloc[chunk if order is None else order[chunk]]
-        open_codes = part["open"].to_numpy()
-        columns = {
-            "depot_id": _dictionary_array(part["depot_id"].cat.codes.to_numpy(), words["depot_id"]),
-            "date": pa.array(part["day"].to_numpy()).cast(pa.date32()),
-            "demand": pa.array(part["demand"].to_numpy(), from_pandas=True),
-            "open": pa.array(open_codes == 1, mask=open_codes == -1),
-            "source": _dictionary_array(part["source"].cat.codes.to_numpy(), words["source"]),
-            "batch": _dictionary_array(np.zeros(len(part), np.int32), pa.array([batch])),
-            "row": pa.array(part["row"].to_numpy()),
-            "recorded_at": pa.array(part["recorded_at"].to_numpy()).cast(pa.timestamp("us", tz="UTC")),
-            **{name: pa.array(part[name].array, from_pandas=True) for name in names},
-        }
-        yield pa.table({name: column for name, column in columns.items() if len(part)})
-
-
-def _dictionary_array(codes: NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
-    """Words as the lake writes them fastest: each of them once, and a number a row."""
-    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), words)
 
 
 def _snapshots(
@@ -319,13 +326,13 @@ def _date(day: int) -> pa.Scalar:
 def _checked_beside_history(
     batch: batches.Batch,
     known_days: KnownDays,
-    depots: pd.DataFrame | None,
-    former: pd.DataFrame | None,
+    snapshots: Mapping[str, pd.DataFrame],
     released: Collection[str],
     spec: Spec,
     now: datetime,
 ) -> tuple[batches.Batch, list[Finding]]:
-    """The batch beside the days before it; and what is to be told of it."""
+    """Compare the batch with the days before it; the batch and findings."""
+    depots, former = snapshots.get("depots"), snapshots.get("aliases")
     batch = history_checks.quarantine_stray_days(batch, known_days, released, spec, now)
     if not len(batch.accepted):
         return batch, history_checks.silent_depots(batch.accepted, known_days.last_readings, depots, spec)
@@ -390,7 +397,3 @@ def _record_batch(outcome: IngestResult, watermark: str | None, lake: Lake, now:
     row = {name: getattr(outcome, name) for name in ("batch", "source", "read", "accepted", "unchanged", "quarantined")}
     row |= {"stopped": outcome.stopped is not None, "watermark": watermark, "recorded_at": now.astimezone(UTC)}
     lake.append("batches", pa.Table.from_pylist([row], schema=TABLES["batches"]))
-
-
-def _kind(kind: pa.DataType) -> Kind:
-    return "string" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "double"

@@ -9,7 +9,7 @@ shares of shifts are learned, and the hashes `CONTENT` and, where orders have an
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from forecaster.demand.parsing import day_numbers, each_value
+from forecaster.demand.parsing import Kind, day_numbers, each_value
 
 HALF_HOUR, CONTENT, ORDER = ":half_hour", ":content", ":order"  # no column of a source starts with a colon
 FIXED_COLUMNS = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows", HALF_HOUR, CONTENT, ORDER)
@@ -26,6 +26,7 @@ SEQUENCES = 4  # of ids that are remembered: the batch's, those of the days befo
 LONG_RUN, SHORT_RUNS = 5_000, 4  # words of a run on average, but for a few; else all words are searched for
 COMPARED = 32_768  # words at once
 GROWTH = 1.2  # by which a column grows when it is full
+CHUNK = 1_000_000  # rows that are made ready for the lake at once
 Column = Any  # a pandas Series
 
 
@@ -267,3 +268,35 @@ def _covariate(column: Column) -> Column:
 
 def _days(date: Column) -> Any:
     return day_numbers(date.to_numpy()).astype("int32")
+
+
+def demand_table(accepted: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
+    """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds days together."""
+    order, names = Days(accepted["day"].to_numpy()).order, covariates(accepted)
+    words = {name: arrow_words(accepted[name].cat.categories) for name in ("depot_id", "source")}
+    for start in range(0, len(accepted), CHUNK):
+        chunk = slice(start, start + CHUNK)
+        part = accepted.iloc[chunk if order is None else order[chunk]]
+        open_codes = part["open"].to_numpy()
+        columns = {
+            "depot_id": _dictionary_array(part["depot_id"].cat.codes.to_numpy(), words["depot_id"]),
+            "date": pa.array(part["day"].to_numpy()).cast(pa.date32()),
+            "demand": pa.array(part["demand"].to_numpy(), from_pandas=True),
+            "open": pa.array(open_codes == 1, mask=open_codes == -1),
+            "source": _dictionary_array(part["source"].cat.codes.to_numpy(), words["source"]),
+            "batch": _dictionary_array(np.zeros(len(part), np.int32), pa.array([batch])),
+            "row": pa.array(part["row"].to_numpy()),
+            "recorded_at": pa.array(part["recorded_at"].to_numpy()).cast(pa.timestamp("us", tz="UTC")),
+            **{name: pa.array(part[name].array, from_pandas=True) for name in names},
+        }
+        yield pa.table({name: column for name, column in columns.items() if len(part)})
+
+
+def _dictionary_array(codes: NDArray[np.integer[Any]], words: pa.Array) -> pa.DictionaryArray:
+    """Words as the lake writes them fastest: each of them once, and a number a row."""
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32, copy=False)), words)
+
+
+def covariate_kind(kind: pa.DataType) -> Kind:
+    """Kind of a covariate's column in the lake."""
+    return "string" if pa.types.is_string(kind) or pa.types.is_large_string(kind) else "double"

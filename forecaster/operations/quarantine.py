@@ -24,7 +24,8 @@ from forecaster.core.terminal import count
 from forecaster.demand import readings
 from forecaster.demand.history import lake_owner, reading_versions
 from forecaster.demand.history.point_in_time import frame, latest
-from forecaster.demand.ingest import contract_of, demand_table
+from forecaster.demand.ingest import contract_of
+from forecaster.demand.readings import demand_table
 from forecaster.demand.sources import FAULT, FILE, ROW
 from forecaster.errors import SpecError
 from forecaster.lake import TABLES, Lake

@@ -36,8 +36,24 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     declared = (columns.depot_id, columns.opened, columns.closed, columns.timezone)
     required = [*(name for name in declared if name), *attributes]
     rows = sources.read(source, spec, required)
-    tell, notation = RowFindings(spec, findings), parsing.Notation.of(source)
+    tell = RowFindings(spec, findings)
     table = pd.DataFrame({"depot_id": parsing.words(rows[columns.depot_id]), "row": rows[sources.ROW]})
+    _add_business_days(table, rows, spec, tell)
+    table["timezone"] = _zones(rows, columns.timezone, tell)
+    # what cannot be read is left empty rather than its row left out: a depot is worth more than its attribute
+    for name in attributes:
+        table[name] = parsing.words(rows[name])
+        is_text = parsing.are_text(table[name])
+        tell("row_form", rows[~is_text], name, N_("text, or the source's `encoding`"), AS_NOTHING)
+        table[name] = table[name].where(is_text, "")
+    _blank_wrong_numbers(table, rows, spec, tell)
+    return _one_row_each(table, rows, columns.depot_id, tell)
+
+
+def _add_business_days(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
+    """Add `opened` and `closed`, NaT where not declared or not a date."""
+    assert spec.depots is not None
+    columns, notation = spec.depots.columns, parsing.Notation.of(spec.depots.source)
     for name, column in (("opened", columns.opened), ("closed", columns.closed)):
         table[name] = parsing.days(rows[column], spec.zone, notation) if column else pd.NaT
         if column:
@@ -48,51 +64,46 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     if columns.closed:
         wanted = data_rules.RULES["depot_span"].wanted
         tell("depot_span", rows[table["closed"] <= table["opened"]], columns.closed, wanted, N_("taken as it is"))
-    table["timezone"] = pd.Series(None, rows.index, "str")
-    if columns.timezone:
-        zone = parsing.words(rows[columns.timezone]).replace("", None)
-        is_zone = zone.isin([each for each in zone.dropna().unique() if timezones.exists(each)])
-        wrong = rows[zone.notna() & ~is_zone]
-        hint = timezones.hint(zone[wrong.index[0]]) if len(wrong) else ""
-        tell(
-            "zone_form",
-            wrong,
-            columns.timezone,
-            sentence(N_("a time zone such as Europe/Berlin, or nothing{hint}"), hint=hint),
-            AS_NOTHING,
-        )
-        table["timezone"] = zone.where(is_zone, None)
-    for name in attributes:
-        table[name] = parsing.words(rows[name])
-        is_text = parsing.are_text(table[name])
-        tell("row_form", rows[~is_text], name, N_("text, or the source's `encoding`"), AS_NOTHING)
-        table[name] = table[name].where(is_text, "")
-    # what cannot be read is left empty rather than its row left out: a depot is worth more than its attribute
-    if home := spec.vans_home:
-        wrong = ~table[home].str.fullmatch(r"\d{0,6}(\.0+)?")
-        tell("vans_form", rows[wrong], home, N_("a whole number of vans, or nothing"), AS_NOTHING)
-        table[home] = table[home].where(~wrong, "")
-    for name in spec.people_columns:
-        wrong = ~table[name].str.fullmatch(r"([1-4]?\d{0,2}|500)(\.0+)?")
-        tell("people_form", rows[wrong], name, N_("a number of people up to 500, or nothing"), AS_NOTHING)
+
+
+def _zones(rows: pd.DataFrame, column: str | None, tell: RowFindings) -> pd.Series:
+    """Time zone of each row; None where not declared or unknown."""
+    if not column:
+        return pd.Series(None, rows.index, "str")
+    zone = parsing.words(rows[column]).replace("", None)
+    is_zone = zone.isin([each for each in zone.dropna().unique() if timezones.exists(each)])
+    wrong = rows[zone.notna() & ~is_zone]
+    hint = timezones.hint(zone[wrong.index[0]]) if len(wrong) else ""
+    wanted = sentence(N_("a time zone such as Europe/Berlin, or nothing{hint}"), hint=hint)
+    tell("zone_form", wrong, column, wanted, AS_NOTHING)
+    valid: pd.Series = zone.where(is_zone, None)
+    return valid
+
+
+def _blank_wrong_numbers(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
+    """Blank numbers of vans and people that are none."""
+    vans, people = N_("a whole number of vans, or nothing"), N_("a number of people up to 500, or nothing")
+    forms = [("vans_form", spec.vans_home, r"\d{0,6}(\.0+)?", vans)] if spec.vans_home else []
+    forms += [("people_form", name, r"([1-4]?\d{0,2}|500)(\.0+)?", people) for name in spec.people_columns]
+    for rule, name, form, wanted in forms:
+        wrong = ~table[name].str.fullmatch(form)
+        tell(rule, rows[wrong], name, wanted, AS_NOTHING)
         table[name] = table[name].where(~wrong, "")
-    tell("depot_missing", rows[table["depot_id"] == ""], columns.depot_id, N_("a depot id"), LEFT_OUT)
+
+
+def _one_row_each(table: pd.DataFrame, rows: pd.DataFrame, column: str, tell: RowFindings) -> pd.DataFrame:
+    """Rows with a valid id, the last one of each depot."""
+    tell("depot_missing", rows[table["depot_id"] == ""], column, N_("a depot id"), LEFT_OUT)
     is_odd = (rows[sources.FAULT] != "") & ~rows[sources.FAULT].str.startswith(sources.NO_TEXT)
-    tell(
-        "row_form",
-        rows[is_odd],
-        columns.depot_id,
-        N_("as many fields as the header"),
-        N_("the row is taken as it reads"),
-    )
+    tell("row_form", rows[is_odd], column, N_("as many fields as the header"), N_("the row is taken as it reads"))
     misnamed = ~parsing.in_one_line(table["depot_id"])
     form = data_rules.requirement("depot_form", longest=parsing.LONGEST)
-    tell("depot_form", rows[misnamed], columns.depot_id, form, LEFT_OUT)
+    tell("depot_form", rows[misnamed], column, form, LEFT_OUT)
     # rows alike are one depot told of twice, which is no finding; rows that differ are
     table = table[(table["depot_id"] != "") & ~misnamed].drop_duplicates(list(table.columns.drop("row")))
     is_repeated = table["depot_id"].duplicated(keep="last")
     repeated = rows.loc[table.index[is_repeated]]
-    tell("depot_twice", repeated, columns.depot_id, N_("one set of attributes a depot"), N_("the last row counts"))
+    tell("depot_twice", repeated, column, N_("one set of attributes a depot"), N_("the last row counts"))
     result: pd.DataFrame = table[~is_repeated].drop(columns="row").reset_index(drop=True)
     return result
 
