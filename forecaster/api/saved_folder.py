@@ -10,9 +10,6 @@ It is written beside its place and then renamed into it, so that a half-written 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +22,7 @@ import pyarrow.parquet as pq
 from forecaster import __version__
 from forecaster.api.frames import TIMESTAMP, ColumnNames, FrameKind, LongFrame
 from forecaster.api.pipeline_folder import EVENTS, FILE, READINGS, STATIC, Frames, PipelineFolder
+from forecaster.core import artifact
 from forecaster.errors import SpecError
 from forecaster.serving.keys import PUBLIC
 
@@ -58,15 +56,9 @@ def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[
         text = json.dumps(about, indent=1, default=list)
     except (TypeError, ValueError) as error:
         raise SpecError(f"options: found what is no JSON: {error}; wanted numbers, text, lists and mappings") from error
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = Path(tempfile.mkdtemp(prefix=".forecaster-", dir=path.parent))
-    try:
-        (beside / ABOUT).write_text(text + "\n", "utf-8")
-        write_contents(beside, contents(folder, bundle))
-        beside.chmod(0o755)
-        os.replace(beside, path)
-    finally:
-        shutil.rmtree(beside, ignore_errors=True)
+    with artifact.writing_folder(path) as new:
+        (new / ABOUT).write_text(text + "\n", "utf-8")
+        write_contents(new, contents(folder, bundle))
     return path
 
 

@@ -7,11 +7,12 @@ until it is listed. A list that is itself damaged is as good as none, and made a
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+
+from forecaster.core import artifact
 
 LIST = "_digests.json"
 _REWRITTEN = "_last_checkpoint"  # a hint of Delta's, which it does without
@@ -33,7 +34,7 @@ def keep(folder: str, *, again: str = "") -> None:
         if not file.is_file() or file.name.startswith((LIST, _REWRITTEN, ".")) or file.suffix == ".tmp":
             continue
         kept = None if again and name.endswith(again) else listed.get(name)
-        digests[name] = kept or _digest(file)
+        digests[name] = kept or artifact.file_digest(file)
     if digests != listed:
         _write(Path(folder), digests)
 
@@ -47,7 +48,7 @@ def verify(folder: str) -> None:
             stamp = status.st_size, status.st_mtime_ns
             if _equal.get(str(file)) == stamp:
                 continue
-            actual = _digest(file)
+            actual = artifact.file_digest(file)
         except FileNotFoundError:
             continue
         if actual != digest:
@@ -66,16 +67,9 @@ def _read(folder: Path) -> Mapping[str, str]:
 
 def _write(folder: Path, files: Mapping[str, str]) -> None:
     content = json.dumps({"sha256": _of_list(files), "files": files}, indent=0, sort_keys=True)
-    beside = folder / f"{LIST}.tmp"
-    with suppress(OSError):  # a full disk, or another process that does the same: the next append lists the rest
-        beside.write_text(content, "utf-8")
-        beside.replace(folder / LIST)
+    with suppress(OSError):  # a full disk: the next append lists the rest
+        artifact.write(folder / LIST, content.encode())
 
 
 def _of_list(files: Mapping[str, str]) -> str:
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
+    return artifact.digest(json.dumps(files, sort_keys=True).encode())

@@ -7,13 +7,14 @@ puts the files together. No lock, and nothing of the ledger: a count that is a m
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+
+from forecaster.core import artifact
 
 SLOW_SECONDS = 0.2
 KEPT = timedelta(days=28)
@@ -60,11 +61,8 @@ class AnswerLog:
             self._hours = {hour: answers for hour, answers in self._hours.items() if hour >= first}
             content = {hour: [answers.total, answers.errors, answers.slow] for hour, answers in self._hours.items()}
             self._changed = False
-        beside = self._file.with_suffix(f".{os.getpid()}.new")
         with suppress(OSError):
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            beside.write_text(json.dumps(content), "utf-8")
-            beside.rename(self._file)
+            artifact.write(self._file, json.dumps(content).encode())
 
 
 @contextmanager

@@ -22,6 +22,7 @@ import fsspec
 import sqlalchemy as sa
 
 from forecaster.config import Spec
+from forecaster.core import artifact
 from forecaster.core.state_paths import StatePaths
 from forecaster.core.terminal import count
 from forecaster.demand.history import lake_owner
@@ -75,7 +76,7 @@ def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
         _begin(to)
         runs = _copy_ledger(spec.ledger_url, to / LEDGER)
         versions = Lake.of(spec).versions()
-        digests = {LEDGER: digest_of(to / LEDGER)}
+        digests = {LEDGER: artifact.file_digest(to / LEDGER)}
         files = _files_to_copy(spec, secret_keys=secret_keys)
         digests |= {name: _copy_file(store, path, to / name) for store, path, name in files}
         manifest = Manifest(
@@ -112,11 +113,6 @@ def _finish(folder: Path, manifest: str) -> None:
         out.flush()
         os.fsync(out.fileno())
     (folder / UNFINISHED).rename(folder / MANIFEST)
-
-
-def digest_of(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def copy_stream(stream: BinaryIO, into: BinaryIO) -> str:
@@ -204,6 +200,6 @@ def read_manifest(folder: Path) -> Manifest:
         raise BackupError(f"{folder}: found no whole {MANIFEST}, wanted a folder of `forecaster backup`") from error
     for name, digest in manifest.files.items():
         file = folder / name
-        if ".." in Path(name).parts or not file.is_file() or digest_of(file) != digest:
+        if ".." in Path(name).parts or not file.is_file() or artifact.file_digest(file) != digest:
             raise BackupError(f"{file}: found another content than was backed up, or none; nothing was restored")
     return manifest

@@ -16,6 +16,7 @@ from typing import Any
 
 from forecaster.check import dry_run
 from forecaster.config import Spec
+from forecaster.core import artifact
 from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.metric_names import STAGES
 from forecaster.core.panel import Panel
@@ -50,10 +51,7 @@ def save_spec(spec: Spec) -> None:
     if here.exists():
         here.touch()
     else:
-        here.parent.mkdir(parents=True, exist_ok=True)
-        beside = here.with_suffix(".new")
-        beside.write_text(json.dumps(spec.model_dump(mode="json"), indent=1, sort_keys=True), "utf-8")
-        beside.rename(here)
+        artifact.write(here, json.dumps(spec.model_dump(mode="json"), indent=1, sort_keys=True).encode())
 
 
 def last_valid_spec(file: Path) -> Spec | None:

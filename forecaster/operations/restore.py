@@ -17,6 +17,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from forecaster.config import Spec
+from forecaster.core import artifact
 from forecaster.core.terminal import count
 from forecaster.demand.history import lake_owner
 from forecaster.errors import BackupError, BackupFolderError, Busy, LakeError, LedgerError, UnusableLedger
@@ -176,7 +177,7 @@ def _place(file: Path, to: Path) -> None:
     if to.name in backup.SECRETS:
         keys.write_owner_only(to, file.read_bytes())  # a machine that has one goes on with its own
     else:
-        shutil.copyfile(file, to.with_name(BROUGHT.format(backup.digest_of(file)[:8])))
+        shutil.copyfile(file, to.with_name(BROUGHT.format(artifact.file_digest(file)[:8])))
 
 
 def _replace_rows(reader: sa.Connection, writer: sa.Connection) -> None:

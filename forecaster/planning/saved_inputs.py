@@ -8,11 +8,8 @@ is what the night wrote. One that is too large for a page's memory is not writte
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 
 from forecaster.config import Staffing
+from forecaster.core import artifact
 from forecaster.core.arrays import Bools, Doubles
 from forecaster.core.cold_start import Guess
 from forecaster.core.language import N_
@@ -162,14 +160,9 @@ def write(folder: Path, inputs: SavedInputs) -> str:
         }
         arrays |= {f"{_CANARY}{name}": array for name, array in _arrays_of(canary.panel).items()} if own else {}
     content = _pack(arrays, metadata)
-    name = hashlib.sha256(content).hexdigest()
+    name = artifact.digest(content)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        handle, beside = tempfile.mkstemp(prefix=".desk-", dir=folder)
-        with os.fdopen(handle, "wb") as out:
-            out.write(content)
-        Path(beside).chmod(0o644)
-        Path(beside).rename(_file(folder, name))
+        artifact.write(_file(folder, name), content)
     except OSError as error:
         raise DeskError(f"the night's inputs cannot be kept in {folder}: {error.strerror}") from error
     return name
@@ -186,7 +179,7 @@ def read(folder: Path, name: str | None) -> SavedInputs:
             f"what this publication was made from cannot be read on this machine: {error.strerror}: "
             f"{_file(folder, name)}; wanted the folder `state` of the night beside the page"
         ) from error
-    if hashlib.sha256(content).hexdigest() != name:
+    if artifact.digest(content) != name:
         raise DeskError(f"{_file(folder, name)} is not what the night wrote; the next night writes another one")
     with np.load(io.BytesIO(content), allow_pickle=False) as arrays:
         metadata = json.loads(arrays["says"].tobytes())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit, urlunsplit
 
+from forecaster.core import artifact
 from forecaster.ledger import lease
 
 if TYPE_CHECKING:
@@ -61,11 +62,7 @@ def _served_by_up(spec: Spec) -> str | None:
 
 def keep(spec: Spec, run_id: str, registered: RegisteredRun) -> None:
     """Write down which run of MLflow a night is, beside its report."""
-    file = spec.paths.registered_run(run_id)
-    file.parent.mkdir(parents=True, exist_ok=True)
-    beside = file.with_suffix(".new")
-    beside.write_text(json.dumps(vars(registered)), "utf-8")
-    beside.rename(file)
+    artifact.write(spec.paths.registered_run(run_id), json.dumps(vars(registered)).encode())
 
 
 def registered_run(spec: Spec, run_id: str) -> RegisteredRun | None:

@@ -15,6 +15,7 @@ from datetime import datetime
 from pathlib import Path
 
 from forecaster.config import Spec, credentials
+from forecaster.core import artifact
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.errors import LedgerError, RegistryError
@@ -35,16 +36,13 @@ def enqueue(
     """Put a record into the outbox, where it stays until the registry has it; `pictures` are files by name, `model`
     those that lie beside the bundle in the registered model."""
     folder = spec.paths.registry_outbox / record.run_id
-    temporary = folder.with_name(f"{folder.name}.new")
-    shutil.rmtree(temporary, ignore_errors=True)
-    (temporary / _PICTURES).mkdir(parents=True)
-    (temporary / _MODEL).mkdir()
-    (temporary / _RECORD).write_text(json.dumps(asdict(record), default=str), "utf-8")
-    for part, files in ((_PICTURES, pictures), (_MODEL, model or {})):
-        for name, content in files.items():
-            (temporary / part / name).write_bytes(content)
-    shutil.rmtree(folder, ignore_errors=True)
-    temporary.rename(folder)
+    with artifact.writing_folder(folder) as new:
+        (new / _RECORD).write_text(json.dumps(asdict(record), default=str), "utf-8")
+        for part, files in ((_PICTURES, pictures), (_MODEL, model or {})):
+            (new / part).mkdir()
+            for name, content in files.items():
+                (new / part / name).write_bytes(content)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def send(spec: Spec) -> dict[str, str]:

@@ -7,13 +7,12 @@ first, and nothing else is unpacked before the signature is verified.
 from __future__ import annotations
 
 import io
-import os
 import tarfile
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Protocol
 
+from forecaster.core import artifact
 from forecaster.errors import BundleError
 
 SUFFIX = ".tar.zst"
@@ -41,16 +40,7 @@ def pack(folder: Path) -> Path:
             with file.open("rb") as content:
                 tar.addfile(member, content)
     packed = pa.Codec("zstd").compress(out.getvalue(), asbytes=True)
-    handle, beside = tempfile.mkstemp(prefix=".bundle-", dir=folder.parent)
-    try:
-        with os.fdopen(handle, "wb") as file_:
-            file_.write(packed)
-            file_.flush()
-            os.fsync(file_.fileno())
-        Path(beside).chmod(0o644)
-        Path(beside).rename(target)
-    finally:
-        Path(beside).unlink(missing_ok=True)
+    artifact.write(target, packed, durable=True)
     return target
 
 

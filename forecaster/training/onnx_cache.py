@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from forecaster.config import Spec
+from forecaster.core import artifact
 from forecaster.core.forecast import Candidate
 from forecaster.model import export, network
 from forecaster.model.export import onnx_weights, to_onnx
@@ -74,11 +75,5 @@ def _code() -> str:
 
 
 def _save(content: bytes, file: Path) -> None:
-    temporary = file.with_name(f".{file.name}.{os.getpid()}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(hashlib.sha256(content).digest() + content)
-        temporary.replace(file)
-    except OSError:  # a full disk: the bundle itself will say so
-        with suppress(OSError):
-            temporary.unlink()
+    with suppress(OSError):  # a full disk: the bundle itself will say so
+        artifact.write(file, hashlib.sha256(content).digest() + content)

@@ -27,6 +27,7 @@ from typing import IO, Any
 
 from forecaster import __version__
 from forecaster.config import Spec, load
+from forecaster.core import artifact
 from forecaster.core.forecast import Candidate
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, as_argument, from_argument, of_error, sentence
@@ -105,8 +106,7 @@ def fit_in_child_process(
     if by_device := utilisation():
         hears.on_measures({"device_utilisation": by_device})
     with suppress(OSError):
-        cache.with_suffix(".new").write_bytes(model)
-        cache.with_suffix(".new").rename(cache)
+        artifact.write(cache, model)
     return fit_candidate.calibrated_before_backtest(serialization.from_bytes(model), before, panel_at)
 
 

@@ -23,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as ds
 
 from forecaster.config import Spec
+from forecaster.core import artifact
 from forecaster.core.knowledge import Knowledge
 from forecaster.demand import readings
 from forecaster.demand.history import aliases, reading_versions
@@ -172,13 +173,12 @@ def _rows(shuffle: Shuffle, first: int, last: int) -> pa.Table:
 
 def _write_pieces(path: Path, sorted_rows: pa.Table, ids: int) -> None:
     """Write rows in order of `_CODE`, a piece of ids each batch, in one step: a worker may be killed."""
-    sorted_rows, beside = sorted_rows.combine_chunks(), path.with_suffix(".part")
+    sorted_rows = sorted_rows.combine_chunks()
     ends = np.searchsorted(sorted_rows[_CODE].to_numpy(), np.arange(0, ids + PIECE, PIECE))
-    with pa.ipc.new_file(beside, sorted_rows.schema, options=_COMPRESSED) as file:
+    with artifact.writing(path) as new, pa.ipc.new_file(new, sorted_rows.schema, options=_COMPRESSED) as file:
         for first, last in pairwise(ends):
             batch = sorted_rows.slice(first, last - first).combine_chunks().to_batches()
             file.write_batch(batch[0] if batch else pa.RecordBatch.from_pylist([], sorted_rows.schema))
-    beside.replace(path)
 
 
 def _pieces(path: Path, first: int, last: int) -> pa.Table:
@@ -214,11 +214,8 @@ def _ids(folder: Path) -> pd.Index[Any]:
 
 def _write(path: Path, table: pa.Table) -> None:
     """Write a table in one step: a worker may be killed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_suffix(".part")
-    with pa.ipc.new_file(beside, table.schema) as file:
+    with artifact.writing(path) as new, pa.ipc.new_file(new, table.schema) as file:
         file.write_table(table)
-    beside.replace(path)
 
 
 def _read(path: Path) -> pa.Table:

@@ -7,9 +7,7 @@ of itself, and is written last. Whatever has no manifest was left by a save that
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import re
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +24,7 @@ from jax import Array
 from jax.experimental import multihost_utils
 from jaxtyping import PyTree
 
+from forecaster.core import artifact
 from forecaster.errors import CheckpointError
 
 _MANIFEST = "manifest.json"
@@ -185,20 +184,15 @@ def _as_leaf(like: Array, plain: Array) -> Array:
 
 def _write_manifest(folder: Path, content: dict[str, Any]) -> None:
     """Make the checkpoint exist: the manifest appears whole or not at all."""
-    unfinished = folder / f"{_MANIFEST}.new"
-    with unfinished.open("xb") as out:
-        out.write(_manifest_bytes(content))
-        out.flush()
-        os.fsync(out.fileno())
-    unfinished.rename(folder / _MANIFEST)
-    _fsync(folder)
-    _fsync(folder.parent)
+    artifact.write(folder / _MANIFEST, _manifest_bytes(content), durable=True)
+    artifact.sync(folder)
+    artifact.sync(folder.parent)
 
 
 def _manifest_bytes(content: dict[str, Any]) -> bytes:
     """The bytes of a manifest, which only this content has."""
     text = json.dumps(content, sort_keys=True)
-    return json.dumps({"content": content, "sha256": _sha256(text.encode())}, indent=1, sort_keys=True).encode()
+    return json.dumps({"content": content, "sha256": artifact.digest(text.encode())}, indent=1, sort_keys=True).encode()
 
 
 def _read_manifest(folder: Path, number: int) -> dict[str, Any]:
@@ -208,7 +202,7 @@ def _read_manifest(folder: Path, number: int) -> dict[str, Any]:
     try:
         manifest = json.loads(raw)
         content: dict[str, Any] = manifest["content"]
-        hashes = (_sha256(json.dumps(content, sort_keys=True).encode()), manifest["sha256"])
+        hashes = (artifact.digest(json.dumps(content, sort_keys=True).encode()), manifest["sha256"])
     except (ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged: found {error}, wanted a manifest; start over without it") from error
     if hashes[0] != hashes[1] or raw != _manifest_bytes(content):
@@ -220,13 +214,12 @@ def _read_manifest(folder: Path, number: int) -> dict[str, Any]:
 
 def _check_hashes(folder: Path, expected: Mapping[str, str]) -> None:
     """Raise CheckpointError, with names, where the files are not those of the manifest."""
-    actual = {name: _sha256(path.read_bytes()) for name, path in _files(folder).items()}
-    for name in sorted(actual.keys() | expected.keys()):
-        if actual.get(name) != expected.get(name):
-            raise CheckpointError(
-                f"{folder / name} is damaged: found {_hash_text(actual.get(name))}, "
-                f"wanted {_hash_text(expected.get(name))}; start over without this checkpoint"
-            )
+    actual = {name: artifact.file_digest(path) for name, path in _files(folder).items()}
+    for name, found, wanted in artifact.differences(actual, expected):
+        raise CheckpointError(
+            f"{folder / name} is damaged: found {_hash_text(found)}, "
+            f"wanted {_hash_text(wanted)}; start over without this checkpoint"
+        )
 
 
 def _hash_text(sha256: str | None) -> str:
@@ -242,22 +235,9 @@ def _files(folder: Path) -> dict[str, Path]:
 def _fsync_and_hash(folder: Path) -> dict[str, str]:
     """The hash of every file, all of them on the disk by now: the manifest must not outlive what it vouches for."""
     for inner in (folder, *(inside for inside in folder.rglob("*") if inside.is_dir())):
-        _fsync(inner)
+        artifact.sync(inner)
     hashes = {}
     for name, path in _files(folder).items():
-        _fsync(path)
-        hashes[name] = _sha256(path.read_bytes())
+        artifact.sync(path)
+        hashes[name] = artifact.file_digest(path)
     return hashes
-
-
-def _fsync(path: Path) -> None:
-    """Have what is written at `path`, a file or a folder's names, on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()

@@ -6,7 +6,6 @@ from: command, seed, version, panels with their licences, days and depots.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import zipfile
 from collections.abc import Mapping
@@ -14,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from forecaster.core import artifact
 from forecaster.core.forecast import Candidate
 from forecaster.errors import TrainingError
 
@@ -37,11 +37,10 @@ def save(model: Candidate, provenance: Mapping[str, Any], folder: Path) -> str:
     content = serialization.to_bytes(model)
     if len(content) > MOST_BYTES:
         raise ValueError(f"the prior takes {len(content):,} bytes, wanted at most {MOST_BYTES:,}: train fewer members")
-    digest = hashlib.sha256(content).hexdigest()
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "prior.npz").write_bytes(content)
+    digest = artifact.digest(content)
+    artifact.write(folder / "prior.npz", content)
     text = json.dumps({"sha256": digest, **provenance}, indent=1, ensure_ascii=False)
-    (folder / "prior.json").write_text(text + "\n", "utf-8")
+    artifact.write(folder / "prior.json", f"{text}\n".encode())
     return digest
 
 
@@ -54,7 +53,7 @@ def load(folder: Path = FOLDER) -> Prior:
         content = file.read_bytes()
     except OSError as error:
         raise TrainingError(f"{file} could not be read ({error}): {_REMEDY}") from error
-    actual = hashlib.sha256(content).hexdigest()
+    actual = artifact.digest(content)
     if actual != expected:
         raise TrainingError(f"{file} is damaged: found sha256 {actual}, wanted {expected}: {_REMEDY}")
     try:

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from forecaster.core import artifact
 from forecaster.ledger.staging.depot_rows import SCHEMA, DepotRows
 
 
 def write(file: Path, batches: Iterable[pa.RecordBatch]) -> int:
     """Write batches of `SCHEMA`, in one step, so that a worker that is killed leaves no half of a file; how many depots
     they have."""
-    beside, count = file.with_suffix(".part"), 0
-    with pa.ipc.new_stream(beside, SCHEMA, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+    count, options = 0, pa.ipc.IpcWriteOptions(compression="zstd")
+    with artifact.writing(file) as new, pa.ipc.new_stream(new, SCHEMA, options=options) as stream:
         for batch in batches:
             stream.write_batch(batch)
             count += len(batch)
-    beside.replace(file)
     return count
 
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core import cold_start
+from forecaster.core import artifact, cold_start
 from forecaster.core.arrays import Bools, Doubles, Floats
 from forecaster.core.knowledge import Finding
 from forecaster.core.marks import CLOSED_WEEKDAY
@@ -149,9 +149,8 @@ def stand(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, choice: Mode
     for name, array in (("demand", panel.demand), ("open", panel.open)):
         _save(shuffle.folder / f"days-{group.number:06d}-{name}.npy", array)
     words = shuffle.folder / f"days-{group.number:06d}-words.json"
-    beside = words.with_suffix(".part")
-    beside.write_text(json.dumps({name: list(of_depots) for name, of_depots in panel.attributes.items()}), "utf-8")
-    beside.replace(words)
+    attributes = {name: list(of_depots) for name, of_depots in panel.attributes.items()}
+    artifact.write(words, json.dumps(attributes).encode())
     new = caveats.newcomers(panel, _trained_on(predictor, panel), predictor.bundle.encoding.statics)
     cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
     return GroupStanding(cold_start.depots_standing(panel.demand, panel.open), cities, new.cold, new.strangers)
@@ -235,16 +234,13 @@ def _trained_on(predictor: Predictor, panel: Panel) -> Any:
 
 
 def _save(file: Path, array: NDArray[Any]) -> None:
-    beside = file.with_suffix(".part")
-    with beside.open("wb") as stream:
+    with artifact.writing(file) as new, new.open("wb") as stream:
         np.save(stream, array, allow_pickle=False)
-    beside.replace(file)
 
 
 def _save_rows(file: Path, rows: pa.Table) -> None:
-    beside = file.with_suffix(".part")
-    pq.write_table(rows, beside, compression="zstd")
-    beside.replace(file)
+    with artifact.writing(file) as new:
+        pq.write_table(rows, new, compression="zstd")
 
 
 def _predictor(spec: Spec, choice: ModelChoice) -> Predictor:
