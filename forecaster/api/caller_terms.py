@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from forecaster.core.near_words import did_you_mean, nearest_word
+from forecaster.core.language.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Panel
 from forecaster.errors import ForecasterError, SpecError
 

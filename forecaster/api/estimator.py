@@ -28,7 +28,7 @@ from forecaster.api.pipeline_folder import (
 )
 from forecaster.api.rosters import roster_columns, staffing_of
 from forecaster.core.forecast import Forecast
-from forecaster.core.near_words import did_you_mean, nearest_word
+from forecaster.core.language.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Panel
 from forecaster.core.terminal import count
 from forecaster.demand.panel.known_future.covariates import refuse_unknown_days

@@ -26,7 +26,7 @@ from forecaster.api.pipeline_folder import (
     strangers_in,
 )
 from forecaster.config import Spec
-from forecaster.core.near_words import did_you_mean, nearest_word
+from forecaster.core.language.near_words import did_you_mean, nearest_word
 from forecaster.core.panel import Encoding, Panel
 from forecaster.core.terminal import count
 from forecaster.demand import parsing

@@ -30,7 +30,7 @@ from forecaster.api.caller_terms import ARGUMENTS, as_python
 from forecaster.api.frames import OURS, FrameKind, LongFrame, long_frame, to_arrow
 from forecaster.config import Spec, load, spec_of
 from forecaster.core.knowledge import Finding, Knowledge
-from forecaster.core.near_words import fold
+from forecaster.core.language.near_words import fold
 from forecaster.core.terminal import count
 from forecaster.errors import NoUsableData, SpecError
 

@@ -78,7 +78,7 @@ def _chosen(depots: tuple[PublishedDepot, ...], depot: str | None, city: str | N
         if depot in (None, published.depot_id) and city in (None, published.attributes.get("city"))
     )
     if not chosen:
-        from forecaster.core.near_words import did_you_mean, nearest_word
+        from forecaster.core.language.near_words import did_you_mean, nearest_word
 
         words = [published.depot_id for published in depots] if depot else [_city(published) for published in depots]
         where = f"--depot: found {depot!r}" if depot else f"--city: found {city!r}"

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from forecaster.core.near_words import did_you_mean, nearest_word
+from forecaster.core.language.near_words import did_you_mean, nearest_word
 
 IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError)  # with which PyYAML meets a value that cannot be
 MOST_VALUES = 100_000  # of a pipeline file, with each alias counted as what it stands for

@@ -7,8 +7,8 @@ from datetime import datetime
 from zoneinfo import ZoneInfo, available_timezones
 
 from forecaster.core.language import N_
+from forecaster.core.language.near_words import did_you_mean, fold, nearest_word, plain
 from forecaster.core.language.sentences import as_sentence, sentence
-from forecaster.core.near_words import did_you_mean, fold, nearest_word, plain
 
 MOST_NAMED = 6  # zones that use an abbreviation
 _SPELLING = 0.8  # of the letters that a misspelt name has in common with the right one

@@ -34,6 +34,7 @@ from forecaster.ledger.value import ValuedDay, WayCost
 from forecaster.planning.apply import move_quantiles
 from forecaster.staffing import daily_ways
 from forecaster.staffing.cost_backtest import describe_buffer
+from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.rosters import van_pool
 from forecaster.staffing.shifts.shift_shares import ShiftShares
 
@@ -148,7 +149,7 @@ class _Reckoner:
         assert spec.staffing is not None
         self._spec, self._panel, self._origins, self._valued, self._digests = spec, panel, origins, valued, digests
         self._staffing, self._former = spec.staffing, former
-        self._rosters = daily_ways.rostering(spec.staffing, van_pool(panel, spec), len(panel.depot_ids), shares)
+        self._rosters = RosterWays.of_depots(spec.staffing, van_pool(panel, spec), len(panel.depot_ids), shares)
         self._counts = _counts(panel)
         self._cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
 

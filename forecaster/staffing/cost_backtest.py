@@ -1,6 +1,6 @@
 """Backtest of staffing costs: our rosters against those that are made without a model of cost, on past days.
 
-Every roster keeps to the same limits and has the same vans. Ours is `newsvendor.roster` of the candidate's forecast.
+All rosters have the same limits and vans. Ours is the cheapest one (`rosters.cheapest`) of the candidate's forecast.
 "Median plus buffer" adds the same share, or the same number of drivers, to what the candidate's median needs; the
 buffer is chosen anew each week as the one that would have been cheapest on all replayed days before and on the four
 weeks before these, which makes it the fairest rival. "Same as last week" rosters what the same weekday needed when it
@@ -14,25 +14,20 @@ same shares, so that the bills say nothing of shares that are wrong.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
 
 import numpy as np
 
 from forecaster.config import Spec, Staffing
-from forecaster.core.arrays import Doubles, Floats, Ints
+from forecaster.core.arrays import Doubles, Ints
 from forecaster.core.forecast import Fold
 from forecaster.core.panel import Panel
 from forecaster.errors import SpecError
 from forecaster.evaluation.backtest import PanelAt
-from forecaster.staffing import newsvendor, placing
-from forecaster.staffing.need import DIGITS
-from forecaster.staffing.placing import Claims
+from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.rosters import van_pool
 from forecaster.staffing.shifts.shift_shares import ShiftShares
-from forecaster.staffing.shifts.shift_ways import ShiftWays
-from forecaster.staffing.vans import VanPool
 
 DEFAULT_DAYS = 56  # replayed where nothing else is said
 WEEKS = 8  # of the past in which the same weekday is looked for
@@ -104,11 +99,14 @@ def backtest_costs(
     `shares` of shifts."""
     assert spec.staffing is not None
     costs, fleet = spec.staffing, van_pool(panel, spec)
-    ways: RosterWays = ShiftWays(costs, fleet, shares) if costs.shifts else DayWays(costs, fleet)
+    ways = RosterWays(costs, fleet, shares if costs.shifts else None)
     all_folds = [*earlier, *folds]
     buffered = [[ways.limited(buffered_need(fold, buffer, costs), fold) for buffer in BUFFERS] for fold in all_folds]
     bills = np.array(
-        [[_cost(crew, fold, ways) for crew in crews] for crews, fold in zip(buffered, all_folds, strict=True)]
+        [
+            [float(np.nansum(ways.billed(crew, fold).cost)) for crew in crews]
+            for crews, fold in zip(buffered, all_folds, strict=True)
+        ]
     )
     best = [int(bills[:before].sum(axis=0).argmin()) for before in range(len(earlier), len(all_folds))]
     rosters: dict[str, list[Ints]] = {
@@ -124,54 +122,6 @@ def backtest_costs(
         tuple(sorted(all_bills, key=lambda bill: bill.cost)),
         tuple(describe_buffer(BUFFERS[chosen]) for chosen in best),
     )
-
-
-class RosterWays(Protocol):
-    """How rosters are made and billed, by whole days or by shift; crews are (shifts, depots, horizon)."""
-
-    @property
-    def costs(self) -> Staffing: ...
-
-    @property
-    def hours(self) -> Doubles:
-        """Of each shift, (shifts,)."""
-
-    def cheapest(self, fold: Fold) -> Ints:
-        """Our crews."""
-
-    def limited(self, need: Doubles, fold: Fold) -> Ints:
-        """The crews of somebody who wants so many drivers on a day, in fractions (depots, horizon), within limits and
-        vans."""
-
-    def needed(self, orders: Floats | Doubles, fold: Fold) -> Doubles:
-        """Drivers of each shift that so many orders of a fold's days need, (shifts, depots, horizon)."""
-
-
-@dataclass(frozen=True)
-class DayWays:
-    """Rosters of whole days: one shift with all of the day."""
-
-    costs: Staffing
-    fleet: VanPool | None
-
-    @property
-    def hours(self) -> Doubles:
-        return np.array([self.costs.shift_hours])
-
-    def cheapest(self, fold: Fold) -> Ints:
-        return newsvendor.roster(fold.forecast, self.costs, self.fleet).drivers[None]
-
-    def limited(self, need: Doubles, fold: Fold) -> Ints:
-        return within_limits(np.ceil(np.round(need, DIGITS)), fold, self.costs, self.fleet)[None]
-
-    def needed(self, orders: Floats | Doubles, fold: Fold) -> Doubles:
-        return drivers_needed(orders, self.costs)[None]
-
-
-def drivers_needed(orders: Floats | Doubles, costs: Staffing) -> Doubles:
-    """Drivers that so many orders need; NaN where they are not known."""
-    drivers: Doubles = np.ceil(np.round(orders.astype(float) / costs.orders_per_driver, DIGITS))
-    return drivers
 
 
 def buffered_need(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
@@ -200,54 +150,16 @@ def same_weekday_orders(orders: Doubles, steps: int) -> Doubles:
     return last_known
 
 
-def within_limits(desired: Doubles, fold: Fold, costs: Staffing, fleet: VanPool | None) -> Ints:
-    """The crews that limits and vans leave of those wanted; where vans are too few, the next goes to the depot that has
-    the smallest share of what it wants."""
-    crew = newsvendor.within_limits(desired, fold.forecast.open, costs)
-    if fleet is None:
-        return crew
-    sharing = fleet.drivers_per_van
-    wanted = -(-crew // sharing)
-
-    def claims(day: int) -> Claims:
-        depot, van = Claims.rows(wanted[:, day])
-        tier = np.where(van * sharing < costs.crew.min, placing.FIRST, placing.FURTHER)
-        return Claims(depot, van, tier, van * sharing / np.maximum(crew[depot, day], 1), np.zeros(len(van)))
-
-    fewest: Callable[..., Ints] = np.minimum
-    return fewest(crew, fleet.allocate(wanted, crew / sharing, claims) * sharing)
-
-
-def missing_drivers(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:
-    """Drivers missing (below 0: too many) on each depot and day; NaN where nothing is known."""
-    missing: Doubles = drivers_needed(fold.actuals, costs) - crew
-    return missing
-
-
-def costs_paid(crew: Ints, fold: Fold, costs: Staffing) -> Doubles:
-    """What a crew cost in missing and idle drivers on each depot and day; NaN where nothing is known."""
-    missing = missing_drivers(crew, fold, costs)
-    paid: Doubles = costs.cost_short * np.maximum(missing, 0) + costs.cost_idle * np.maximum(-missing, 0)
-    return paid
-
-
-def _cost(crew: Ints, fold: Fold, ways: RosterWays) -> float:
-    missing = ways.needed(fold.actuals, fold) - crew
-    paid = ways.costs.cost_short * np.maximum(missing, 0) + ways.costs.cost_idle * np.maximum(-missing, 0)
-    return float(np.nansum(paid))
-
-
 def _bill(name: str, crews: Sequence[Ints], folds: Sequence[Fold], ways: RosterWays) -> Bill:
-    missing = np.concatenate(
-        [ways.needed(fold.actuals, fold) - crew for crew, fold in zip(crews, folds, strict=True)], axis=2
-    )
-    judged = np.isfinite(missing[0])
-    differences = missing[:, judged]  # (shifts, depots and days)
-    hours = float(ways.hours @ np.concatenate(crews, axis=2)[:, judged].sum(axis=1))
-    short, idle = int(np.maximum(differences, 0).sum()), int(np.maximum(-differences, 0).sum())
-    share = float((differences > 0).any(axis=0).mean()) if differences.size else 0.0
-    cost = ways.costs.cost_short * short + ways.costs.cost_idle * idle
-    return Bill(name, cost, short, idle, share, differences.shape[1], hours)
+    billed = [ways.billed(crew, fold) for crew, fold in zip(crews, folds, strict=True)]
+    known = np.concatenate([account.known for account in billed], axis=1)
+    short = np.concatenate([account.short for account in billed], axis=1)[known]
+    idle = np.concatenate([account.idle for account in billed], axis=1)[known]
+    hours = float(ways.hours @ np.concatenate(crews, axis=2)[:, known].sum(axis=1))
+    share = float((short > 0).mean()) if short.size else 0.0
+    missing, spare = int(short.sum()), int(idle.sum())
+    cost = ways.costs.cost_short * missing + ways.costs.cost_idle * spare
+    return Bill(name, cost, missing, spare, share, short.size, hours)
 
 
 def describe_buffer(buffer: tuple[float, float]) -> str:

@@ -13,7 +13,6 @@ from datetime import date
 
 import numpy as np
 
-from forecaster.config import Staffing
 from forecaster.core.arrays import Bools, Doubles, Ints
 from forecaster.core.forecast import Fold
 from forecaster.ledger.value import (
@@ -28,30 +27,16 @@ from forecaster.ledger.value import (
 )
 from forecaster.staffing.cost_backtest import (
     BUFFERS,
-    DayWays,
     buffered_need,
     same_weekday_orders,
 )
-from forecaster.staffing.shifts import shift_shares
-from forecaster.staffing.shifts.shift_shares import ShiftShares
-from forecaster.staffing.shifts.shift_ways import ShiftWays
-from forecaster.staffing.vans import VanPool
+from forecaster.staffing.roster_ways import RosterWays
 
 PLAIN_MEDIAN = BUFFERS.index((0.0, 0.0))  # where no day before tells of a better one
-Rostering = DayWays | ShiftWays  # by whole days, or by shift
-
-
-def rostering(costs: Staffing, fleet: VanPool | None, depots: int, shares: ShiftShares | None = None) -> Rostering:
-    """How days are rostered and billed; where shares of shifts are learned they are `shares`, else those of hours."""
-    if not costs.shifts:
-        return DayWays(costs, fleet)
-    if shares is None and costs.learns_shares:
-        shares = shift_shares.of_hours(costs, depots)
-    return ShiftWays(costs, fleet, shares)
 
 
 def crews(
-    fold: Fold, published: Ints, before: Doubles, buffer: tuple[float, float], rosters: Rostering
+    fold: Fold, published: Ints, before: Doubles, buffer: tuple[float, float], rosters: RosterWays
 ) -> dict[str, Ints]:
     """Way to roster → crews (shifts, depots, 1) of a fold of one day, which the model alone forecast.
 
@@ -75,26 +60,12 @@ def crews(
     return ways
 
 
-def buffer_costs(fold: Fold, rosters: Rostering) -> tuple[float, ...]:
+def buffer_costs(fold: Fold, rosters: RosterWays) -> tuple[float, ...]:
     """What each buffer would have cost on this day, by which those of later days are chosen."""
     return tuple(
-        float(np.nansum(_paid(rosters.limited(buffered_need(fold, buffer, rosters.costs), fold), fold, rosters)))
+        float(np.nansum(rosters.billed(rosters.limited(buffered_need(fold, buffer, rosters.costs), fold), fold).cost))
         for buffer in BUFFERS
     )
-
-
-def _missing(crew: Ints, fold: Fold, rosters: Rostering) -> Doubles:
-    """Drivers missing (below 0: too many) of each shift (shifts, depots, 1); NaN where nothing is known."""
-    missing: Doubles = rosters.needed(fold.actuals, fold) - crew
-    return missing
-
-
-def _paid(crew: Ints, fold: Fold, rosters: Rostering) -> Doubles:
-    """What a crew cost in missing and idle drivers of all shifts, (depots, 1); NaN where nothing is known."""
-    missing, costs = _missing(crew, fold, rosters), rosters.costs
-    by_shift = costs.cost_short * np.maximum(missing, 0) + costs.cost_idle * np.maximum(-missing, 0)
-    paid: Doubles = by_shift.sum(axis=0)
-    return paid
 
 
 def best_buffer(costs_before: Sequence[Sequence[float]]) -> tuple[float, float]:
@@ -104,25 +75,25 @@ def best_buffer(costs_before: Sequence[Sequence[float]]) -> tuple[float, float]:
 
 
 def bills(
-    ways: Mapping[str, Ints], fold: Fold, cities: Sequence[str], rosters: Rostering, day: date
+    ways: Mapping[str, Ints], fold: Fold, cities: Sequence[str], rosters: RosterWays, day: date
 ) -> tuple[WayCost, ...]:
     """What each way cost each city, of the depots whose count is known; `cities` has the city of each depot."""
     names, of_depot = np.unique(np.asarray(cities, object).astype(str), return_inverse=True)
     rows = []
     for way, crew in ways.items():
-        missing, paid = _missing(crew, fold, rosters)[:, :, 0], _paid(crew, fold, rosters)[:, 0]
-        known = np.isfinite(paid)
+        billed = rosters.billed(crew, fold)
+        known = billed.known[:, 0]
 
         def by_city(values: Doubles, known: Bools = known) -> Doubles:
             sums: Doubles = np.bincount(of_depot[known], values[known], len(names)).astype(float)
             return sums
 
         sums = [
-            by_city(paid),
-            by_city(np.maximum(missing, 0).sum(axis=0)),
-            by_city(np.maximum(-missing, 0).sum(axis=0)),
+            by_city(billed.cost[:, 0]),
+            by_city(billed.short[:, 0]),
+            by_city(billed.idle[:, 0]),
             by_city(crew.sum(axis=0)[:, 0].astype(float)),
-            by_city(np.ones(len(paid))),
+            by_city(np.ones(len(known))),
         ]
         for city, (cost, short, idle, drivers, depots) in zip(names.tolist(), np.transpose(sums).tolist(), strict=True):
             if depots:

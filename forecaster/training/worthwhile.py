@@ -32,8 +32,7 @@ from forecaster.ledger.store import GATE, Ledger
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.predict import Predictor
-from forecaster.staffing import newsvendor
-from forecaster.staffing.cost_backtest import costs_paid
+from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.rosters import van_pool
 
 LAST_TRAININGS = 3  # whose gain is weighed
@@ -170,13 +169,13 @@ def gain_of(
 ) -> Gain:
     """The gain of trainings, of what each champion forecast of a single day: digest → cutoff → fold."""
     assert spec.staffing is not None
-    fleet, paid = van_pool(panel, spec), dict[tuple[str, date], Doubles]()
+    by_day = spec.staffing.model_copy(update={"shifts": ()})  # whole days, whatever shifts are declared
+    ways, paid = RosterWays(by_day, van_pool(panel, spec)), dict[tuple[str, date], Doubles]()
 
     def bill(digest: str, cutoff: date) -> Doubles:
         if (digest, cutoff) not in paid:
             fold = folds[digest][cutoff]
-            crew = newsvendor.roster(fold.forecast, spec.staffing, fleet).drivers  # type: ignore[arg-type]
-            paid[digest, cutoff] = costs_paid(crew, fold, spec.staffing)[:, 0]  # type: ignore[arg-type]
+            paid[digest, cutoff] = ways.billed(ways.cheapest(fold), fold).cost[:, 0]
         return paid[digest, cutoff]
 
     ours, theirs, depots, days, compared = [], [], [], list[Days](), 0

@@ -11,6 +11,7 @@ from forecaster.core.forecast import Fold
 from forecaster.ledger.value import BUFFER, FORESIGHT, LAST_WEEK, MODEL, MORE_VANS, PUBLISHED, WayCost
 from forecaster.staffing import daily_ways
 from forecaster.staffing.cost_backtest import BUFFERS
+from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.vans import VanPool
 from tests.panels import fold
 from tests.staffing.test_cost_backtest import staffed
@@ -18,7 +19,7 @@ from tests.staffing.test_cost_backtest import staffed
 COSTS = staffed().staffing
 DAY = date(2024, 1, 15)
 assert COSTS is not None
-ROSTERS = daily_ways.rostering(COSTS, None, 2)
+ROSTERS = RosterWays.of_depots(COSTS, None, 2)
 
 
 def sure(*orders: float, actual: tuple[float, ...]) -> Fold:
@@ -66,7 +67,7 @@ def test_ten_more_vans_go_where_they_are_missing() -> None:
     day = sure(120, 40, actual=(120, 40))
     fleet = VanPool(total=8, city=np.array([0, 0]))
     ways = daily_ways.crews(
-        day, np.array([[[4], [4]]], np.int32), before(120, 40), BUFFERS[0], daily_ways.rostering(COSTS, fleet, 2)
+        day, np.array([[[4], [4]]], np.int32), before(120, 40), BUFFERS[0], RosterWays.of_depots(COSTS, fleet, 2)
     )
     assert int(ways[MODEL].sum()) == 8
     assert drivers(ways)[MORE_VANS] == [12, 4]
@@ -120,7 +121,7 @@ def test_shifts_are_rostered_and_billed_by_themselves_in_every_way() -> None:
     ]
     costs = staffed(shifts=halves).staffing
     assert costs is not None
-    rosters, day = daily_ways.rostering(costs, None, 1), sure(42, actual=(45,))
+    rosters, day = RosterWays.of_depots(costs, None, 1), sure(42, actual=(45,))
     ways = daily_ways.crews(day, np.array([[[2]], [[4]]], np.int32), before(38), BUFFERS[0], rosters)
     assert {way: crew[:, 0, 0].tolist() for way, crew in ways.items()} == {
         PUBLISHED: [2, 4],

@@ -16,7 +16,7 @@ from dashboards.ops.reading.header import Front, href, median_and_range
 from dashboards.ops.views.depot_table import chance_of_shortage, city_of, is_short
 from dashboards.ops.views.roster_text import chance, shortage
 from forecaster.core.language import _
-from forecaster.core.near_words import nearest_word
+from forecaster.core.language.near_words import nearest_word
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.ledger.records import Head
 

@@ -10,7 +10,7 @@ from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.depot_table import city_of, reasons, scarcity, urgency
 from dashboards.ops.views.network import DayTotal, NetworkView, drivers
-from forecaster.core.near_words import nearest_word
+from forecaster.core.language.near_words import nearest_word
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 

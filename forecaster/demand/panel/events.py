@@ -12,8 +12,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forecaster.core.arrays import Ints
+from forecaster.core.language.near_words import fold
 from forecaster.core.marks import EVERYONE, Mark
-from forecaster.core.near_words import fold
 from forecaster.demand.panel.event_scope import ADDRESS, EventScope, addresses
 from forecaster.demand.panel.grid import Grid
 

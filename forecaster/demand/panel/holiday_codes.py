@@ -9,7 +9,7 @@ from functools import cache
 import holidays
 from holidays.registry import COUNTRIES
 
-from forecaster.core.near_words import did_you_mean, nearest_word, plain
+from forecaster.core.language.near_words import did_you_mean, nearest_word, plain
 
 _SPELLING = 0.85  # of the letters that a misspelt name has in common with the right one; codes are too short for less
 # in use beside the English names of ISO 3166: languages, other codes, parts of a country, its own names

@@ -11,7 +11,7 @@ import pandas as pd
 
 from forecaster.config import Spec
 from forecaster.core.arrays import Days
-from forecaster.core.near_words import plain
+from forecaster.core.language.near_words import plain
 from forecaster.core.panel import Panel
 from forecaster.demand.panel.calendar import holiday_names
 from forecaster.demand.panel.event_scope import event_scope

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from forecaster.config import credentials
-from forecaster.core.near_words import plain
+from forecaster.core.language.near_words import plain
 from forecaster.errors import ForecasterError, SourceError
 
 ROW, FAULT, FILE = "row", ":fault", ":file"  # a column of such a name is refused

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from forecaster.core.near_words import plain
+from forecaster.core.language.near_words import plain
 
 LINES = 60  # that are looked at
 _MARKS = (";", ",", "\t", "|")

@@ -17,8 +17,8 @@ import pyarrow.compute as pc
 from forecaster.config import Spec, data_rules
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
+from forecaster.core.language.near_words import did_you_mean, fold, nearest_word, plain
 from forecaster.core.language.sentences import and_more, joined, restored, sentence, stored
-from forecaster.core.near_words import did_you_mean, fold, nearest_word, plain
 from forecaster.demand import sources
 from forecaster.demand.panel.event_scope import ADDRESS, EventScope, addresses, event_scope
 from forecaster.demand.panel.opening_days import CLOSURE

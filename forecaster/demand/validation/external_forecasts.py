@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
+from forecaster.core.language.near_words import did_you_mean
 from forecaster.core.language.sentences import sentence
-from forecaster.core.near_words import did_you_mean
 from forecaster.core.panel import Panel
 from forecaster.demand import parsing, sources
 from forecaster.demand.history import aliases

@@ -15,8 +15,8 @@ import pandas as pd
 from forecaster.config import PeopleTable, Spec
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
+from forecaster.core.language.near_words import did_you_mean, nearest_word
 from forecaster.core.language.sentences import sentence
-from forecaster.core.near_words import did_you_mean, nearest_word
 from forecaster.demand import parsing, sources
 from forecaster.demand.history import aliases
 from forecaster.demand.validation.reference_tables import RowFindings

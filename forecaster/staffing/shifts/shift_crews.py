@@ -184,14 +184,18 @@ class VanSharing:
         cells: int,
         per_van: int,
     ) -> VanSharing:
-        """The drivers of so many cells, each the `number`-th of its shift, by what each saves."""
+        """The drivers of so many cells, each the `number`-th of its shift, by what each saves.
+
+        On days without `shifts` all drivers use a van one after the other.
+        """
         order = _best_first(cell, saving, shift_of, number)
         cell, shift_of, saving = cell[order], shift_of[order], saving[order]
-        block = np.array(blocks(shifts), np.intp)[shift_of] + cell * len(shifts)
-        in_blocks = np.argsort(block, kind="stable")
-        rank_in_block = np.empty(len(cell), np.intp)
-        rank_in_block[in_blocks] = _ranks_in_row(block[in_blocks])
-        return cls(len(shifts), cells, per_van, cell, shift_of.astype(np.intp), saving, rank_in_block)
+        rank_in_block = np.zeros(len(cell), np.intp)
+        if shifts:
+            block = np.array(blocks(shifts), np.intp)[shift_of] + cell * len(shifts)
+            in_blocks = np.argsort(block, kind="stable")
+            rank_in_block[in_blocks] = _ranks_in_row(block[in_blocks])
+        return cls(max(len(shifts), 1), cells, per_van, cell, shift_of.astype(np.intp), saving, rank_in_block)
 
     @cached_property
     def first_van(self) -> Positions:

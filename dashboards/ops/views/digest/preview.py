@@ -11,7 +11,7 @@ from dashboards.ops.views.depot_table import city_of
 from dashboards.ops.views.digest import mail, wording
 from dashboards.ops.views.digest.content import DigestScope, NoSuchCity, digest
 from dashboards.ops.views.digest.language import in_language
-from forecaster.core.near_words import did_you_mean, nearest_word
+from forecaster.core.language.near_words import did_you_mean, nearest_word
 from forecaster.errors import NoSuchRow
 
 if TYPE_CHECKING:

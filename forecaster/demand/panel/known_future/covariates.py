@@ -12,8 +12,8 @@ from forecaster.config import Spec, data_rules
 from forecaster.core.arrays import Bools, Floats
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.language import N_
+from forecaster.core.language.near_words import nearest_word
 from forecaster.core.language.sentences import Sentence, as_sentence, counted, sentence
-from forecaster.core.near_words import nearest_word
 from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel.events import AnnouncedEvents
 from forecaster.demand.panel.grid import Cells, Grid, cells, coded

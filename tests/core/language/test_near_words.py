@@ -6,7 +6,7 @@ import unicodedata
 
 import pytest
 
-from forecaster.core.near_words import LONGEST, did_you_mean, fold, nearest_word
+from forecaster.core.language.near_words import LONGEST, did_you_mean, fold, nearest_word
 
 WORDS = ("closure", "promo", "école", "Straße", "school_holiday")
 

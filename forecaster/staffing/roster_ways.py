@@ -1,9 +1,9 @@
-"""Rosters by shift of those who have no model of cost, for backtests of staffing costs beside ours.
+"""Rosters of past days and their bills, by shift: ours, and those of rivals that have no model of cost.
 
-Somebody wants so many drivers on a day, in fractions. Each shift then gets its declared share of them, rounded up, as
-ours have it. Where a limit or the vans leave some out, shifts lose drivers in proportion: those go first who are the
-last in the order of (k - 1/2) / n, for the k-th of n drivers of a shift, which is how Webster's method apportions
-seats.
+A day without declared shifts is one shift with all of its orders. A rival wants so many drivers on a day, in fractions.
+Each shift gets its share of them, rounded up as in our rosters. Where a limit or the vans leave some out, shifts lose
+drivers in proportion: the last in the order of (k - 1/2) / n go first, for the k-th of n drivers of a shift, which is
+how Webster's method apportions seats.
 """
 
 from __future__ import annotations
@@ -13,41 +13,72 @@ from dataclasses import dataclass
 import numpy as np
 
 from forecaster.config import Staffing
-from forecaster.core.arrays import Doubles, Floats, Ints
+from forecaster.core.arrays import Bools, Doubles, Floats, Ints
 from forecaster.core.forecast import Fold
-from forecaster.staffing import placing
+from forecaster.staffing import placing, rosters
 from forecaster.staffing.need import DIGITS
 from forecaster.staffing.placing import Claims
-from forecaster.staffing.shifts import shift_crews
-from forecaster.staffing.shifts.shift_crews import VanSharing
+from forecaster.staffing.shifts import shift_crews, shift_shares
+from forecaster.staffing.shifts.shift_crews import ShiftRoster, VanSharing
 from forecaster.staffing.shifts.shift_shares import ShiftShares
 from forecaster.staffing.vans import VanPool
 
 
 @dataclass(frozen=True)
-class ShiftWays:
-    """Rosters of days with shifts; crews are (shifts, depots, horizon)."""
+class Billed:
+    """The account of crews on past days, (depots, days); NaN where the orders are not known."""
+
+    cost: Doubles  # of missing and idle drivers
+    short: Doubles  # drivers missing, over all shifts
+    idle: Doubles  # drivers too many
+
+    @property
+    def known(self) -> Bools:
+        return np.isfinite(self.cost)
+
+
+@dataclass(frozen=True)
+class RosterWays:
+    """Rosters of past days within declared limits and vans; crews are (shifts, depots, horizon)."""
 
     costs: Staffing
     fleet: VanPool | None
     learned: ShiftShares | None = None  # of the depots of all folds; None: shares are declared
 
+    @classmethod
+    def of_depots(
+        cls, costs: Staffing, fleet: VanPool | None, depots: int, shares: ShiftShares | None = None
+    ) -> RosterWays:
+        """With `shares` of shifts where these are learned, or the shares of their hours where nothing was learned."""
+        if shares is None and costs.learns_shares:
+            shares = shift_shares.of_hours(costs, depots)
+        return cls(costs, fleet, shares if costs.shifts else None)
+
     @property
     def hours(self) -> Doubles:
-        """Of each shift on the clock, (shifts,)."""
-        return np.array([shift_crews.clock_hours(shift) for shift in self.costs.shifts])
+        """Hours of each shift on the clock, (shifts,)."""
+        shifts = [shift_crews.clock_hours(shift) for shift in self.costs.shifts]
+        return np.array(shifts or [self.costs.shift_hours])
 
     def cheapest(self, fold: Fold) -> Ints:
         """Our crews."""
-        return shift_crews.roster(fold.forecast, self.costs, self.fleet, self.learned).crews
+        roster = rosters.cheapest(fold.forecast, self.costs, self.fleet, self.learned)
+        return roster.crews if isinstance(roster, ShiftRoster) else roster.drivers[None]
 
     def needed(self, orders: Floats | Doubles, fold: Fold) -> Doubles:
-        """Drivers of each shift that so many orders of a fold's days need; NaN where these are not known."""
+        """Drivers of each shift that the orders of a fold's days need; NaN where these are not known."""
         return self._by_shift(orders.astype(float) / self.costs.orders_per_driver, fold)
 
+    def billed(self, crews: Ints, fold: Fold) -> Billed:
+        """The account of crews against the actual orders of a fold."""
+        missing = self.needed(fold.actuals, fold) - crews
+        short, idle = np.maximum(missing, 0), np.maximum(-missing, 0)
+        paid = self.costs.cost_short * short + self.costs.cost_idle * idle
+        return Billed(paid.sum(axis=0), short.sum(axis=0), idle.sum(axis=0))
+
     def limited(self, need: Doubles, fold: Fold) -> Ints:
-        """The crews of somebody who wants so many drivers on a day, in fractions (depots, horizon), within limits and
-        vans; where vans are too few, the next goes to the depot that has the smallest share of what it wants."""
+        """Crews for so many drivers a day, in fractions (depots, horizon), within limits and vans; where vans are too
+        few, the next one goes to the depot with the smallest share of what it wants."""
         open_ = fold.forecast.open
         by_shift = np.where(open_, np.maximum(self._by_shift(need, fold), 0), 0).astype(np.int32)
         crews = self._within_crew(by_shift, fold)
@@ -62,7 +93,8 @@ class ShiftWays:
             tier = np.where(before < self.costs.crew.min, placing.FIRST, placing.FURTHER)
             return Claims(depot, van, tier, before / np.maximum(total[depot, day], 1), np.zeros(len(van)))
 
-        placed = self.fleet.allocate(wanted, wanted.astype(float), claims)
+        usual = wanted.astype(float) if self.costs.shifts else total / self.fleet.drivers_per_van
+        placed = self.fleet.allocate(wanted, usual, claims)
         return sharing.crews(placed.ravel()).reshape(crews.shape)
 
     def _by_shift(self, need: Doubles, fold: Fold) -> Doubles:
@@ -70,6 +102,8 @@ class ShiftWays:
         return drivers
 
     def _shares(self, fold: Fold) -> Doubles:
+        if not self.costs.shifts:
+            return np.ones((1, 1, 1))
         return shift_crews.day_shares(fold.forecast, self.costs, self.learned)
 
     def _in_proportion(self, crews: Ints) -> VanSharing:

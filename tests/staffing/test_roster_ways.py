@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from forecaster.config import Staffing, Vans
-from forecaster.staffing.cost_backtest import BUFFER, FORESIGHT, LAST_WEEK, OURS, Bill, DayWays, drivers_needed
-from forecaster.staffing.shifts.shift_ways import ShiftWays
+from forecaster.staffing.cost_backtest import BUFFER, FORESIGHT, LAST_WEEK, OURS, Bill
+from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.vans import VanPool
 from tests.panels import bare, fold
 from tests.staffing.shifts.test_shift_crews import EARLY, FIVE, LATE, costs
@@ -42,13 +42,16 @@ def test_limits_take_from_shifts_in_proportion_and_add_to_the_largest() -> None:
     the early shift."""
     full = fold([[[100] * 5], [[0] * 5]], [[100], [0]], levels=FIVE, cutoff=day(20))
     need = np.array([[10.0], [0.0]])
-    assert ShiftWays(costs(crew={"max": 7, "min": 2}), None).limited(need, full)[:, :, 0].T.tolist() == [[4, 3], [2, 0]]
+    assert RosterWays(costs(crew={"max": 7, "min": 2}), None).limited(need, full)[:, :, 0].T.tolist() == [
+        [4, 3],
+        [2, 0],
+    ]
 
 
 def test_vans_that_shifts_share_are_the_same_for_everybody() -> None:
     """Six and four drivers on five vans with two drivers each: one early driver has none."""
     full = fold([[[100] * 5]], [[100]], levels=FIVE, cutoff=day(20))
-    ways = ShiftWays(costs(), VanPool.of(Vans(total=5, drivers_per_van=2), {}, 1))
+    ways = RosterWays(costs(), VanPool.of(Vans(total=5, drivers_per_van=2), {}, 1))
     assert ways.cheapest(full)[:, 0, 0].tolist() == [5, 4]
     assert ways.limited(np.array([[10.0]]), full)[:, 0, 0].tolist() == [5, 4]
 
@@ -73,9 +76,9 @@ def test_hours_are_those_of_each_shift_and_unknown_days_need_nobody_that_is_know
             "shifts": [{**EARLY, "end": "10:30"}, {**LATE, "start": "22:00", "end": "06:00"}],
         }
     )
-    assert ShiftWays(money, None).hours.tolist() == [4.5, 8]
+    assert RosterWays(money, None).hours.tolist() == [4.5, 8]
     week = fold(np.full((1, 1, 5), 41.0), np.array([[41.0]]), levels=FIVE, cutoff=day(20))
-    assert np.isnan(ShiftWays(money, None).needed(np.array([[np.nan]]), week)).all()
-    assert DayWays(money, None).needed(np.array([[41.0]]), week).tolist() == [
-        drivers_needed(np.array([[41.0]]), money).tolist()
-    ]
+    assert np.isnan(RosterWays(money, None).needed(np.array([[np.nan]]), week)).all()
+    by_day = RosterWays(money.model_copy(update={"shifts": ()}), None)
+    assert by_day.needed(np.array([[41.0]]), week).tolist() == [[[5.0]]]
+    assert by_day.hours.tolist() == [8]
