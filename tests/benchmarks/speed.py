@@ -1,4 +1,4 @@
-"""Measure a training step: against torch, against flax's cells, against the processor, and each height of `jit`.
+"""Measure a training step: against torch, against flax's cells, against the processor.
 
 make bench-speed
 
@@ -26,7 +26,6 @@ from tests.benchmarks.report import Figure, tell
 
 SIZES = {(64, 168): (3.5, 21), (64, 540): (3.0, 11), (512, 540): (2.0, 5)}  # depots, days: aim, pairs
 CROP = (64, 168)  # what one step of training reads
-LADDER = (8, 4)  # steps, epochs
 SIDE, TIMES = 1024, 5  # of the products that are taken for what the processor can do
 PAUSE = 0.005  # seconds, in which threads that wait for more work fall asleep
 
@@ -37,7 +36,7 @@ def main() -> None:
     pairs = parser.parse_args().pairs
     devices.one_device_per_core()
     print("the recurrence is", "compiled for this processor" if gru_cpu.ready() else "a scan: no C++ compiler")
-    tell("speed", [*_torch(pairs), *_cells(pairs), *_floor(pairs), *_ladder(pairs)])
+    tell("speed", [*_torch(pairs), *_cells(pairs), *_floor(pairs)])
 
 
 def _torch(pairs: float) -> list[Figure]:
@@ -69,8 +68,7 @@ def _cells(pairs: float) -> list[Figure]:
 def _floor(pairs: float) -> list[Figure]:
     import jax
 
-    from tests.benchmarks.speed_parts import parts, products
-    from tests.benchmarks.speed_steps import STEPS, Size, as_trained
+    from tests.benchmarks.speed_steps import STEPS, Size, as_trained, products
 
     took = {
         Size(*size): _interleaved([as_trained(Size(*size)), products(SIDE, TIMES)], max(count, 9) * pairs)
@@ -84,26 +82,7 @@ def _floor(pairs: float) -> list[Figure]:
         for size, (ours, _) in took.items()
     ]
     figures.append(Figure(f"rate of {SIDE}^3 products, one a core", 1e-6 * rate, "GFLOP/s"))
-    size = Size(*CROP)
-    part_steps = parts(size)
-    of_part = dict(zip(part_steps, _interleaved(list(part_steps.values()), 15 * pairs), strict=True))
-    contained = ("products of the gradient by weights", "product of the gradient by inputs")
-    of_part["scan forward"] = _less(of_part.pop("forward"), of_part["projection"])
-    of_part["scan backward"] = _less(of_part.pop("backward"), *(of_part[name] for name in contained))
-    return figures + [_median_figure(f"{size}: {name}", timings, "ms") for name, timings in of_part.items()]
-
-
-def _ladder(pairs: float) -> list[Figure]:
-    from tests.benchmarks.speed_parts import ladder
-    from tests.benchmarks.speed_steps import Size
-
-    size = Size(*CROP)
-    slowest, *rungs = ladder(size, *LADDER).items()
-    took = _interleaved([slowest[1][0]], 2) + _interleaved([step for _, (step, _) in rungs], 7 * pairs)
-    return [
-        _median_figure(f"{size}: {name}", [ms / steps for ms in timings], "ms a step")
-        for (name, (_, steps)), timings in zip([slowest, *rungs], took, strict=True)
-    ]
+    return figures
 
 
 def _interleaved(steps: Sequence, count: float) -> list[list[float]]:
@@ -116,10 +95,6 @@ def _interleaved(steps: Sequence, count: float) -> list[list[float]]:
             step()
             into.append(1e3 * (time.perf_counter() - begun))
     return [timings[2:] for timings in took]
-
-
-def _less(whole: list[float], *contained: list[float]) -> list[float]:
-    return [whole_ms - sum(others) for whole_ms, *others in zip(whole, *contained, strict=True)]
 
 
 def _compared(theirs: str, ours: str, took: list[list[float]], steps: int, aim: float) -> list[Figure]:

@@ -1,4 +1,4 @@
-"""Training steps of the same model three ways: with our recurrence, with flax's cells, with torch.
+"""Training steps of the same model three ways: with our recurrence, with flax's cells, with torch; plain products.
 
 Two GRU layers, hidden 64, 16 inputs, a linear head, Huber loss, AdamW.
 """
@@ -35,14 +35,6 @@ class Size:
 
     def __str__(self) -> str:
         return f"{self.depots} x {self.days}"
-
-    @property
-    def bytes(self) -> float:
-        """Bytes of one step that no arrangement of the work saves: the layers' inputs and gates, there and back, and
-        their gradients, in float32."""
-        rows, widths = self.depots * self.days, [FEATURES] + [HIDDEN] * (LAYERS - 1)
-        forward = sum(width + 3 * HIDDEN + HIDDEN for width in widths)  # input, gates, states
-        return 4.0 * rows * (forward + 2 * forward)
 
     @property
     def operations(self) -> float:
@@ -186,3 +178,18 @@ def in_torch(size: Size, device: str = "cpu") -> Step:
             value.item()
 
     return steps
+
+
+def products(side: int, times: int) -> Step:
+    """Products of two float32 matrices, one after the other on each device at once: what the processor can do.
+
+    One alone takes twice as long after other work.
+    """
+
+    def run(a: Array) -> Array:
+        return lax.fori_loop(0, times, lambda _, x: x @ a, a)
+
+    whole = devices.replicated()
+    compiled = jax.jit(devices.on_each_device(run, 1, (whole,), whole), compiler_options=compiler_effort(1))
+    a = devices.replicate(jnp.ones((side, side)) / side)
+    return lambda: compiled(a).block_until_ready()  # type: ignore[no-any-return]
