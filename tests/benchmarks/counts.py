@@ -148,14 +148,11 @@ def pages() -> Iterator[tuple[str, Count]]:
     ledger of six depots at a fixed noon; and statements of the second time, when the answer is kept."""
     import sqlalchemy as sa
 
-    from dashboards.ops.http import response_cache
     from dashboards.ops.reading import store
     from tests.dashboards.seed import earlier, fill, publication, remember, with_plans
     from tests.dashboards.visitor import visitor
 
-    for module in (response_cache, store):  # on a busy machine seconds may pass between two requests
-        module.REREAD_SECONDS = 600.0  # type: ignore[attr-defined]
-    response_cache.STALE_SECONDS = 600.0
+    store.REREAD_SECONDS = 600.0  # on a busy machine seconds may pass between two requests
     statements: list[str] = []
     sa.event.listen(sa.Engine, "before_cursor_execute", lambda *call: statements.append(call[2]))
     with tempfile.TemporaryDirectory() as folder:

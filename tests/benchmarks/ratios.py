@@ -86,13 +86,11 @@ def _forecasts() -> tuple[Side, Side]:
 
 def _answers() -> tuple[Side, Side]:
     """The front page as it is kept, and as a page makes it that has just come up and reads the ledger."""
-    from dashboards.ops.http import response_cache
     from dashboards.ops.reading import store
     from tests.dashboards.seed import earlier, fill, publication, remember, with_plans
     from tests.dashboards.visitor import visitor
 
-    for module in (response_cache, store):  # on a busy machine a second may pass between two requests
-        module.REREAD_SECONDS = 600.0  # type: ignore[attr-defined]
+    store.REREAD_SECONDS = 600.0  # on a busy machine a second may pass between two requests
     folder = tempfile.TemporaryDirectory()  # which lives as long as what asks
     url = f"sqlite:///{folder.name}/ledger.db"
     fill(url, earlier(), with_plans(publication()))

@@ -16,7 +16,6 @@ from tests.dashboards.visitor import Get, visitor
 def _newest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Answers are the newest, where readers would for a moment still get the one before: `test_again` has those."""
     monkeypatch.setattr(response_cache, "STALE_SECONDS", 0.0)
-    monkeypatch.setattr(response_cache, "STALE_SECONDS_WHILE_REFRESHING", 0.0)
     monkeypatch.setattr(health, "READINESS_SECONDS", 0.0)
 
 

@@ -1,4 +1,4 @@
-"""Rendering of responses with conditional requests (ETag, 304): a body is made once, and sent only when it changed."""
+"""Rendering of responses with conditional requests (ETag, 304): a body is sent only when it changed."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dashboards.ops.access import person
 from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.csv import MEDIA_TYPE, CsvSheet
 from dashboards.ops.http.language import of_request
-from dashboards.ops.http.responses import ORIGIN, TRY_AGAIN, gzipped, not_modified, with_etag
+from dashboards.ops.http.responses import OF_EDITION, ORIGIN, TRY_AGAIN, gzipped, not_modified, with_etag
 from dashboards.ops.reading.editions import Edition, Logbook, NothingPublished
-from dashboards.ops.reading.store import EncodedBody, PublicationStore
+from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.views.api_schema import to_json
 from forecaster.errors import LedgerError
 
@@ -50,21 +50,20 @@ class Renderer:
         name an earlier one, as `PublicationStore.edition` takes it."""
         style, cities = of_request(request), person(request).cities
 
-        def encode(edition: Edition) -> tuple[str, EncodedBody]:
-            tag = self.store.tag(edition, request.url.path, media_type, of, style)
-            # made first, as it may be that there is no such page
-            return tag, self.store.encoded(edition, tag, lambda: make(edition))
-
         with locale.active(style):
             try:
-                tag, encoded = encode(self.store.edition(cities, **past))
+                edition = self.store.edition(cities, **past)
+                body = make(edition)
             except LedgerError as error:
                 if (copy := self.copied(error, cities, media_type, **past)) is None:
                     raise
-                return as_copy(request, encode(copy)[1].body, media_type)
-        if cities is not None:  # the tag of an edition changes with numbers that the reader does not see
-            tag = self.store.entity_tag(request.url.path, encoded.body)
-        return not_modified(request, tag) or gzipped(request, encoded.body, encoded.zipped, media_type, tag)
+                return as_copy(request, make(copy), media_type)
+        request.scope[OF_EDITION] = not edition.past
+        if cities is None:
+            tag = self.store.tag(edition, request.url.path, media_type, of, style)
+        else:  # the tag of an edition changes with numbers that the reader does not see
+            tag = self.store.entity_tag(request.url.path, body)
+        return not_modified(request, tag) or gzipped(request, body, media_type, tag)
 
     def copied(
         self, error: LedgerError, cities: frozenset[str] | None, media_type: str = HTML, **past: Any

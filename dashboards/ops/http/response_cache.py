@@ -1,45 +1,71 @@
-"""HTTP response cache: serves a stale answer for two seconds while a newer one is made (stale-while-revalidate).
+"""Response cache of one app: the bodies of the edition that is up, the least recently used leave first.
 
-An answer is sent again while the ledger is as it was. The cache lies behind the access middleware, before the routes:
-routing and a thread for each request cost more than the answer. Only what has an ETag is kept: no form, nothing that
-was made for one person; the cities that somebody sees are part of the question. When something is published, readers
-get what was there until the new answer is made, which one does for all (`RefreshQueue`). Nobody gets what is older than
-`STALE_SECONDS`, unless its successor is being made; and who has just written on this page sees it.
+An edition has a number: what is published, its last write, the last night, and the quarter of an hour. A body is kept
+by address, language, encoding and the reader's cities; a new number empties the cache. What is of no edition (the last
+nights, the past) holds until the ledger is read again, which is a second at most. Only what has an ETag is kept: no
+form, nothing that was made for one person. The cache lies behind the access middleware and before the routes, since
+routing and a thread for each request cost more than the answer.
+
+While the bodies of a new edition are made, one after the other, readers get those before it; not who has just written.
 """
 
 from __future__ import annotations
 
 import asyncio
+import logging
+from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any
 
-from starlette.datastructures import Headers
+from anyio import fail_after, to_thread
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.ops.access.roles import SAFE
-from dashboards.ops.http.refresh_queue import RefreshQueue
-from dashboards.ops.http.responses import ORIGIN, etag_matches
-from dashboards.ops.reading.store import REREAD_SECONDS, PublicationStore
+from dashboards.ops.http.responses import OF_EDITION, ORIGIN, etag_matches
+from dashboards.ops.reading.store import PublicationStore
+from forecaster.errors import LedgerError
 
-STALE_SECONDS = 2.0  # that an answer may be behind what is published
-STALE_SECONDS_WHILE_REFRESHING = 10.0  # thousands of depots take longer to make than STALE_SECONDS
-MOST_RESPONSES = 1024  # answers
+STALE_SECONDS = 2.0  # that the edition before may be behind when a new one is noticed
+PATIENCE = 1.0  # seconds that an answer waits for the number, before its route waits for the ledger itself
+EARLIER_SECONDS = 10.0  # that it is sent at most, as thousands of depots take seconds to make
+MOST_BYTES = 32_000_000
 LARGEST_BODY = 1_000_000  # bytes of one that is kept
 OF_A_BODY = (b"content-length", b"content-type", b"content-encoding", b"content-disposition")
+log = logging.getLogger("forecaster.page")
 
 
 @dataclass(frozen=True)
 class CachedResponse:
-    """A response, and what the ledger's files were like before it was made, when that was (monotonic clock), and after
-    how many writes."""
+    """A response, with the edition's number or the reading of the ledger for which it holds."""
 
-    stamp: object | None
-    at: float
-    writes: int
+    holds_for: object
     start: Message
     body: bytes
     tag: str
+
+
+class RecentResponses:
+    """Least-recently-used responses by question, of `MOST_BYTES` together."""
+
+    def __init__(self) -> None:
+        self._responses: OrderedDict[object, CachedResponse] = OrderedDict()
+        self._bytes = 0
+
+    def get(self, question: object) -> CachedResponse | None:
+        if (response := self._responses.get(question)) is not None:
+            self._responses.move_to_end(question)
+        return response
+
+    def put(self, question: object, response: CachedResponse) -> None:
+        if (before := self._responses.pop(question, None)) is not None:
+            self._bytes -= len(before.body)
+        self._responses[question] = response
+        self._bytes += len(response.body)
+        while self._bytes > MOST_BYTES:
+            self._bytes -= len(self._responses.popitem(last=False)[1].body)
 
 
 class ResponseCache:
@@ -48,10 +74,15 @@ class ResponseCache:
     def __init__(self, app: ASGIApp, store: PublicationStore, but: tuple[str, ...] = ()) -> None:
         """Paths that begin with one of `but` are asked each time: who may read them is in the path."""
         self.app, self._store, self._but = app, store, but
-        self._responses: dict[object, CachedResponse] = {}
+        self._number: object = None  # of the edition that is up
+        self._read_at = 0.0  # when the ledger said so, on the monotonic clock
+        self._reading: asyncio.Task[None] | None = None
+        self._writes, self._has_written = 0, False  # the latter since the ledger was read
+        self._bodies, self._earlier, self._earlier_until = RecentResponses(), RecentResponses(), 0.0
+        self._earlier_number: object = None
         self._first_requests: dict[object, asyncio.Event] = {}  # what is being answered for the first time
-        self._writes = 0
-        self._refreshes = RefreshQueue(self._make)
+        self._due: dict[object, Scope] = {}  # what is to be made anew
+        self._worker: asyncio.Task[None] | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["method"] != "GET" or scope["path"].startswith(self._but):
@@ -59,51 +90,98 @@ class ResponseCache:
             return
         headers = Headers(scope=scope)
         question = _question(scope, headers)
-        if question not in self._responses and (first := self._first_requests.get(question)) is not None:
-            await first.wait()
-        response, scope[ORIGIN] = self._responses.get(question), "kept"
-        if response is not None and not self._holds(response):
-            before, response = response, await self._newer(question, scope, response)
-            scope[ORIGIN] = "earlier" if response is before else "made"
+        response = await self._response(question, scope)
         if response is None:
             scope[ORIGIN] = "made"
             await self._first(question, scope, receive, send)
         else:
             await _send_cached(response, headers.get("if-none-match", ""), send)
 
+    async def _response(self, question: object, scope: Scope) -> CachedResponse | None:
+        """The answer that is kept, or the earlier one while it is made anew; None where it has to be made."""
+        try:
+            await self._look()
+        except (LedgerError, TimeoutError):  # the route says it, or shows what is at hand
+            return None
+        response = self._kept(question)
+        if response is None and (earlier := self._earlier_response(question)) is not None:
+            scope[ORIGIN] = "earlier"
+            self._make_anew(question, scope)
+            return earlier
+        if response is None and (first := self._first_requests.get(question)) is not None:
+            await first.wait()
+            response = self._kept(question)
+        scope[ORIGIN] = "kept"
+        return response
+
+    async def _look(self) -> None:
+        """Learn the edition's number; while the ledger is read, that of a moment ago will do.
+
+        Raises LedgerError, and TimeoutError where the ledger says nothing for `PATIENCE` seconds.
+        """
+        known = self._store.known()
+        if known is None and not self._has_written and monotonic() - self._read_at <= STALE_SECONDS:
+            if self._reading is None or self._reading.done():
+                self._reading = asyncio.get_running_loop().create_task(self._read())
+            return
+        if known is None:
+            with fail_after(PATIENCE):
+                known = await to_thread.run_sync(self._store.read_number, abandon_on_cancel=True)
+        self._take(*known)
+
+    async def _read(self) -> None:
+        with suppress(LedgerError):  # whoever asks next reads it, too
+            self._take(*await to_thread.run_sync(self._store.read_number))
+
+    def _take(self, number: object, read_at: float) -> None:
+        """Empty the cache where the edition is another one."""
+        if read_at <= self._read_at:
+            return
+        if number != self._number:
+            is_fresh = monotonic() - self._read_at <= STALE_SECONDS
+            self._earlier, self._earlier_number = self._bodies if is_fresh else RecentResponses(), self._number
+            self._earlier_until = monotonic() + EARLIER_SECONDS
+            self._number, self._bodies = number, RecentResponses()
+        self._read_at, self._has_written = read_at, False
+
+    def _kept(self, question: object) -> CachedResponse | None:
+        response = self._bodies.get(question)
+        holds = response is not None and response.holds_for in (self._number, self._read_at)
+        return response if holds else None
+
+    def _earlier_response(self, question: object) -> CachedResponse | None:
+        """That of the edition before, for some seconds."""
+        response = self._earlier.get(question) if monotonic() < self._earlier_until else None
+        return response if response is not None and response.holds_for == self._earlier_number else None
+
     async def _first(self, question: object, scope: Scope, receive: Receive, send: Send) -> None:
         """Ask the app; who asks the same meanwhile waits for that."""
         answered = self._first_requests.setdefault(question, asyncio.Event())
         try:
-            await self.app(scope, receive, self._keeping(question, send))
+            await self.app(scope, receive, self._keeping(question, scope, send))
         finally:
             answered.set()
             self._first_requests.pop(question, None)
 
-    def _holds(self, response: CachedResponse) -> bool:
-        new = response.stamp == self._store.stamp() and response.writes == self._writes
-        return new and monotonic() - response.at <= REREAD_SECONDS
+    def _make_anew(self, question: object, scope: Scope) -> None:
+        """Have an answer made for nobody, after those that are due already."""
+        if question not in self._due:
+            plain = dict(scope, headers=list(scope["headers"]), state=dict(scope.get("state", {})))
+            del MutableHeaders(scope=plain)["if-none-match"]
+            self._due[question] = plain
+        if self._worker is None or self._worker.done():
+            self._worker = asyncio.get_running_loop().create_task(self._make_due())
 
-    async def _newer(self, question: object, scope: Scope, response: CachedResponse) -> CachedResponse | None:
-        """The answer that was there, where it may still be sent, else the newer one; None: it can't be kept."""
-        age = monotonic() - response.at
-        may = STALE_SECONDS_WHILE_REFRESHING if self._refreshes.is_due(question) else STALE_SECONDS
-        job = self._refreshes.due(question, scope)
-        if response.writes == self._writes and age <= may:
-            return response
-        while True:
-            await job.wait()
-            newer = self._responses.get(question)
-            if newer is None or newer is response:  # there is no such page any more, or nothing to make it from
-                self._responses.pop(question, None)
-                return None
-            if newer.writes == self._writes:
-                return newer
-            response, job = newer, self._refreshes.due(question, scope)
-
-    async def _make(self, question: object, scope: Scope) -> None:
-        """Ask the app for nobody, and keep the answer."""
-        await self.app(dict(scope), _no_body, self._keeping(question, _discard))
+    async def _make_due(self) -> None:
+        while self._due:
+            question, scope = next(iter(self._due.items()))
+            try:
+                if self._kept(question) is None:
+                    await self._first(question, scope, _no_body, _discard)
+            except Exception:  # who asks for it is told
+                log.exception("an answer could not be made anew: %s", scope["path"])
+            finally:
+                del self._due[question]
 
     def _noting(self, scope: Scope, send: Send) -> Send:
         """Whoever may have changed something finds it on the next page."""
@@ -112,13 +190,17 @@ class ResponseCache:
 
         async def noting(message: Message) -> None:
             self._writes += 1
+            self._bodies, self._earlier = RecentResponses(), RecentResponses()
+            self._has_written, self._read_at = True, monotonic()  # what is being read may be older
+            self._store.forget()
             await send(message)
 
         return noting
 
-    def _keeping(self, question: object, send: Send) -> Send:
+    def _keeping(self, question: object, scope: Scope, send: Send) -> Send:
         """Passes an answer on, and keeps it where it may be sent again."""
-        stamp, now, writes = self._store.stamp(), monotonic(), self._writes
+        now = self._number, self._writes
+        read_at = self._read_at
         began: list[Message] = []
 
         async def keeping(message: Message) -> None:
@@ -128,11 +210,10 @@ class ResponseCache:
                     began.append({**message, "headers": list(message["headers"]), "tag": tag})
             elif began and (message.get("more_body") or len(message["body"]) > LARGEST_BODY):
                 began.clear()
-            elif began:
+            elif began and now == (self._number, self._writes):
                 start = began.pop()
-                if len(self._responses) >= MOST_RESPONSES:
-                    self._responses = {}
-                self._responses[question] = CachedResponse(stamp, now, writes, start, message["body"], start.pop("tag"))
+                holds_for = self._number if scope.get(OF_EDITION) else read_at
+                self._bodies.put(question, CachedResponse(holds_for, start, message["body"], start.pop("tag")))
             await send(message)
 
         return keeping

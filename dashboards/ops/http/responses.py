@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+
 from starlette.datastructures import MutableHeaders
 from starlette.requests import Request
 from starlette.responses import Response
@@ -23,6 +25,8 @@ REVALIDATED = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Cookie, Ac
 TRY_AGAIN = {"Retry-After": "60"}  # of what cannot be read at the moment
 ORIGIN = "forecaster.origin"
 """Of an answer, in the scope: "kept", "earlier" while a newer one is made, "made", or "copy"."""
+OF_EDITION = "forecaster.of_edition"
+"""True in the scope of an answer that says only what the edition says that is up."""
 FOREVER = "public, max-age=31536000, immutable"
 
 
@@ -53,11 +57,15 @@ def with_etag(body: bytes, media_type: str, tag: str) -> Response:
     return Response(body, media_type=media_type, headers={"ETag": tag, **REVALIDATED})
 
 
-def gzipped(request: Request, body: bytes, compressed: bytes, media_type: str, tag: str) -> Response:
-    """The same, compressed beforehand for a browser that can read that."""
+def gzipped(request: Request, body: bytes, media_type: str, tag: str) -> Response:
+    """The same, compressed once for all who get it from the cache, for a browser that can read that."""
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return with_etag(body, media_type, tag)
-    return Response(compressed, media_type=media_type, headers={"ETag": tag, "Content-Encoding": "gzip", **REVALIDATED})
+    return Response(
+        gzip.compress(body, 6, mtime=0),
+        media_type=media_type,
+        headers={"ETag": tag, "Content-Encoding": "gzip", **REVALIDATED},
+    )
 
 
 def not_modified(request: Request, tag: str) -> Response | None:

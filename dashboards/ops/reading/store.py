@@ -1,8 +1,7 @@
-"""Publication store: reads the ledger for the page (now, or as of an instant), and caches what is rendered from it."""
+"""Publication store: reads the ledger for the page, now or as of an instant, and numbers what is up."""
 
 from __future__ import annotations
 
-import gzip
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,39 +32,29 @@ from forecaster.ledger.store import Ledger
 if TYPE_CHECKING:
     from forecaster.config import Spec
 
-MOST_BODIES = 512
 REREAD_SECONDS = 1.0  # seconds after which the ledger is read in any case
 
 
 @dataclass(frozen=True)
-class EncodedBody:
-    """A response body, plain and gzip-compressed."""
-
-    body: bytes
-    zipped: bytes
-
-    @classmethod
-    def of(cls, body: bytes) -> EncodedBody:
-        return cls(body, gzip.compress(body, 6, mtime=0))
-
-
-@dataclass(frozen=True)
 class LedgerSnapshot:
-    """What the ledger said when its files were as `stamp` tells; `at` is seconds of the monotonic clock."""
+    """What the ledger said when its files were as `stamp` tells, after so many writes of this page; `at` and
+    `ended` are when it was read, in seconds of the monotonic clock."""
 
     stamp: object | None
+    writes: int
     at: float
+    ended: float
     ledger: Ledger
     head: Head | None
     last: Run | None
 
-    def holds(self, stamp: object | None) -> bool:
-        """Whether the ledger still says this: its files are as they were, and `REREAD_SECONDS` are not over."""
-        return stamp is not None and self.stamp == stamp and monotonic() - self.at < REREAD_SECONDS
+    def holds(self, stamp: object | None, writes: int) -> bool:
+        """True while its files are as they were, this page has not written, and `REREAD_SECONDS` are not over."""
+        return self.stamp == stamp and self.writes == writes and monotonic() - self.ended < REREAD_SECONDS
 
 
 class PublicationStore:
-    """Hands out editions, and caches the bodies rendered from the newest one. Thread-safe."""
+    """Hands out editions. Thread-safe."""
 
     def __init__(
         self,
@@ -86,10 +75,9 @@ class PublicationStore:
         self._watch(pipeline)
         self._lock, self._reading = threading.Lock(), threading.Lock()
         self._ledger: Ledger | None = None
-        self._bodies: dict[str, EncodedBody] = {}
         self._outlines = Outlines()
         self._snapshot: LedgerSnapshot | None = None
-        self._bodies_of: object = None
+        self._writes = 0
 
     def edition(
         self, cities: frozenset[str] | None = None, *, as_of: str | None = None, publication: int | None = None
@@ -165,8 +153,6 @@ class PublicationStore:
         """Give back what the ledger's database keeps open for us alone, and what was read of it; the next request opens
         it again."""
         self._ledger = self._snapshot = None
-        with self._lock:
-            self._bodies, self._bodies_of = {}, None
         self._outlines = Outlines()
         if self._alone:
             self._readers.close()
@@ -188,19 +174,36 @@ class PublicationStore:
         """What differs as soon as the ledger's files do; None before it was read, and for what is no file."""
         return self._ledger.stamp() if self._ledger else None
 
+    def known(self) -> tuple[object, float] | None:
+        """The number of the edition that is up, and when the ledger said so; None where it has to be read again."""
+        snapshot = self._snapshot
+        if snapshot is None or not snapshot.holds(self.stamp(), self._writes):
+            return None
+        return (snapshot.head, snapshot.last, self.quarter_hour()), snapshot.at
+
+    def read_number(self) -> tuple[object, float]:
+        """The same, read now where that is necessary. Raises LedgerError."""
+        _, head, last = self._now()
+        snapshot = self._snapshot
+        return (head, last, self.quarter_hour()), snapshot.at if snapshot else monotonic()
+
+    def forget(self) -> None:
+        """Read the ledger again for the next request: this page has written."""
+        self._writes += 1
+
     def _now(self) -> tuple[Ledger, Head | None, Run | None]:
         """What is published and the last night, read again when the ledger's files have changed, or after a second."""
         with self._only_reader():
-            stamp = self.stamp()
+            stamp, writes, at = self.stamp(), self._writes, monotonic()
             snapshot = self._snapshot
-            if snapshot is not None and snapshot.holds(stamp):
+            if snapshot is not None and snapshot.holds(stamp, writes):
                 return snapshot.ledger, snapshot.head, snapshot.last
             ledger, head = self._head()
             if head is not None and (snapshot is None or snapshot.head != head):
                 with ledger.transaction() as connection:
                     require_unchanged(connection, head.publication_id)
             last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
-            self._snapshot = LedgerSnapshot(stamp, monotonic(), ledger, head, last)
+            self._snapshot = LedgerSnapshot(stamp, writes, at, monotonic(), ledger, head, last)
         return ledger, head, last
 
     @contextmanager
@@ -236,28 +239,3 @@ class PublicationStore:
     def _watch(self, pipeline: str | None) -> None:
         if self._standby is not None and pipeline is not None:
             self._standby.watch(pipeline)
-
-    def encoded(self, edition: Edition, tag: str, make: Callable[[], bytes]) -> EncodedBody:
-        """The answer of this tag, made and compressed once for an edition."""
-        if edition.past:
-            return EncodedBody.of(make())
-        head, header = edition.head, edition.front
-        content = (
-            head.publication_id,
-            head.published_at,
-            head.revised_at,
-            header.today,
-            header.fruitless_began,
-            header.away is not None,
-            edition.notice,
-        )
-        with self._lock:
-            if self._bodies_of != content or len(self._bodies) >= MOST_BODIES:
-                self._bodies, self._bodies_of = {}, content
-            body = self._bodies.get(tag)
-        if body is None:
-            body = EncodedBody.of(make())
-            with self._lock:
-                if self._bodies_of == content:
-                    self._bodies[tag] = body
-        return body

@@ -14,9 +14,9 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from dashboards.ops.app import create_app
-from dashboards.ops.http import response_cache
 from dashboards.ops.http.request_metrics import OTHER, PageMetrics, Templates
 from dashboards.ops.portal.app import FRONT, create_portal
+from dashboards.ops.reading import store
 from forecaster.config import load
 from forecaster.monitoring.page_answers import AnswerLog, between
 from tests.dashboards.seed import NOON, fill, publication
@@ -88,7 +88,7 @@ def test_probes_of_machines_are_in_no_count_and_no_promise(tmp_path: Path, colle
 def test_answers_that_were_kept_are_told_apart_from_those_that_were_made(
     app: FastAPI, collectors: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(response_cache, "REREAD_SECONDS", 600.0)
+    monkeypatch.setattr(store, "REREAD_SECONDS", 600.0)
     ask(app, ("GET", "/depot/BOS-01"))  # which opens the ledger, whose files are others then
     before = counted(collectors, "forecaster_page_answers_total", origin="made")
     ask(app, *3 * [("GET", "/depot/NYC-01")], ("GET", "/healthz"), ("GET", "/static/style.css"))

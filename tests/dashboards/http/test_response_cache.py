@@ -14,8 +14,10 @@ from fastapi import FastAPI
 
 from dashboards.ops.app import create_app
 from dashboards.ops.http import response_cache
-from dashboards.ops.http.refresh_queue import RefreshQueue
+from dashboards.ops.http.response_cache import CachedResponse, RecentResponses
+from dashboards.ops.reading import store
 from dashboards.ops.reading.store import PublicationStore
+from dashboards.ops.routes import pages
 from tests.dashboards.guests import SECRET, declared, house, signed_in
 from tests.dashboards.seed import fill, publication
 from tests.dashboards.visitor import ask_locally
@@ -24,7 +26,7 @@ from tests.dashboards.visitor import ask_locally
 @pytest.fixture
 def app(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FastAPI]:
     """Six depots in three cities, on a page where a second takes an hour."""
-    monkeypatch.setattr(response_cache, "REREAD_SECONDS", 3600.0)
+    monkeypatch.setattr(store, "REREAD_SECONDS", 3600.0)
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     fill(url, publication())
     return house(url, declared())
@@ -46,8 +48,6 @@ def editions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
 
 def test_who_asks_the_same_gets_the_same_without_its_being_made_again(app: FastAPI, editions: list[object]) -> None:
     ada = signed_in(app, "ada")
-    ada("/")  # which opens the ledger
-    editions.clear()
     first, again_ = ada("/"), ada("/")
     assert len(editions) == 1
     assert (again_.text, dict(again_.headers)) == (first.text, dict(first.headers))
@@ -89,15 +89,14 @@ def test_without_a_ledger_there_is_nothing_to_send_again(tmp_path: Any) -> None:
 
 def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(response_cache, "STALE_SECONDS", 3600.0)
-    monkeypatch.setattr(response_cache, "STALE_SECONDS_WHILE_REFRESHING", 3600.0)
     fill(url, publication())
     app, go, rendered = create_app(url), threading.Event(), []
-    real = PublicationStore.encoded
+    real = pages.network
 
-    def encoded(self: PublicationStore, *of: Any) -> Any:
+    def rendering(*of: Any) -> Any:
         rendered.append(of)
         go.wait(30)
-        return real(self, *of)
+        return real(*of)
 
     async def reading() -> None:
         transport = httpx.ASGITransport(app)
@@ -117,7 +116,7 @@ def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, m
             assert now.headers["etag"] != before[0].headers["etag"]
         assert len(rendered) == 1
 
-    monkeypatch.setattr(PublicationStore, "encoded", encoded)
+    monkeypatch.setattr(pages, "network", rendering)
     asyncio.run(asyncio.wait_for(reading(), 60))
 
 
@@ -131,44 +130,30 @@ def test_who_has_written_finds_it_on_the_next_page(app: FastAPI, url: str, monke
     assert "v9" in ada("/").text
 
 
-def test_first_is_made_what_somebody_waits_for_and_then_what_most_ask_for() -> None:
-    refreshed: list[object] = []
-
-    async def make(question: object, _: object) -> None:
-        refreshed.append(question)
-
-    async def asking() -> None:
-        line = RefreshQueue(make)
-        scope = {"path": "/", "headers": []}
-        once, *_, waited = [line.due(question, scope) for question in ("once", *["thrice"] * 3, "waited")]
-        await waited.wait()
-        await once.wait()
-
-    asyncio.run(asking())
-    assert refreshed == ["waited", "thrice", "once"]
-
-
-def test_an_answer_that_cannot_be_made_holds_up_no_other(caplog: pytest.LogCaptureFixture) -> None:
-    refreshed: list[object] = []
-
-    async def make(question: object, _: object) -> None:
-        if question == "broken":
-            raise ValueError("no ink")
-        refreshed.append(question)
-
-    async def asking() -> None:
-        line = RefreshQueue(make)
-        jobs = [line.due(question, {"path": "/x", "headers": []}) for question in ("broken", "whole")]
-        for job in jobs:
-            await job.wait()
-
-    asyncio.run(asking())
-    assert refreshed == ["whole"]
-    assert "an answer could not be made anew: /x" in caplog.text
-
-
 def test_a_page_that_is_gone_is_not_sent_again(app: FastAPI, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ada = signed_in(app, "ada")
     [ada("/depot/NYC-01") for _ in range(2)]
     fill(url, publication(1, run_id="night-2"))
     assert [ada("/depot/NYC-01").status_code for _ in range(2)] == [404, 404]
+
+
+def test_the_least_recently_used_answers_leave_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(response_cache, "MOST_BYTES", 5)
+    bodies = RecentResponses()
+    for name in "abab":
+        bodies.put(name, CachedResponse(1, {}, b"12", name))
+    assert bodies.get("a")
+    bodies.put("c", CachedResponse(1, {}, b"12", "c"))
+    assert [name for name in "abc" if bodies.get(name)] == ["a", "c"]
+
+
+def test_a_new_reading_of_the_ledger_keeps_the_pages_of_the_same_edition(
+    app: FastAPI, editions: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store, "REREAD_SECONDS", 0.0)
+    ada = signed_in(app, "ada")
+    [ada(path) for path in ("/", "/", "/accuracy")]
+    editions.clear()
+    nights = ada("/accuracy")
+    assert ada("/").status_code == nights.status_code == 200
+    assert editions == []

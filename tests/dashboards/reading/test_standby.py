@@ -16,10 +16,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from dashboards.ops.http import response_cache
 from dashboards.ops.http.request_metrics import PageMetrics
 from dashboards.ops.portal.app import Portal, create_portal
-from dashboards.ops.reading import overview, standby
+from dashboards.ops.reading import overview, standby, store
 from forecaster.config import Access
 from tests.dashboards.guests import SECRET, Guest, declared, signed_in
 from tests.dashboards.portal.test_app import WORDS, of, spec_of
@@ -69,7 +68,7 @@ def house(
 ) -> Iterator[tuple[House, CollectorRegistry]]:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     monkeypatch.setattr(standby, "RETRY_SECONDS", 0.0)
-    for module in (overview, response_cache):
+    for module in (overview, store):
         monkeypatch.setattr(module, "REREAD_SECONDS", 0.0)
     clock, collectors = Clock(), CollectorRegistry()
     with new_database(postgres, "ledger") as url:
