@@ -93,7 +93,7 @@ def left_behind(spec: Spec) -> dict[str, tuple[str, ...]]:
         return {}
     groups = {
         name: tuple(filter(processes.group_lives, [*part["former"], *([part["process"]] if part["process"] else [])]))
-        for name, part in record.get("parts", {}).items()
+        for name, part in record["parts"].items()
     }
     return {name: alive for name, alive in groups.items() if alive}
 
@@ -110,7 +110,7 @@ def restart_page(spec: Spec) -> None:
     The deployment with which `up` itself begins leaves it alone.
     """
     stack = running_stack(spec)
-    parts = stack.get("parts", {}) if stack else {}
+    parts = stack["parts"] if stack else {}
     if parts and parts["deploy"]["process"] != lease.this_process() and (page := parts["page"]["process"]):
         processes.end_groups([page])
 

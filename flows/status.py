@@ -65,9 +65,7 @@ def _parts(spec: Spec) -> Iterator[str]:
         if remains := local_stack.left_behind(spec):
             yield f"left       of an `up` that was killed: {', '.join(remains)}; the next `up` ends them"
         return
-    if "parts" not in stack:
-        yield f"parts      {', '.join(stack['pids'])}, started by an earlier version"
-    for name, part in stack.get("parts", {}).items():
+    for name, part in stack["parts"].items():
         yield f"{name:10} {_part(part, stack['health'].get(name), spec)}"
 
 

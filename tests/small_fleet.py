@@ -1,8 +1,4 @@
-"""A fleet of four depots that has some of everything a pipeline keeps, made by the commands alone.
-
-`tests/fixtures/made_before.tar.xz` holds what these steps left at an earlier commit; the tests take them again with the
-code of the day, and compare. So nothing here imports the project: only commands, sources and addresses are used.
-"""
+"""Fleet of four depots with some of everything that a pipeline stores, made by the commands alone."""
 
 from __future__ import annotations
 

@@ -62,8 +62,8 @@ class Run:
     message: str | None
     kind: Kind = "night"
     computing: Mapping[str, Any] | None = None  # {forecasts, cost_per_hour, currency}; None where nothing went out
-    measures: Mapping[str, Any] | None = None  # of `metric_names.OF_RUNS`, and versions; None of an earlier version
-    night: datetime | None = None  # its scheduled instant; None of an earlier version, and where it has none
+    measures: Mapping[str, Any] | None = None  # of `metric_names.OF_RUNS`, and versions; None: not counted
+    night: datetime | None = None  # its scheduled instant; None: no night of the schedule
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,8 @@ runs = sa.Table(
     *sentence_columns("message"),
     sa.Column("kind", sa.Text, nullable=False, server_default="night"),
     sa.Column("computing", Json),  # {forecasts, cost_per_hour, currency}: depot-days that went out, as declared then
-    sa.Column("measures", Json),  # of `forecaster.core.metric_names.OF_RUNS`, and versions; null: an earlier version
-    sa.Column("night", Instant),  # its scheduled instant by the schedule of then; null: an earlier version, or none
+    sa.Column("measures", Json),  # of `forecaster.core.metric_names.OF_RUNS`, and versions; null: not counted
+    sa.Column("night", Instant),  # its scheduled instant by the schedule of then; null: none
 )
 
 # How many runs were removed: counters that are read from the ledger must never fall.

@@ -34,7 +34,7 @@ MAX_BYTES = 1 << 29  # bytes of arrays
 SHARES, SHARE_DAYS = "shift_shares", "share_days"  # arrays of a night whose shifts' shares are learned
 _CANARY = "canary_"  # before the names of its own arrays
 _ARRAYS = ("demand", "open", "covariates", "calendar", "calendar_group", "statics", "days")
-_DOUBT = "doubt"  # one that earlier versions did not write
+_DOUBT = "doubt"  # array of panels whose depots have a doubted level
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class SavedPanel(Panel):
     """A panel whose guesses for young depots were made when it was kept, so that nothing is guessed again; what was
     doubted of their level then still is."""
 
-    doubt: Doubles | None = None  # (depots,) as in `Guess`, 0 of settled ones; None: an earlier version kept none
+    doubt: Doubles | None = None  # (depots,) as in `Guess`, 0 of settled ones; None: no depot is doubted
 
     @cached_property
     def cold(self) -> Bools:
@@ -188,7 +188,7 @@ def read(folder: Path, name: str | None) -> SavedInputs:
     panel = _panel_of(saved_arrays, metadata)
     staffing = Staffing.model_validate(metadata["staffing"]) if metadata["staffing"] else None
     canary = None
-    if (about := metadata.get("canary")) is not None:  # no word of it in what earlier versions wrote
+    if (about := metadata.get("canary")) is not None:
         its_panel = _panel_of(saved_arrays, about["panel"], _CANARY) if about["panel"] else panel
         canary = CanaryInputs(its_panel, about["bundle"], frozenset(about["cohort"]), frozenset(about["strangers"]))
     return SavedInputs(panel, metadata["bundle"], frozenset(metadata["strangers"]), staffing, shares, canary)

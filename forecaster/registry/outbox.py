@@ -10,7 +10,7 @@ import re
 import shutil
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 
@@ -57,15 +57,12 @@ def send(spec: Spec) -> dict[str, str]:
         from forecaster.registry.mlflow_registry import Registry
 
         registry = Registry(spec.registry_url, spec.name, spec.paths.mlflow_artifacts)
-        nights = _nights(spec)
+        ends = _ends_of_runs(spec)
         for file in runs:
             record = Record.of_json(json.loads(file.read_text("utf-8")))
-            began, ended = nights.get(record.run_id, (None, None))
-            if record.began is None and began is not None:  # of an earlier version, which did not write it down
-                record = replace(record, began=began.isoformat())
             bundle = spec.paths.bundle(record.bundle) if record.bundle else None
             of_model = bundle if bundle and bundle.is_dir() else None
-            run = registry.log(record, file.parent, of_model, spec.paths.keys, ended=ended)
+            run = registry.log(record, file.parent, of_model, spec.paths.keys, ended=ends.get(record.run_id))
             if run.version is not None:
                 versions[record.run_id] = run.version
                 registry.challenge(run.version)
@@ -77,14 +74,14 @@ def send(spec: Spec) -> dict[str, str]:
     return versions
 
 
-def _nights(spec: Spec) -> dict[str, tuple[datetime, datetime | None]]:
-    """When the last runs began and ended; a night that is telling of itself has not ended."""
+def _ends_of_runs(spec: Spec) -> dict[str, datetime | None]:
+    """Run id → end of the last runs; None while a run has not ended."""
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             runs = ledger.runs(spec.name, limit=RUNS)
     except LedgerError:
         return {}
-    return {run.run_id: (run.started_at, run.finished_at) for run in runs}
+    return {run.run_id: run.finished_at for run in runs}
 
 
 def _remove(folder: Path) -> None:

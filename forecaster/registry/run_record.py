@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Self
 
@@ -45,12 +45,10 @@ class Record:
 
     @classmethod
     def of_json(cls, content: Mapping[str, Any]) -> Self:
-        """A record as the outbox has it; one of an earlier version has fewer parts, and is told as it stands there."""
-        sequences = {name: tuple(content.get(name, ())) for name in ("epochs", "tables", "system")}
-        datasets = tuple(InputTable(**table) for table in content.get("datasets", ()))
-        known = {field.name for field in fields(cls)}
-        parts = {name: value for name, value in content.items() if name in known}
-        return cls(**{**parts, **sequences, "datasets": datasets})
+        """Return a record from its JSON in the outbox."""
+        sequences = {name: tuple(content[name]) for name in ("epochs", "tables", "system")}
+        datasets = tuple(InputTable(**table) for table in content["datasets"])
+        return cls(**{**content, **sequences, "datasets": datasets})
 
     @property
     def begun(self) -> datetime | None:

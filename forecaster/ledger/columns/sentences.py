@@ -1,7 +1,4 @@
-"""Sentences in two columns: the English text, and beside it as JSON what it was made of, to be told in other languages.
-
-A row of an earlier revision has the text alone, and gives it as a plain str.
-"""
+"""Columns of a sentence: its English text, and its template with values as JSON, for translation."""
 
 from __future__ import annotations
 

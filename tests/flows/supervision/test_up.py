@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from flows import local_stack
 from flows.status import status
 from flows.supervision import processes
 from forecaster.config import Spec, load
@@ -293,14 +292,6 @@ def test_a_process_of_another_start_is_never_ended(spec: Spec) -> None:
         finally:
             processes.end_groups([name])
         assert other.wait(5) != 0
-
-
-def test_records_of_an_earlier_version_are_read(spec: Spec) -> None:
-    content = {"holder": lease.this_process(), "api": "http://127.0.0.1:1/api", "health": {}, "pids": {"page": 1}}
-    spec.paths.logs.mkdir(parents=True, exist_ok=True)
-    spec.paths.local_stack.write_text(json.dumps(content), "utf-8")
-    assert next(iter(status(spec, NIGHT))) == "parts      page, started by an earlier version"
-    assert local_stack.left_behind(spec) == {}
 
 
 def _command(entry: Path) -> bytes:
