@@ -115,7 +115,7 @@ class NotebookParser(MystParser):
 
 
 def add_entrance(app: Sphinx, error: Exception | None) -> None:
-    """Whoever opens the folder of the site lands on its first page."""
+    """Redirects the site's folder to its first page."""
     if error is None:
         way = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=docs/index.html">'
         link = f'<title>{project}</title><a href="docs/index.html">The documentation</a>'

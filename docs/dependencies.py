@@ -73,7 +73,7 @@ class LockedPackage:
 
 
 def dependencies(pyproject: str) -> Iterator[Dependency]:
-    """What the text of a pyproject.toml asks for, with the comment behind each."""
+    """Dependencies in the text of a pyproject.toml, with the comment behind each."""
     project = tomllib.loads(pyproject)["project"]
     groups = {"": project["dependencies"], **project["optional-dependencies"]}
     for extra, requirements in groups.items():
@@ -119,7 +119,7 @@ def _is_spdx(text: str) -> bool:
 
 
 def is_permissive(expression: str) -> bool:
-    """Whether one may take a package under terms that ask for no more than its notice."""
+    """True if a package may be used under terms that ask for no more than its notice."""
     alternatives = re.split(r"\s+OR\s+", expression.replace("(", "").replace(")", ""))
     if " AND " in expression:
         alternatives = [expression.replace("(", "").replace(")", "")]
@@ -216,12 +216,12 @@ def _component(package: LockedPackage) -> Component:
 
 
 def _needs(name: str) -> set[str]:
-    """What an installed package needs here, without its extras."""
+    """Requirements of an installed package here, without its extras."""
     return {canonicalize_name(requirement.name) for requirement in _requirements(name, {""})} - {name}
 
 
 def _requirements(name: str, extras: Set[str]) -> list[Requirement]:
-    """What an installed package requires here with some extras; "" is the package without any."""
+    """Requirements of an installed package here with some extras; "" is the package without any."""
     try:
         requirements = [Requirement(text) for text in metadata.requires(name) or ()]
     except metadata.PackageNotFoundError:

@@ -105,7 +105,7 @@ def _sections(section: Schema, path: str, definitions: Schema) -> Iterator[tuple
 
 
 def _elements(value: Schema) -> Schema:
-    """What a list's elements are; nothing for what is no list of one kind."""
+    """Schema of a list's elements; nothing for what is no list of one kind."""
     elements = value.get("items")
     return elements if isinstance(elements, dict) else {}
 
@@ -122,7 +122,7 @@ def _is_source(value: Schema) -> bool:
 
 
 def _source_kinds(schema: Schema, definitions: Schema) -> Iterator[Schema]:
-    """What a source may be, in the order in which the schema has it."""
+    """Schemas of all source kinds, in the order in which the schema has it."""
     options: list[Schema] = next(
         value["oneOf"]
         for section in (schema, *definitions.values())
@@ -212,7 +212,7 @@ def _limits(value: Schema) -> str:
 
 
 def commands() -> str:
-    """What each command says of itself."""
+    """Help of each command."""
     return "\n".join(
         f"## {name}\n\n```text\n{_help(name).strip()}\n```\n" for name in command_names(typer.main.get_command(cli.app))
     )
@@ -231,7 +231,7 @@ def _help(name: str) -> str:
 
 
 def targets() -> str:
-    """What `make` can do, from the comments of the Makefile."""
+    """Targets of `make`, from the comments of the Makefile."""
     makefile = (ROOT / "Makefile").read_text("utf-8")
     rows = re.findall(r"^([a-z-]+):.*?## (.*)$", makefile, re.M)
     return table(["target", "does"], [[code(f"make {name}"), cell(text)] for name, text in rows])
@@ -328,7 +328,7 @@ def measures() -> str:
 
 
 def packages() -> str:
-    """What pyproject.toml asks for, and why."""
+    """Dependencies of pyproject.toml, with their reasons."""
     rows = [
         [code(package.name), code(package.extra) if package.extra else "base", package.reason, licence_of(package.name)]
         for package in dependencies.dependencies(dependencies.PYPROJECT.read_text("utf-8"))

@@ -27,7 +27,8 @@ def _entry(name: str, value: Any) -> str:
 
 
 def _signature(name: str, value: Any) -> str:
-    """How it is called, a parameter a line where one line would be too long; nothing for what is not called."""
+    """Signature, a parameter a line where one line would be too long; nothing for what is not
+    called."""
     if (
         isinstance(value, property)
         or name in MADE_BY_CALLS

@@ -30,8 +30,9 @@ def cells(notebook: str) -> Iterator[tuple[str, str]]:
 
 
 def outputs(notebooks: Sequence[str], environment: Mapping[str, str] = os.environ) -> list[list[str]]:
-    """What each code cell of each notebook showed, as Markdown. One process executes them all, which imports and
-    compiles once; none sees the names of another. Raises RuntimeError with the traceback of a cell that fails."""
+    """Output of each code cell of each notebook, as Markdown. One process executes them all, which
+    imports and compiles once; none sees the names of another. Raises RuntimeError with the
+    traceback of a cell that fails."""
     with tempfile.TemporaryDirectory() as folder:  # what a notebook writes goes with it
         command = [sys.executable, str(Path(__file__).resolve())]
         process = subprocess.run(

@@ -61,7 +61,8 @@ def write(artefact: str, signer: Signer, *, into: Path) -> Path:
 
 
 def statement(subjects: Mapping[str, str], target: str) -> dict[str, Any]:
-    """What was built, by SHA-256, and of what: the commit, whether the checkout differed from it, and the lock."""
+    """Provenance statement: artefacts by SHA-256, and the commit, whether the checkout differed
+    from it, and the lock."""
     materials = [
         {"name": "source", "digest": {"gitCommit": _git("rev-parse", "HEAD")}},
         {"name": LOCK.name, "digest": {"sha256": _sha256(LOCK)}},

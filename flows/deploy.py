@@ -47,7 +47,8 @@ def bring_up(file: Path, spec: Spec, ports: Mapping[str, int], say: Callable[[st
 
 
 def variables(file: Path, spec: Spec, pool: str = POOL) -> dict[str, str | None]:
-    """What `prefect.yaml` wants to know of a pipeline file; None stands for a schedule that is not declared."""
+    """Values that `prefect.yaml` takes from a pipeline file; None stands for a schedule that is not
+    declared."""
     hour, minute = spec.schedule.deadline.split(":")
     return {
         "FORECASTER_NAME": spec.name,

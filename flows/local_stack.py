@@ -30,7 +30,8 @@ LOOKS = 0.5  # seconds from one look at the parts to the next
 
 
 def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> list[Service]:
-    """What is started: all at once, but the deployment when the server answers, and then the worker."""
+    """Services to start: all at once, but the deployment when the server answers, and then the
+    worker."""
     python = (sys.executable, "-m")
     prefect, mlflow, page = (str(ports[name]) for name in ("prefect", "mlflow", "page"))
     registry = (
@@ -72,7 +73,7 @@ def services(file: Path, spec: Spec, ports: Mapping[str, int], pool: str) -> lis
 
 
 def read_record(spec: Spec) -> Mapping[str, Any] | None:
-    """What the last `up` wrote down, whether or not it lives."""
+    """Record of the last `up`, whether or not it lives."""
     try:
         record: Mapping[str, Any] = json.loads(spec.paths.local_stack.read_text("utf-8"))
     except (OSError, ValueError):
@@ -81,7 +82,7 @@ def read_record(spec: Spec) -> Mapping[str, Any] | None:
 
 
 def running_stack(spec: Spec) -> Mapping[str, Any] | None:
-    """What `up` wrote down, where its process still lives."""
+    """Record of `up`, where its process still lives."""
     record = read_record(spec)
     return None if record is None or lease.is_gone(str(record["holder"])) else record
 
@@ -239,7 +240,7 @@ def _free(name: str, port: int) -> None:
 
 
 def _write(spec: Spec, content: Mapping[str, Any]) -> None:
-    """What cannot be written, as on a full disk, ends nothing: the next change is written again."""
+    """Write the record; an error, as on a full disk, is left to the next change."""
     beside = spec.paths.local_stack.with_suffix(".new")
     with contextlib.suppress(OSError):
         beside.write_text(json.dumps(content, indent=1), "utf-8")

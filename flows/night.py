@@ -66,7 +66,8 @@ WITHOUT_TRAINING: Mapping[Kind, tuple[str, ...]] = {"refresh": ("ingest", "predi
 
 
 class Night:
-    """What the steps of one run share. A run row exists from the first moment, and always ends in an outcome."""
+    """Shared state of the steps of one run. A run row exists from the first moment, and always ends
+    in an outcome."""
 
     def __init__(self, file: Path, spec: Spec, as_of: datetime, begun: datetime, ledger: Ledger, kind: Kind) -> None:
         self.file, self.spec, self.as_of, self.begun, self.kind = file, spec, as_of, begun, kind
@@ -152,7 +153,7 @@ class Night:
 
     @property
     def note_for_readers(self) -> str | None:
-        """What the page is to say of the night so far."""
+        """Note of the night so far for the page."""
         return self._troubles.for_the_page(self.verdict)
 
     @property
@@ -169,7 +170,7 @@ class Night:
 
     @contextmanager
     def ends_in_an_outcome(self) -> Iterator[None]:
-        """Whatever happens inside, the run row is closed with an outcome, an exit code and a sentence."""
+        """Close the run row with an outcome, an exit code and a sentence, whatever happens inside."""
         with ExitStack() as closing:
             closing.callback(self._ledger.close)
             closing.enter_context(self.progress.live_bar())
@@ -206,7 +207,7 @@ class Night:
         return run_start.lease_renewed(self._ledger, self.run_id, longest=longest, on_loss=end)
 
     def _tell_heartbeat(self, begun: Callable[[], None]) -> Callable[..., None]:
-        """What to call when the night has its outcome, whatever that is."""
+        """Function to call with the night's outcome."""
 
         def tell(*_: object) -> None:
             begun()
@@ -219,7 +220,7 @@ class Night:
         return tell
 
     def _interrupted_by(self, interrupt: KeyboardInterrupt) -> None:
-        """What a run comes to that was told to stop: with its forecast out, it only lacks what comes after."""
+        """Outcome of an interrupted run: with its forecast out, it only lacks what comes after."""
         name = str(interrupt) or "Ctrl-C"
         if self._is_deposed:
             self.exit_code = OUR_FAULT
@@ -248,8 +249,8 @@ class Night:
 
     @contextmanager
     def goes_on(self, without: str) -> Iterator[None]:
-        """What fails inside is kept for the outcome; the night goes on, degraded, but for one in a lake of others
-        or without its lease."""
+        """Keep an error inside for the outcome; the night goes on, degraded, but for one in a lake
+        of others or without its lease."""
         try:
             yield
         except (ForeignLake, LostLease):
@@ -266,7 +267,7 @@ class Night:
 
     @contextmanager
     def lacks(self, without: str) -> Iterator[None]:
-        """What fails inside is a by-product, kept for the outcome: degraded, and no word of it to the depots."""
+        """Keep an error of a by-product for the outcome: degraded, and no word of it to the depots."""
         with self._troubles.of_by_products(), self.goes_on(without):
             yield
 
@@ -363,9 +364,8 @@ class Night:
         return unpacked(json.loads(process.stdout))
 
     def _published_all_the_same(self, error: ForecasterError) -> Mapping[str, Any]:
-        """What the prediction published before it failed, as the ledger has it; raises its error where that is
-        nothing.
-        """
+        """Publication made by a prediction that failed afterwards; raises its error where there is
+        none."""
         head = self._ledger.current(self.spec.name)
         if head is None or head.run_id != self.run_id or head.publication_id == self.preview:
             raise error

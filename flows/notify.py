@@ -48,7 +48,7 @@ class Email(AppriseNotificationBlock):
 
 
 def occasions(night: Night) -> dict[str, str]:
-    """What of a run is worth telling: occasion → a sentence."""
+    """Notifications of a run: occasion → a sentence."""
     spec, sentences = night.spec, dict[str, str]()
     name = f"{spec.name}, run {night.run_id}"
     if night.outcome in ("failed", "no_data"):

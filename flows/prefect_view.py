@@ -142,7 +142,7 @@ def nothing_due() -> State[Any]:
 
 
 def exit_code(state: State[Any]) -> int:
-    """What the command that started a flow ends with."""
+    """Exit code of the command that started a flow."""
     code = state.data if isinstance(state.data, int) else getattr(state.data, "result", None)
     return code if isinstance(code, int) else OUR_FAULT
 

@@ -157,7 +157,7 @@ class NoSuchRow(LedgerError):
 
 
 class DeskError(ForecasterError):
-    """What a publication was made from was not kept, is not on this machine, or is damaged."""
+    """The inputs of a publication were not kept, are not on this machine, or are damaged."""
 
     readers_sentence = N_(
         "the planning tool is not available until tonight's run; the numbers shown are of the last one"
@@ -175,7 +175,7 @@ class BundleError(ForecasterError):
 
 
 class InputError(BundleError):
-    """What a bundle is to forecast from has another shape, type or value than it wants."""
+    """The input of a bundle has another shape, type or value than it wants."""
 
 
 class TrainingError(ForecasterError):

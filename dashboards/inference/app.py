@@ -45,7 +45,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True)
 class InferenceService:
-    """What answers: the models, the nights, who may ask, and who counts."""
+    """Components of the service: models, nights, permissions, and metrics."""
 
     name: str  # of the pipeline, which is the model's
     models: ModelStore
@@ -146,7 +146,7 @@ class InferenceRoutes:
     # --- the Open Inference Protocol ----------------------------------------------------------------------------------
 
     def server(self, _: Request) -> Response:
-        """Which server this is, and which extensions of the protocol it speaks."""
+        """Server metadata with the supported protocol extensions."""
         return _json({"name": "forecaster", "version": __version__, "extensions": EXTENSIONS})
 
     def live(self, _: Request) -> Response:
@@ -193,7 +193,7 @@ class InferenceRoutes:
         return Answered(Response(content, headers=headers))
 
     async def _read(self, read: Callable[[], Value], body: bytes) -> Value:
-        """What is read of a body, while others go on."""
+        """Content of a body, read in a thread."""
         if len(body) <= LARGE:
             return read()
         async with self._large:
@@ -231,8 +231,8 @@ class InferenceRoutes:
 
 
 def _outcome(read: Callable[[], Value]) -> Value | Malformed | InputError:
-    """What is read, or why it is refused: raised from a thread, the frames would hold all that was read until Python
-    next looks for cycles."""
+    """Result of reading, or the refusal: raised from a thread, the frames would hold all that was
+    read until Python next looks for cycles."""
     try:
         return read()
     except (Malformed, InputError) as error:

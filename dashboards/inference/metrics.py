@@ -75,7 +75,7 @@ class InferenceMetrics:
     def watches(
         self, queued_rows: Callable[[], int], queue_limit: int, ready: Callable[[], bool], current: Callable[[], bool]
     ) -> None:
-        """Where to look, at each scrape, for what changes by itself, and how many rows may wait."""
+        """Registers what each scrape reads anew, and the limit of waiting rows."""
         self._queue_rows.labels(self._pipeline).set_function(queued_rows)
         self._queue_limit.labels(self._pipeline).set(queue_limit)
         self._ready.labels(self._pipeline).set_function(ready)

@@ -55,7 +55,7 @@ class PublishedNight:
     requested_depots: set[str]  # those asked for since it was published
 
     def answer(self, wanted: ForecastIn, visible: Sequence[str]) -> dict[str, Any]:
-        """What is answered of these depots. Raises OverrideError, BundleError, and what the queue raises."""
+        """Answer for these depots. Raises OverrideError, BundleError, and what the queue raises."""
         depot_ids = list(dict.fromkeys(visible if wanted.depots is None else wanted.depots))
         rows = [self.rows[depot_id] for depot_id in depot_ids]
         rosters: dict[int, Roster | None] = {}
@@ -236,7 +236,7 @@ class Nights:
 
 
 def _key(edition: Edition) -> tuple[object, ...]:
-    """Which publication is shown, as corrected when."""
+    """Identity of the shown publication with its corrections."""
     return edition.head.publication_id, edition.head.revised_at
 
 

@@ -28,7 +28,7 @@ class WhatIfIn(BaseModel):
 
 
 class ForecastIn(BaseModel):
-    """Which depots; left out: all that whoever asks may see."""
+    """Requested depots; left out: all visible ones."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     depots: Annotated[
@@ -58,7 +58,8 @@ def _with_one_odd(content: dict[str, Any], model: type[BaseModel]) -> dict[str, 
 
 
 def supposition(what_if: WhatIfIn, depot_ids: Sequence[str]) -> Supposition:
-    """What is supposed of these depots. Raises OverrideError where there is none, or a number is missing."""
+    """Supposition for these depots. Raises OverrideError where there is none, or a number is
+    missing."""
     if not depot_ids:
         raise OverrideError("depots: found none, wanted one or more")
     if what_if.value is None and what_if.kind not in WITHOUT_VALUE:

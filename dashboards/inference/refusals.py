@@ -38,7 +38,7 @@ def answer(refused: Refused) -> Response:
 
 
 def of(error: Exception, log: RareWarnings) -> Refused:
-    """What is said of an error; the log is told what is not said."""
+    """Response to an error; the log gets the details."""
     if isinstance(error, Refused):
         return error
     if isinstance(error, NotComputed):

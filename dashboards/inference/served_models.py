@@ -102,7 +102,7 @@ def _any_rows(predictor: Predictor, rows: int) -> dict[str, Any]:
 
 
 class ModelStore:
-    """Who is champion, and the models in memory. All of it belongs to one event loop."""
+    """The champion and the models in memory. All of it belongs to one event loop."""
 
     def __init__(
         self,

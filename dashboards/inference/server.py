@@ -77,7 +77,7 @@ def serve(
 
 
 def create_service(spec: Spec, limits: BatchLimits) -> InferenceService:
-    """What answers for a pipeline. Raises SpecError when a declared secret is not there."""
+    """Application for a pipeline. Raises SpecError when a declared secret is not there."""
 
     def now() -> datetime:
         return datetime.now(UTC)

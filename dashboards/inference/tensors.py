@@ -219,5 +219,5 @@ def _parameter(holder: Mapping[str, Any], name: str, kind: type[Value]) -> Value
 
 
 def columns(datatypes: Mapping[str, str], shapes: Mapping[str, tuple[int, ...]]) -> Sequence[Mapping[str, Any]]:
-    """What a model's metadata say of its tensors; -1 is any number of rows."""
+    """Metadata of a model's tensors; -1 is any number of rows."""
     return [{"name": name, "datatype": datatypes[name], "shape": [-1, *shape[1:]]} for name, shape in shapes.items()]

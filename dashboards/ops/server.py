@@ -74,7 +74,7 @@ def _killed_at_the_end() -> Iterator[None]:
 
 
 def misled(specs: Sequence[Spec]) -> str:
-    """Which pipelines send digests whose links lead past their pages, in a sentence; empty where none does."""
+    """Sentence about pipelines whose digest links lead past their pages; empty where none does."""
     if len(specs) == 1:
         return ""
     names = [spec.name for spec in specs if spec.notify.digest and spec.page_url == spec.page.access.url]
@@ -103,7 +103,8 @@ def _answer_logs(specs: Sequence[Spec], port: int) -> Mapping[str, AnswerLog]:
 
 
 def _collectors(address: str, specs: Sequence[Spec]) -> CollectorRegistry:
-    """What Prometheus is told of these pipelines. Raises SpecError for an address that is none, MissingExtra."""
+    """Prometheus collectors of these pipelines. Raises SpecError for an address that is none,
+    MissingExtra."""
     from forecaster.monitoring import exposition, listener
 
     listener.parse_address(address, "--metrics")

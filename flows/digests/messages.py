@@ -29,7 +29,8 @@ class Message:
 
 @dataclass(frozen=True)
 class Morning:
-    """What is published, and the digests that are made from it; those that cannot be made are sentences."""
+    """The publication, and the digests that are made from it; those that cannot be made are
+    sentences."""
 
     edition: Edition
     digests: tuple[tuple[DigestReceiver, Digest], ...]

@@ -39,7 +39,7 @@ _REPLAYED = N_("what is published was made as of a past instant, which is no mor
 
 @dataclass(frozen=True)
 class SentDigests:
-    """How many digests went out, how many receivers had theirs already, and in sentences what could not be sent."""
+    """Number of digests sent, and of receivers who had theirs already, and the errors as sentences."""
 
     sent: int
     had: int
@@ -163,7 +163,7 @@ def _deliver(ledger: Ledger, parcel: _Parcel, call: Callable[[], None], seconds:
 
 
 def _read_too_long(error: Exception) -> bool:
-    """Whether the service was given all and did not answer, in the words of any HTTP library."""
+    """True if the service got the request and did not answer, in the words of any HTTP library."""
     return type(error).__name__ == "ReadTimeout"
 
 

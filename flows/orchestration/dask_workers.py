@@ -19,7 +19,7 @@ NEVER_PAUSED = {"distributed": {"worker": {"memory": {"target": False, "spill": 
 
 
 def cluster_arguments(workers: int) -> dict[str, Any]:
-    """What Dask's cluster of this machine is started with; the night itself has as much memory as a worker."""
+    """Arguments of Dask's cluster of this machine; the night itself has as much memory as a worker."""
     import dask.config
     from distributed.system import MEMORY_LIMIT
 
@@ -36,7 +36,7 @@ def cluster_arguments(workers: int) -> dict[str, Any]:
 
 
 def outcome_of(future: Any, client: Any) -> Any:
-    """What a call made that was handed to Dask by Prefect.
+    """Result of a call that Prefect submitted to Dask.
 
     Raises WorkersKilled where it killed as many workers as Dask allows for, TimeLimitExceeded where no worker has been
     at work for `STILL` seconds, and whatever the call raised.

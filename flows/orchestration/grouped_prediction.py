@@ -17,7 +17,8 @@ Result = TypeVar("Result")
 
 
 def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
-    """What was published by groups of depots; None where that is to be done whole, of which the outcome has a note.
+    """Publication by groups of depots; None where that is to be done whole, of which the outcome
+    has a note.
 
     Raises NoUsableData when there is nothing to forecast from, LostLease when another run has taken over.
     """
@@ -50,7 +51,7 @@ def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
 
 
 def by_smaller_groups(publish: Callable[[int], Result], depots: int, on_smaller: Callable[[str], None]) -> Result:
-    """What comes of so many depots at a time, or of half as many, and so on, where their workers are killed.
+    """Result by groups of so many depots, halved whenever workers are killed.
 
     Raises WorkersKilled where no group can be smaller.
     """

@@ -34,8 +34,8 @@ GRACE = 10.0  # seconds that a process has to end by itself, once the night's ow
 
 @contextmanager
 def other_hosts(spec: Spec, file: Path) -> Iterator[Callable[[], None]]:
-    """What starts the other hosts of a training, which are ended with this context; nothing where there are none, or
-    somebody starts them by hand. `file` is the pipeline file, which all workers see.
+    """Context in which the other hosts of a training run; nothing where there are none, or somebody
+    starts them by hand. `file` is the pipeline file, which all workers see.
 
     Starting them raises TrainingError where the cluster does not come up or has too few workers, MissingExtra where
     Dask is not installed. A TrainingError of the training itself also says how the others ended.
@@ -158,7 +158,7 @@ def _client(execution: Execution, workers: int) -> Iterator[Any]:
 
 
 def _ending(number: int, future: Any) -> str:
-    """How a host ended that did not end well."""
+    """Sentence about a host that failed."""
     where = f"host {number} on a worker"
     if not future.done():
         return f"{where}: nothing has been heard of it"

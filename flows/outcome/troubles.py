@@ -15,7 +15,7 @@ from forecaster.errors import ForecasterError
 
 
 class NightTroubles:
-    """What went wrong, in the order in which it did, and what the forecast did not suffer from."""
+    """Errors of a night in their order, and those that the forecast did not suffer from."""
 
     def __init__(self) -> None:
         self._sentences: list[str] = []
@@ -53,7 +53,7 @@ class NightTroubles:
 
     @contextmanager
     def of_by_products(self) -> Iterator[None]:
-        """What is added inside is no depot's concern."""
+        """Mark errors that are added inside as no depot's concern."""
         before = len(self._sentences)
         yield
         self._by_products |= set(self._sentences[before:])

@@ -11,7 +11,8 @@ from forecaster.core.metric_names import METRICS
 
 
 def verdict_row(verdict: Verdict) -> dict[str, Any]:
-    """What the ledger keeps; objections with what they are made of, to be told in other languages."""
+    """Verdict as the ledger stores it; objections with what they are made of, to be told in other
+    languages."""
     compared = {
         model: {key: value if value == value else None for key, value in metrics.items() if key in METRICS}
         for model, metrics in verdict.compared.items()
@@ -21,7 +22,7 @@ def verdict_row(verdict: Verdict) -> dict[str, Any]:
 
 
 def verdict_lines(verdict: Verdict) -> Iterator[str]:
-    """What the screen shows."""
+    """Lines about the verdict for the screen."""
     for model, metrics in verdict.compared.items():
         yield (
             f"           {model:15} MAPE {_formatted(metrics['mape'], '6.1%')}  "

@@ -64,7 +64,7 @@ class Part:
         self._changed = self._checked = time.monotonic()
 
     def record(self) -> dict[str, Any]:
-        """What `status` is told of it."""
+        """Record of it for `status`."""
         return {
             "state": self.state,
             "since": self.since.isoformat(timespec="seconds"),

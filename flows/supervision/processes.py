@@ -50,12 +50,12 @@ def let_go(child: subprocess.Popen[bytes]) -> None:
 
 
 def lives(name: str | None) -> bool:
-    """Whether a process of this machine, named as `lease.process_name` does, is there."""
+    """True if a process of this machine, named as `lease.process_name` does, exists."""
     return name is not None and lease.is_gone(name) is False
 
 
 def group_lives(name: str) -> bool:
-    """Whether anything of the session is there that a process began, itself or what it left behind.
+    """True if the session that a process began still has a process.
 
     Its number is given to no other process while one of its group lives.
     """

@@ -88,7 +88,7 @@ def _escaped(text: str) -> str:
 
 
 def _account(file: Path) -> str:
-    """Whose the pipeline file is: nights run as no other."""
+    """Owner of the pipeline file: nights run as no other."""
     import pwd
 
     owner = file.stat().st_uid if file.exists() else os.getuid()

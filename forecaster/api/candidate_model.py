@@ -50,7 +50,7 @@ class CandidateModel:
 
     @cached_property
     def reference(self) -> Reference:
-        """What `ReferenceModel` is made of."""
+        """Arguments of `ReferenceModel`."""
         from forecaster.model.export import to_onnx
         from forecaster.serving import bundle as bundles
 
@@ -79,7 +79,7 @@ def of_bundle(bundle: Path, state: Path) -> Predictor:
 
 
 def reference(model: Predict) -> Reference:
-    """What a model of either kind is in NumPy."""
+    """NumPy model of either kind of model."""
     from forecaster.serving.predict import Predictor
 
     if isinstance(model, Predictor):

@@ -171,8 +171,9 @@ class Forecaster:
 
     @property
     def findings(self) -> Any:
-        """What the checks of the frame noticed, as a frame: rule, severity, count (of rows), message. Raises
-        NoUsableData where nothing is fitted, and for a loaded forecaster, which brings the model alone."""
+        """Findings of the checks of the frame, as a frame: rule, severity, count (of rows),
+        message. Raises NoUsableData where nothing is fitted, and for a loaded forecaster, which
+        brings the model alone."""
         fitted = self._needs_fit("findings")
         types = {"rule": pa.string(), "severity": pa.string(), "count": pa.int64(), "message": pa.string()}
         columns = {name: pa.array([getattr(f, name) for f in fitted.findings], kind) for name, kind in types.items()}
@@ -180,13 +181,13 @@ class Forecaster:
 
     @property
     def scores(self) -> BacktestResult:
-        """How the model, and the simplest baselines, did on the last days, which it did not learn from. Raises
-        NoUsableData as `findings` does."""
+        """Scores of the model, and of the simplest baselines, on the last days, which it did not
+        learn from. Raises NoUsableData as `findings` does."""
         return BacktestResult(self._needs_fit("scores").scores, self._kind)
 
     def why(self, depot: Any, day: str | date, *, of: str = "forecast", future: Any = None) -> Any:
-        """What a forecast is made of, as a frame of parts, in orders, that add up to it, or, `of="band"`, to the width
-        of its 80 % band (q0.9 − q0.1).
+        """Parts of a forecast, as a frame, in orders, that add up to it, or, `of="band"`, to the
+        width of its 80 % band (q0.9 − q0.1).
 
         Of a forecast: the mean of the last four days of that weekday on which the depot was open, what the model
         makes of level and season, each known-future covariate, and holidays. Of a band: the depot's own scatter (the
@@ -283,7 +284,7 @@ class Forecaster:
         return hasattr(self, "_panel")
 
     def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: what was fitted is in it, and the files that `save` would write."""
+        """State for another process: what was fitted, and the files that `save` would write."""
         state = dict(vars(self))
         if hasattr(self, "_panel"):
             del state["_work"], state["_folder"], state["_model"]
@@ -308,7 +309,7 @@ class Forecaster:
     # ------------------------------------------------------------------------------------------- inside
 
     def pipeline_content(self) -> dict[str, Any]:
-        """What a pipeline file says for these arguments, but for its sources."""
+        """Content of a pipeline file for these arguments, without its sources."""
         calendar = {
             "country": self.country,
             "subdivision": self.subdivision,

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 def depot_figure(forecast: Forecast, panel: Panel, depot: str, days: int) -> Figure:
-    """What came at a depot on the last `days` days, and the median and the 80 % band of those ahead; closed days are
-    gaps.
+    """Figure of the counts of the last `days` days, and the median and the 80 % band of those
+    ahead; closed days are gaps.
 
     Raises SpecError for a depot that is not forecast or days that are no whole number, MissingExtra without matplotlib.
     """

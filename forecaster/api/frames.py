@@ -27,7 +27,7 @@ BAND = 80  # per cent: the interval that Nixtla's plots draw
 
 
 class ColumnNames(NamedTuple):
-    """What a frame calls depot, day and count."""
+    """Names of a frame's columns for depot, day and count."""
 
     depot_id: str
     date: str
@@ -49,7 +49,7 @@ NIXTLA = ColumnNames("unique_id", "ds", "y")
 
 @dataclass(frozen=True)
 class FrameKind:
-    """How a frame was given, so that what goes back is like it."""
+    """Kind of a given frame, so that results have the same kind."""
 
     library: Any  # Narwhals' name of pandas, polars or pyarrow
     names: ColumnNames
@@ -181,7 +181,7 @@ def _ours(name: str, names: ColumnNames) -> str:
 
 
 def _index_hint(frame: Any) -> str:
-    """What to do where names that are wanted are those of the index of pandas, which is no column."""
+    """Hint for wanted names that are those of the index of pandas, which is no column."""
     names = getattr(getattr(frame, "index", None), "names", ())
     wanted = [name for name in names if name in (*OURS, *NIXTLA)]
     return f"; the index has {', '.join(wanted)}: reset_index() makes columns of it" if wanted else ""

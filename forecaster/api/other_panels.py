@@ -36,7 +36,8 @@ from forecaster.errors import SpecError
 
 @dataclass(frozen=True)
 class FittedOn:
-    """What a model was fitted on: what a pipeline file says of it, the frames, and how the network reads them."""
+    """Data that a model was fitted on: its pipeline file's content, the frames, and how the network
+    reads them."""
 
     content: Mapping[str, Any]
     frames: Frames

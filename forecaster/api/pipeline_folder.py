@@ -48,7 +48,8 @@ logger = logging.getLogger("forecaster")
 
 @dataclass(frozen=True)
 class Frames:
-    """What was given: readings, what is known of depots, and events, each as Arrow tables with our names."""
+    """Given data: readings, what is known of depots, and events, each as Arrow tables with our
+    names."""
 
     readings: LongFrame
     static: pa.Table | None = None
@@ -87,8 +88,9 @@ def frames_to_learn_from(df: Any, static: Any, events: Any, known_future: Sequen
 
 
 def days_ahead(future: Any, known_future: Sequence[str], covariates: Sequence[str]) -> pa.Table:
-    """What is known of days ahead; a count that stands there already is no part of it. Raises SpecError as `frames_of`
-    does, and where a covariate that the readings have is no column of it."""
+    """Known covariates of days ahead; a count that stands there already is no part of it. Raises
+    SpecError as `frames_of` does, and where a covariate that the readings have is no column of
+    it."""
     table = long_frame(future, "future", demand=False).table
     _refuse_unnamed(table, known_future, "future")
     if missing := [name for name in covariates if name not in table.column_names]:

@@ -41,7 +41,7 @@ def load(file: str | Path, *, library: Library = "pandas") -> Pipeline:
 
 
 class Pipeline:
-    """What a pipeline has read, forecast and decided. Each call reads the lake or the ledger as it is then.
+    """Results of a pipeline as frames. Each call reads the lake or the ledger as it is then.
 
     Raises LakeError or LedgerError where these cannot be read, NoLedger where no run was ever made.
     """
@@ -54,9 +54,9 @@ class Pipeline:
         return f"Pipeline({self.spec.name!r}, horizon {self.spec.horizon}, state {self.spec.paths.folder})"
 
     def readings(self, as_of: datetime | None = None) -> Any:
-        """What was known of each depot and day at an instant, now by default: depot_id, date, demand, open where the
-        source says so, and covariates. An instant without a zone is of the pipeline's. Raises NoUsableData where
-        nothing was, SpecError for what is no instant."""
+        """Known readings at an instant, now by default: depot_id, date, demand, open where the
+        source says so, and covariates. An instant without a zone is of the pipeline's. Raises
+        NoUsableData where nothing was, SpecError for what is no instant."""
         from forecaster.demand.history.point_in_time import read_as_of
 
         demand: pd.DataFrame = read_as_of(self.spec, as_of=self._instant(as_of)).demand
@@ -112,9 +112,9 @@ class Pipeline:
         return self._frame(pa.table(columns))
 
     def scores(self, run: str | None = None) -> Any:
-        """What each model forecast in a run's backtest, beside what came: model, cutoff, depot_id, date, horizon (days
-        ahead), forecast, q0.1 …, demand. By default of the last run that made a model; raises NoSuchRow where none
-        did, or for a run that there is not."""
+        """Forecasts of each model in a run's backtest, with the actuals: model, cutoff, depot_id,
+        date, horizon (days ahead), forecast, q0.1 …, demand. By default of the last run that
+        made a model; raises NoSuchRow where none did, or for a run that there is not."""
         lake = Lake.of(self.spec)
         run = run or self._last_backtest(lake)
         rows = lake.read("scores", where=ds.field("run_id") == run)

@@ -32,7 +32,7 @@ _DATE_TYPES = {str(kind): kind for kind in (pa.date32(), pa.date64(), *map(pa.ti
 
 @dataclass(frozen=True)
 class SavedForecaster:
-    """What a folder says of the forecaster that it holds."""
+    """Content of a folder about the forecaster that it holds."""
 
     parameters: Mapping[str, Any]
     kind: FrameKind
@@ -80,7 +80,7 @@ def write_contents(folder: Path, files: Mapping[str, bytes]) -> None:
 
 
 def read(path: Path) -> SavedForecaster:
-    """What a saved folder says. Raises SpecError for one that holds no forecaster."""
+    """Content of a saved folder. Raises SpecError for one that holds no forecaster."""
     try:
         about = json.loads((path / ABOUT).read_text("utf-8"))
         library = nw.Implementation.from_backend(about["library"])

@@ -112,7 +112,7 @@ def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: boo
 
 @contextmanager
 def _faults_of(lake_url: str, copy: str) -> Iterator[None]:
-    """What is wrong with a copy of the lake is told of the lake itself."""
+    """Report errors of a lake's copy as errors of the lake."""
     try:
         yield
     except LakeError as error:
@@ -134,7 +134,7 @@ def _staleness(panel: Panel, spec: Spec, now: datetime) -> str | None:
 
 
 def _table_findings(spec: Spec, panel: Panel) -> list[Finding]:
-    """What is wrong with the other system's forecasts, and with the table of people."""
+    """Findings on the other system's forecasts, and on the table of people."""
     findings: list[Finding] = []
     external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
     people_table.people(spec, panel.depot_ids, former_ids(spec), findings)
@@ -142,7 +142,7 @@ def _table_findings(spec: Spec, panel: Panel) -> list[Finding]:
 
 
 def _why_not(ingested: IngestResult | None) -> str | None:
-    """What became of the readings, where that is why there is nothing to start from."""
+    """Reason why the readings are not usable."""
     if ingested is None or ingested.accepted + ingested.unchanged:
         return None
     return _stopped(ingested) or "no row was accepted"

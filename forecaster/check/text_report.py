@@ -57,7 +57,7 @@ def verdict(dry_run: DryRun) -> str:
 
 
 def suspects(dry_run: DryRun, width: int = WIDTH) -> list[str]:
-    """What the readings are suspected of, as plain lines; none where nothing is."""
+    """Suspicions about the readings, as plain lines; none where nothing is."""
     if dry_run.ingested is None or not dry_run.ingested.findings:
         return []
     return [str(line) for line in _findings(dry_run.ingested, False, width)]
@@ -81,7 +81,7 @@ def _findings(ingested: IngestResult, tables: bool, width: int) -> Iterator[str 
 
 
 def _counts(findings: Sequence[Finding]) -> str:
-    """How many by rule, the most first."""
+    """Number of findings by rule, the most first."""
     most = sorted(findings, key=lambda finding: -finding.count)
     counts = ", ".join(f"{finding.rule} {finding.count:,}" for finding in most[:RULES_IN_A_LINE])
     more = len(most) - RULES_IN_A_LINE

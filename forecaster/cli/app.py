@@ -78,7 +78,7 @@ def common(
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """What may stand before every command."""
+    """Options before every command."""
 
 
 # In the order in which --help lists them.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DigestAs(StrEnum):
-    """How a digest is shown."""
+    """Output format of a digest."""
 
     text = "text"
     html = "html"

@@ -21,7 +21,7 @@ SELDOM = 500_000  # objects, after which a prediction looks for garbage: it impo
 
 
 class Output(StrEnum):
-    """How `predict --out` writes."""
+    """Output format of `predict --out`."""
 
     csv, parquet, json = "csv", "parquet", "json"
 

@@ -82,7 +82,7 @@ def _nothing_is_due(spec: Spec) -> bool:
 
 
 def _places(spec: Spec) -> Iterator[str]:
-    """Where the last night's run and its report are to be seen."""
+    """Places of the last night's run and its report."""
     from forecaster.ledger.store import Ledger
     from forecaster.registry import addresses
 

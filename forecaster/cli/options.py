@@ -42,7 +42,7 @@ def print_lines(lines: Any) -> None:
 
 
 def command_here(command: str) -> str:
-    """How this shell calls a command that is installed beside ours."""
+    """Command line for a command that is installed beside ours."""
     beside = Path(sys.argv[0]).with_name(command)
     return str(beside) if shutil.which(command) is None and beside.is_file() else command
 
@@ -54,7 +54,7 @@ def load_spec(file: Path) -> Spec:
 
 
 def entry_point(name: str) -> Any:
-    """What another part of the project offers under the entry-point group `forecaster.lines`."""
+    """Object of another part of the project under the entry-point group `forecaster.lines`."""
     extra = {"nightly": "train,flows", "page": "dashboard", "digest": "dashboard", "infer": "serve"}.get(name, "flows")
     entry = next(iter(entry_points(group="forecaster.lines", name=name)), None)
     try:

@@ -57,7 +57,8 @@ def init(
 
 
 def _files_and_folder(paths: list[Path], own: list[Path], into: Path | None) -> tuple[list[Path], Path | None]:
-    """What is read and where to write: of the arguments beside --from those that are no folder are files, too."""
+    """Input files and output folder: of the arguments beside --from those that are no folder are
+    files, too."""
     folders = [path for path in paths if not own or (not path.is_file() and path.suffix.lower() not in DATA_FILES)]
     folders += [into] if into else []
     if len(folders) > 1:

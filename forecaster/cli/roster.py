@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class FileForm(StrEnum):
-    """How a roster is written."""
+    """File format of a roster."""
 
     csv = "csv"
     xlsx = "xlsx"

@@ -212,7 +212,7 @@ _FORMS = {"max_demand": "g", "spike_factor": "g", "unreadable_share": ".0%", "th
 
 
 def requirement(rule: str, **values: Any) -> Sentence:
-    """What a rule wants, as a sentence; of the values those are filled in that it names."""
+    """Requirement of a rule, as a sentence; of the values those are filled in that it names."""
     template = RULES[rule].wanted
     names = {name for _, name, _, _ in Formatter().parse(template) if name}
     return sentence(
@@ -221,5 +221,5 @@ def requirement(rule: str, **values: Any) -> Sentence:
 
 
 def severity(rule: str, declared: Mapping[str, Severity]) -> Severity:
-    """What happens where the rule is broken: what the pipeline file declares, else the rule's own."""
+    """Action where the rule is broken: what the pipeline file declares, else the rule's own."""
     return declared.get(rule, RULES[rule].severity)

@@ -44,7 +44,7 @@ def mistakes_in_values(
 
 
 def broken_yaml(file: Path, error: yaml.YAMLError) -> str:
-    """Where the file stops being YAML, and why."""
+    """Sentence about the line where the file stops being YAML."""
     mark = getattr(error, "problem_mark", None)
     where = f"{file}:{mark.line + 1}" if mark else f"{file}"
     parts = [getattr(error, "context", None), getattr(error, "problem", None)]
@@ -52,7 +52,8 @@ def broken_yaml(file: Path, error: yaml.YAMLError) -> str:
 
 
 def impossible_value(file: Path, text: str, error: Exception) -> str:
-    """Which value YAML takes for a date or a number that there is not, such as 2024-02-30; `text` is the file's."""
+    """Sentence about a value that YAML takes for a date or a number that does not exist, such as
+    2024-02-30; `text` is the file's."""
     loader = yaml.SafeLoader(text)
     root = loader.get_single_node()
     for scalar in _scalars(root) if root else ():
@@ -104,7 +105,8 @@ def _too_many_values(root: yaml.Node) -> int | None:
 
 
 def half_letters(file: Path, root: yaml.Node) -> str:
-    """Which value holds half a letter, as "\\uD800" does, which no file and no table can; empty where none does."""
+    """Sentence about a value with half a letter, as "\\uD800", which no file and no table can hold;
+    empty where none does."""
     for scalar in _scalars(root):
         try:
             scalar.value.encode()
@@ -137,7 +139,7 @@ def nearest(word: str, words: Iterable[str]) -> str:
 
 
 def kind_of(source: type[BaseModel]) -> str | None:
-    """What `kind` says in a source of this model; None for other models."""
+    """Kind of a source of this model; None for other models."""
     field = source.model_fields.get("kind")
     return str(get_args(field.annotation)[0]) if field else None
 

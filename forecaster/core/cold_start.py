@@ -44,7 +44,7 @@ class Guess(NamedTuple):
 
 
 class DepotStanding(NamedTuple):
-    """How far depots are to be gone by."""
+    """Weight of each depot in the level of its peers."""
 
     days: NDArray[np.signedinteger[Any]]  # (depots,) known ones
     level: _Doubles  # (depots,) mean of the last days' counts; NaN where too few are known
@@ -59,14 +59,14 @@ class ChosenPeers(NamedTuple):
 
 
 class PeerProfile(NamedTuple):
-    """How the days of a city's depots went."""
+    """Profile of the days of a city's depots."""
 
     shape: _Doubles  # (days,) to their own recent level
     residuals: _Doubles  # (peers, recent days) by which they missed that, in log counts
 
 
 class Peers(NamedTuple):
-    """What young depots go by."""
+    """Peers that young depots are guessed from."""
 
     limit: int  # known days below which a depot's past is guessed
     level: _Doubles  # (peers,)
@@ -75,7 +75,7 @@ class Peers(NamedTuple):
 
 
 def cold_depots(demand: _Floats, open_: _Bools) -> _Bools:
-    """Which depots are so new that a forecast rests on their peers, (depots,)."""
+    """Marks depots that are so new that a forecast rests on their peers, (depots,)."""
     is_cold: _Bools = _known_days(demand, open_).sum(axis=1) < MIN_HISTORY
     return is_cold
 
@@ -125,12 +125,13 @@ def guess(
 
 
 def depots_standing(demand: _Floats, open_: _Bools) -> DepotStanding:
-    """How far each depot is to be gone by, (depots,)."""
+    """Weight of each depot in the level of its peers, (depots,)."""
     return _standing(demand, _known_days(demand, open_))
 
 
 def choose_peers(standing: DepotStanding, cities: Sequence[str] | None) -> ChosenPeers:
-    """Whom young depots are to go by, of all depots of a network; nobody where none is young or none is settled."""
+    """Peers for young depots, of all depots of a network; nobody where none is young or none is
+    settled."""
     days, is_alive = standing.days, standing.level > 0
     young, few = days < SETTLED, days < MIN_HISTORY
     # Young depots' past is guessed, unless they are most of those that could be peers.
@@ -155,7 +156,8 @@ def learn_peers(
     attributes: Mapping[str, Sequence[str]],
     days_of: Callable[[NDArray[np.intp]], tuple[_Floats, _Bools]],
 ) -> Peers:
-    """What young depots go by; `days_of` gives the counts and the open days of some depots."""
+    """Levels and profiles of the peers of young depots; `days_of` gives the counts and the open
+    days of some depots."""
     profiles = {}
     for city, rows in chosen.by_city.items():
         demand, open_ = days_of(rows)
@@ -266,7 +268,7 @@ def _weeks_needed(residuals: _Doubles) -> float:
 
 
 def _weekdays(residuals: _Doubles, needed: float) -> _Doubles:
-    """What each depot's weekdays are expected to miss the profile by, (depots, days)."""
+    """Expected deviation of each depot's weekdays from the profile, (depots, days)."""
     weekday = np.arange(residuals.shape[1]) % WEEK
     effects = np.zeros_like(residuals)
     for day in range(WEEK):
@@ -288,7 +290,7 @@ def _level_of(
 
 
 def _guessed_past(demand: _Floats, is_known: _Bools, expected: _Doubles) -> _Floats:
-    """What is expected of the unknown days before each depot's first known one; NaN elsewhere."""
+    """Expected counts of the unknown days before each depot's first known one; NaN elsewhere."""
     first = np.where(is_known.any(axis=1), is_known.argmax(axis=1), is_known.shape[1])
     before = np.arange(is_known.shape[1]) < first[:, None]
     return np.where(before & np.isnan(demand), expected, np.nan).astype(np.float32)

@@ -50,7 +50,8 @@ class Forecast:
 
     @property
     def mean(self) -> Doubles:
-        """What is expected in the mean, (depots, horizon) in counts, which of skewed counts is more than the median.
+        """Expected value, (depots, horizon) in counts, which of skewed counts is more than the
+        median.
 
         That of a distribution whose log(1 + count) is normal on either side of the median, each as wide as its
         outermost quantile says (the mean of a log-normal, in two halves).
@@ -101,7 +102,7 @@ class Scale(NamedTuple):
 
 @dataclass(frozen=True)
 class Scores:
-    """How one model did on the folds of a backtest."""
+    """Scores of one model on the folds of a backtest."""
 
     model: str
     folds: tuple[Fold, ...]

@@ -37,7 +37,7 @@ class Marks:
     entries: tuple[tuple[Mark, int], ...] = ()  # a mark and its audience's place, or EVERYONE
 
     def of(self, depot: int) -> tuple[Mark, ...]:
-        """What concerns the depot at a position, by date, kind and name."""
+        """Marks of the depot at a position, by date, kind and name."""
         start, end = self._starts[depot : depot + 2]
         groups = (EVERYONE, *self._memberships[start:end].tolist())
         return tuple(sorted((mark for group in groups for mark in self._by_audience.get(group, ())), key=_when))
@@ -65,7 +65,7 @@ class Marks:
 
     @cached_property
     def _starts(self) -> NDArray[np.intp]:
-        """Where each depot's memberships begin, and where the last one's end."""
+        """Start of each depot's memberships, and the end of the last one's."""
         return np.searchsorted(np.sort(self._members), np.arange(len(self.depot_ids) + 1))
 
     @property

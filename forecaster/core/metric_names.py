@@ -59,7 +59,7 @@ METRICS = {
 
 
 class Measure(NamedTuple):
-    """What is measured, and what Prometheus calls it: base units, and `_total` on counters alone."""
+    """A measure and its Prometheus name: base units, and `_total` on counters alone."""
 
     prometheus: str
     unit: str

@@ -191,13 +191,14 @@ class Panel:
 
     @property
     def doubt_of_level(self) -> Doubles:
-        """What is not known of the level of young depots, (depots,), as in `cold_start.Guess`; 0 of settled ones."""
+        """Variance of the level of young depots, (depots,), as in `cold_start.Guess`; 0 of settled
+        ones."""
         doubt = np.zeros(len(self.depot_ids))
         doubt[self._guess.rows] = self._guess.doubt
         return doubt
 
     def _place_among_guessed(self, rows: Rows) -> NDArray[np.intp]:
-        """Where those of the depots `rows` whose past is guessed stand in the guess."""
+        """Positions in the guess of those of the depots `rows` whose past is guessed."""
         guessed = self._guess.rows
         place: NDArray[np.intp] = np.cumsum(guessed)[rows][guessed[rows]] - 1
         return place
@@ -223,7 +224,8 @@ class Panel:
         }
 
     def actuals(self, cutoff: date) -> Floats:
-        """What came on the horizon after an earlier cutoff, (depots, horizon); NaN where it is not known (yet)."""
+        """Actuals of the horizon after an earlier cutoff, (depots, horizon); NaN where it is not
+        known (yet)."""
         start = self.at(cutoff).history
         actuals = np.full((len(self.depot_ids), self.horizon), np.nan, np.float32)
         counts = self.demand[:, start : start + self.horizon]

@@ -42,7 +42,8 @@ def available_cores() -> int:
 
 
 def in_processes(function: Callable[..., Result], calls: Iterable[tuple[Any, ...]], workers: int) -> Iterator[Result]:
-    """What a function of a module makes of each tuple of arguments, in their order; with one worker in this process.
+    """Results of a module's function for each tuple of arguments, in their order; with one worker
+    in this process.
 
     Calls are taken as there is room for them, so that an iterator may end them when time is over. Where a process dies,
     does not answer within `STALLED` seconds or cannot be started, the rest is done here. Raises what the function

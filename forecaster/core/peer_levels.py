@@ -24,14 +24,14 @@ _Rows = NDArray[np.intp]
 
 
 class TypicalLevels(NamedTuple):
-    """What is expected of each depot, and how far depots are from it."""
+    """Expected level of each depot, and the deviation of depots from it."""
 
     level: _Doubles  # (depots,) log counts
     variance: float  # of a depot about its own, in log counts
 
 
 def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Sequence[str]]) -> TypicalLevels:
-    """What the levels (depots,) of the depots `peers`, one at least, let expect of all depots.
+    """Expected levels of all depots from the levels (depots,) of the depots `peers`, one at least.
 
     `attributes` are words a depot, "" where one is not known, which tells nothing.
     """

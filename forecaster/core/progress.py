@@ -67,7 +67,7 @@ class NightProgress:
             self._report(f"{self.timings[name]:.1f} s", ended_stage=name)
 
     def advance(self, share: float, text: str) -> None:
-        """How far the current stage is, 0 to 1."""
+        """Record the progress of the current stage, 0 to 1."""
         self._share = share
         self._first = self._first or (share, time.monotonic())
         if self._bar is not None or time.monotonic() - self._last_report > 5:

@@ -29,7 +29,7 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class StatePaths:
-    """Where everything of one pipeline's state lies; nothing is made or read."""
+    """Locations of one pipeline's state; nothing is made or read."""
 
     folder: Path
 
@@ -122,7 +122,7 @@ class StatePaths:
         return self.reports / run_id / "report.html"
 
     def registered_run(self, run_id: str) -> Path:
-        """Which run of MLflow a night is."""
+        """File that names the MLflow run of a night."""
         return self.reports / run_id / "mlflow.json"
 
     @property

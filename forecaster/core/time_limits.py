@@ -21,7 +21,8 @@ LEAST = 1.0  # seconds for a call whose budget is used up
 
 
 def call_within(seconds: float, call: Callable[[], Result], waiting_for: str) -> Result:
-    """What a call gives or raises. Raises TimeLimitExceeded, which names what was waited for, after so many seconds."""
+    """Result of a call. Raises TimeLimitExceeded, which names what was waited for, after so many
+    seconds."""
     outcome: queue.SimpleQueue[tuple[Any, BaseException | None]] = queue.SimpleQueue()
 
     def work() -> None:
@@ -56,7 +57,7 @@ class Budget:
         self._left = self.total
 
     def call(self, call: Callable[[], Result], waiting_for: str, *, most: float = float("inf")) -> Result:
-        """What a call gives or raises, after `most` seconds. Raises TimeLimitExceeded as `call_within` does."""
+        """Result of a call within `most` seconds. Raises TimeLimitExceeded as `call_within` does."""
         begun = time.monotonic()
         try:
             return call_within(min(most, max(LEAST, self._left / 2)), call, waiting_for)

@@ -26,7 +26,7 @@ def exists(name: str) -> bool:
 
 
 def hint(name: str) -> str:
-    """What was meant by a word that names no zone, for the end of a sentence.
+    """Suggestion for a word that names no zone, for the end of a sentence.
 
     An abbreviation or an offset is never taken for a word misspelt: another one is another time, in summer at least.
     """
@@ -59,7 +59,7 @@ def caveat(name: str) -> str | None:
 
 
 def _abbreviation_hint(name: str, zones: list[str]) -> str:
-    """Which zones use an abbreviation, where they are few."""
+    """Zones that use an abbreviation, where they are few."""
     using = [
         zone for zone in zones if name.upper() in {day.replace(tzinfo=ZoneInfo(zone)).tzname() for day in _SEASONS}
     ]

@@ -54,7 +54,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class IngestResult:
-    """What became of the rows of one batch: read = accepted + unchanged + quarantined."""
+    """Counts of the rows of one batch: read = accepted + unchanged + quarantined."""
 
     batch: str
     source: str
@@ -69,7 +69,7 @@ class IngestResult:
 
 @dataclass(frozen=True)
 class Decisions:
-    """What people decided about quarantined rows."""
+    """Decisions of people about quarantined rows."""
 
     released: pd.DataFrame  # id, rule, depot_id, day, and recorded_at of the decision in µs since 1970
     discarded: frozenset[str]
@@ -252,7 +252,8 @@ def decisions(lake: Lake) -> Decisions:
 def _snapshots(
     spec: Spec, findings: list[Finding], now: datetime
 ) -> tuple[dict[str, pd.DataFrame], reference_tables.AnnouncedRows | None]:
-    """What the sources of depots, aliases and events say tonight, by table; and the rows of the events source."""
+    """Current rows of the sources of depots, aliases and events, by table; and the rows of the
+    events source."""
     tables, announced = {}, None
     if spec.depots:
         tables["depots"] = reference_tables.depots(spec, findings)

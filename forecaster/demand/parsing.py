@@ -33,7 +33,7 @@ _PARTS_OF_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_4
 
 @dataclass(frozen=True)
 class Notation:
-    """How a source writes numbers and days as text."""
+    """Notation of numbers and days in a source's text."""
 
     thousands: str | None = None
     decimal: str = "."
@@ -54,7 +54,8 @@ class Notation:
 
     @property
     def written_form(self) -> str:
-        """How days are written in this notation, as strftime has it; ISO 8601, which is read as well, for numbers."""
+        """Format of days in this notation, as strftime has it; ISO 8601, which is read as well, for
+        numbers."""
         return "%Y-%m-%d" if self.date_format is None or self.date_format in COUNTED_DAYS else self.date_format
 
 
@@ -75,12 +76,13 @@ def kind_of(column: Column, notation: Notation = PLAIN) -> Kind:
 
 
 def are_text(values: Column) -> Column:
-    """Which words hold no byte that could not be read, which sources write as an escape, as in K\\xf6ln."""
+    """Marks words without an unreadable byte, which sources write as an escape, as in K\\xf6ln."""
     return ~values.str.contains(r"\\x[89a-f][0-9a-f]")
 
 
 def in_one_line(ids: Column) -> Column:
-    """Which ids are one line of text of at most LONGEST characters and no relative path: fit for tables and URLs."""
+    """Marks ids that are one line of text of at most LONGEST characters and no relative path: fit
+    for tables and URLs."""
     broken = ids.str.contains(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
     return (ids.str.len() <= LONGEST) & ~broken & are_text(ids) & ~ids.isin([".", ".."])
 
@@ -264,7 +266,7 @@ def localize(local: Column, zone: ZoneInfo) -> Column:
 
 
 def wall_clock(instants: Column, zone: ZoneInfo) -> Column:
-    """What clocks of the zone show at instants with a zone of their own; UTC at the ends of the calendar."""
+    """Local time of the zone at instants with a zone of their own; UTC at the ends of the calendar."""
     instants = instants.dt.as_unit("us") if instants.dt.unit == "ns" else instants
     in_utc = instants.dt.tz_convert("UTC").dt.tz_localize(None)
     far = _beyond(in_utc, _ZONED)
@@ -274,7 +276,7 @@ def wall_clock(instants: Column, zone: ZoneInfo) -> Column:
 
 
 def _beyond(local: Column, ends: tuple[int, int]) -> NDArray[np.bool_]:
-    """Which days lie before the first or after the last of these, in days since 1970."""
+    """Marks days before the first or after the last of these, in days since 1970."""
     stamps = local.to_numpy()
     numbers = day_numbers(stamps)
     return np.asarray(~np.isnat(stamps) & ((numbers < ends[0]) | (numbers > ends[1])), np.bool_)

@@ -149,7 +149,7 @@ def arrow_words(words: Any) -> pa.Array:
 
 
 def are_among(words: pd.Index[Any], others: pd.Index[Any] | pa.Array) -> NDArray[np.bool_]:
-    """Which words are some of the others: a million are compared without becoming Python's."""
+    """Marks words that are among others: a million are compared without becoming Python's."""
     is_other = pc.is_in(arrow_words(words), value_set=arrow_words(others))
     answer: NDArray[np.bool_] = is_other.to_numpy(zero_copy_only=False)
     return answer
@@ -225,7 +225,7 @@ class _GrowingTable:
 
 
 class Days:
-    """Where the rows of some days are, among rows of which each has a day."""
+    """Positions of the rows of some days, among rows of which each has a day."""
 
     def __init__(self, day: NDArray[np.int32]) -> None:
         in_order = bool((day[1:] >= day[:-1]).all())

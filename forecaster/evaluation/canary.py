@@ -47,7 +47,8 @@ _COMPARED = {  # is it better, and are its bounds known?
 
 @dataclass(frozen=True)
 class CanaryVerdict:
-    """What a look at the days that came in says; relative losses are a share of the champion's, below 0 = better."""
+    """Result of a look at the new days; relative losses are a share of the champion's, below 0 =
+    better."""
 
     decision: Decision
     reason: str

@@ -46,7 +46,7 @@ _normal = NormalDist()
 
 @dataclass(frozen=True, eq=False)
 class Contrast:
-    """What a test says of each row (depot, or city): arrays (rows,); NaN where too little is known."""
+    """Test result for each row (depot, or city): arrays (rows,); NaN where too little is known."""
 
     p: Doubles  # two-sided, over all windows
     change: Doubles  # window's mean less the past's, in scores, of the window that says most
@@ -59,7 +59,8 @@ class Contrast:
 
 @dataclass(frozen=True, eq=False)
 class Drifts:
-    """What drifts: per row 1 (above, or ranges too narrow), −1 (below, or too wide), 0 (neither)."""
+    """Direction of drift: per row 1 (above, or ranges too narrow), −1 (below, or too wide), 0
+    (neither)."""
 
     level: Doubles
     spread: Doubles
@@ -81,9 +82,10 @@ def relative_scores(scores: Doubles) -> Doubles:
 
 
 def judge(scores: Doubles, actual: Doubles, median: Doubles, *, relative: bool = True) -> Drifts:
-    """Which rows drift on the last day. All are (rows, days), the newest day last, NaN where a depot was closed or its
-    count or forecast is not known: normal scores, what came, and the median that was forecast. At most the last `DAYS`
-    days count. `relative`: the median of each day is taken off first, as for depots; not for cities."""
+    """Rows that drift on the last day. All are (rows, days), the newest day last, NaN where a depot
+    was closed or its count or forecast is not known: normal scores, what came, and the median
+    that was forecast. At most the last `DAYS` days count. `relative`: the median of each day is
+    taken off first, as for depots; not for cities."""
     scores, actual, median = (values[:, -DAYS:].astype(float) for values in (scores, actual, median))
     shown = relative_scores(scores) if relative else scores
     level, spread = level_test(shown), spread_test(shown, common=relative)
@@ -105,13 +107,13 @@ def judge(scores: Doubles, actual: Doubles, median: Doubles, *, relative: bool =
 
 
 def level_test(relative: Doubles) -> Contrast:
-    """Whether the mean of each row's last days is another than its past's; `relative` is (rows, days)."""
+    """Test for a changed mean of each row's last days; `relative` is (rows, days)."""
     past = relative[:, : -max(WINDOWS)]
     return _smallest([_mean_test(past, relative[:, -days:], days) for days in WINDOWS])
 
 
 def spread_test(relative: Doubles, *, common: bool = True) -> Contrast:
-    """Whether scores lie farther from their own mean than in the past, or less far; `change` is a share of the past's.
+    """Test for a changed spread of scores around their mean; `change` is a share of the past's.
     `common`: each day's distances are taken relative to the network's, as the scores are."""
     past, window = relative[:, : -max(WINDOWS)], relative[:, -max(WINDOWS) :]
     count = np.isfinite(window).sum(axis=1)
@@ -194,7 +196,8 @@ def onset(relative: Doubles) -> Doubles:
 
 
 def ratio_since(actual: Doubles, median: Doubles, first: Doubles) -> Doubles:
-    """What came over what was forecast from the column `first` on, over the same ratio of the past, (rows,)."""
+    """Ratio of actuals to forecasts from the column `first` on, over the same ratio of the past,
+    (rows,)."""
     longest, column = max(WINDOWS), np.arange(actual.shape[1])
     known = np.isfinite(actual) & np.isfinite(median)
     since, before = known & (column >= first[:, None]), known & (column < actual.shape[1] - longest)

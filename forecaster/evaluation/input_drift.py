@@ -97,7 +97,7 @@ def _covariate(values: Doubles, name: str) -> CovariateDrift | None:
 
 
 def _same_season(past: int) -> Bools:
-    """Which days of the past (days,) lie in the season of the window that follows, in earlier years."""
+    """Marks days of the past (days,) in the season of the window that follows, in earlier years."""
     back = past + WINDOW // 2 - np.arange(past)  # days before the middle of the window
     from_year = np.abs((back + YEAR / 2) % YEAR - YEAR / 2)
     same: Bools = (from_year <= NEAR) & (back > YEAR / 2)

@@ -52,7 +52,7 @@ class Difference:
     days: int  # calendar days that both were scored on
 
     def sentence(self, ours: str, theirs: str, metric: str) -> str:
-        """Who wins, and whether that is more than chance."""
+        """Sentence about the better model, and the significance."""
         if not np.isfinite(self.relative):
             return sentence(N_("{ours} and {theirs} have no day in common"), ours=ours, theirs=theirs)
         template = _COMPARED[self.relative < 0, self.low * self.high > 0]
@@ -110,7 +110,7 @@ def difference(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metri
 
 
 def loss(days: Scored, metric: str) -> Doubles:
-    """What each depot-day adds to a metric; NaN where it adds nothing."""
+    """Contribution of each depot-day to a metric; NaN where it adds nothing."""
     size = np.abs(days.median - days.actual)
     if metric == "wql":
         gap, levels = days.actual[:, None] - days.quantiles, np.asarray(days.levels)

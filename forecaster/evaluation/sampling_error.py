@@ -26,7 +26,7 @@ WEEK = 7  # days over which errors are taken to go together at most
 
 @dataclass(frozen=True)
 class HeldOut:
-    """How much a backtest's held-out days can tell of coverage and bias."""
+    """Information in a backtest's held-out days about coverage and bias."""
 
     days: int  # calendar days scored
     depot_days: int

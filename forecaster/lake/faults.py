@@ -35,8 +35,8 @@ def remedy(error: BaseException) -> str:
 
 
 def is_timeout(error: BaseException, elapsed: float, limit: float) -> bool:
-    """Whether an object store did not answer in time, of what its client raises after `elapsed` seconds; a request may
-    take `limit`. Of what was to be written the client says no more than that the request could not be sent.
-    """
+    """True if an object store did not answer in time, judged by what its client raises after
+    `elapsed` seconds; a request may take `limit`. Of what was to be written the client says no
+    more than that the request could not be sent."""
     text = str(error)
     return "timed out" in text or ("error sending request" in text and elapsed >= 0.9 * limit)

@@ -35,7 +35,7 @@ def storage_options(url: str, window: float | None) -> dict[str, str] | None:
 
 
 class Waits:
-    """What is asked of one lake, in the time that this process has for it; all the time in the world without one."""
+    """Calls to one lake within the time that this process has for it; unlimited without one."""
 
     def __init__(self, url: str, window: float | None) -> None:
         self._url, self._window = url, window
@@ -43,7 +43,7 @@ class Waits:
         self._budget = None if window is None else _budgets.setdefault((url, window), Budget(window * WAITING))
 
     def call(self, call: Callable[[], Result], table: str) -> Result:
-        """What a call gives or raises. Raises LakeSilent, which says what was waited for and how long."""
+        """Result of a call. Raises LakeSilent, which says what was waited for and how long."""
         if self._budget is None:
             return call()
         begun = time.monotonic()

@@ -230,7 +230,7 @@ class Lake:
             self._waits.call(put_together, table)
 
     def files(self) -> int:
-        """How many data files all tables have. Raises LakeError for a damaged one."""
+        """Number of data files of all tables. Raises LakeError for a damaged one."""
         there = [table for table, version in self.versions().items() if version != NOT_THERE]
         return sum(map(self._files, there))
 
@@ -280,8 +280,9 @@ class Lake:
         return version if is_newest else None
 
     def _commit(self, table: str, version: int) -> tuple[int, ...] | None:
-        """What tells a commit's file from any other; None where there is none, and in an object store. Commits are
-        numbered without gaps: https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries"""
+        """Identity of a commit's file; None where there is none, and in an object store. Commits
+        are numbered without gaps:
+        https://github.com/delta-io/delta/blob/master/PROTOCOL.md#delta-log-entries"""
         try:
             status = os.stat(f"{self._place(table)}/_delta_log/{version:020}.json")
         except OSError:

@@ -81,7 +81,7 @@ def newest_week(connection: sa.Connection, pipeline: str) -> date | None:
 
 
 def has_model(connection: sa.Connection, pipeline: str, model: str) -> bool:
-    """Whether anything is told of a model."""
+    """True if a model has results."""
     table = tables.hindsight.c
     query = sa.select(table.week).where(table.pipeline == pipeline, table.model == model).limit(1)
     return connection.execute(query).first() is not None

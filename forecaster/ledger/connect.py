@@ -122,7 +122,8 @@ def _upgrade(connection: sa.Connection) -> None:
 
 
 def stamp(url: str) -> object | None:
-    """What differs as soon as an SQLite ledger's files do; None for a database that cannot be told this cheaply."""
+    """Value that changes with an SQLite ledger's files; None for a database that cannot be told
+    this cheaply."""
     with translated_errors(url):
         path = sqlite_file(url)
     if path is None:
@@ -139,7 +140,7 @@ def stamp(url: str) -> object | None:
 
 
 def config(connection: sa.Connection) -> Config:
-    """What alembic needs to run our revisions on this connection."""
+    """Alembic's configuration for this connection."""
     from alembic.config import Config
 
     settings = Config(stdout=sys.stdout)  # its own default is what standard output was when alembic was imported
@@ -166,7 +167,7 @@ def translated_errors(url: str) -> Iterator[None]:
 
 
 def _translated(error: SQLAlchemyError, url: str) -> LedgerError:
-    """What a database's error is to those who read it."""
+    """Ledger error for a database's error."""
     cause = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
     place = _without_password(url)
     if _is_damage(error):
@@ -187,7 +188,7 @@ def _translated(error: SQLAlchemyError, url: str) -> LedgerError:
 
 
 def _is_damage(error: SQLAlchemyError) -> bool:
-    """Whether SQLite says that the file is none of its, or no whole one."""
+    """True if SQLite reports that the file is no database, or a damaged one."""
     code = getattr(error.orig if isinstance(error, DBAPIError) else None, "sqlite_errorcode", 0)
     damage = (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT)
     return code & 0xFF in damage or code == sqlite3.SQLITE_IOERR_SHORT_READ
@@ -281,7 +282,7 @@ def _connect_patiently(patience: float, dialect: Any, _: Any, arguments: Any, pa
 
 
 def _limits(url: str) -> dict[str, Any]:
-    """How long PostgreSQL may take, where the ledger's URL does not say otherwise."""
+    """Time limits of PostgreSQL, where the ledger's URL does not say otherwise."""
     parsed = sa.make_url(url)
     if parsed.get_backend_name() != "postgresql":
         return {}

@@ -31,8 +31,8 @@ class ScoredDay:
 
 @dataclass(frozen=True)
 class Drift:
-    """What is unlike its past. `direction` is 1 above (ranges too narrow, a share too large), −1 below, and 0 for a
-    covariate that stands still."""
+    """A deviation from the past. `direction` is 1 above (ranges too narrow, a share too large), −1
+    below, and 0 for a covariate that stands still."""
 
     part: str
     label: str  # depot, city or covariate; empty: the network
@@ -79,7 +79,7 @@ def replace_days(connection: sa.Connection, pipeline: str, days: Sequence[Scored
 
 
 def replace_drifts(connection: sa.Connection, pipeline: str, drifts: Iterable[Drift]) -> None:
-    """What drifts as of the last night, and nothing else."""
+    """Store the drifts of the last night in place of all others."""
     table = tables.drifts
     connection.execute(table.delete().where(table.c.pipeline == pipeline))
     if rows := [{"pipeline": pipeline, **asdict(drift)} for drift in drifts]:
@@ -89,7 +89,8 @@ def replace_drifts(connection: sa.Connection, pipeline: str, drifts: Iterable[Dr
 def drifts(
     connection: sa.Connection, pipeline: str, part: str | None = None, label: str | None = None
 ) -> tuple[Drift, ...]:
-    """What drifts, of one part or one label where these are named; those farthest from their past come first."""
+    """Drifts, of one part or one label where these are named; those farthest from their past come
+    first."""
     table = tables.drifts
     query = sa.select(*(column for column in table.c if column.name != "pipeline")).where(table.c.pipeline == pipeline)
     if part is not None:

@@ -47,7 +47,7 @@ class Lease:
     expires_at: datetime
 
     def sentence(self, zone: tzinfo = UTC) -> str:
-        """Who holds it since when, by the clocks of a zone."""
+        """Sentence about the holder, by the clocks of a zone."""
         host, _, pid, _ = self.holder.split(" ")
         since = self.taken_at.astimezone(zone)
         return sentence(
@@ -75,7 +75,8 @@ def process_id(holder: str) -> int:
 
 
 def is_gone(holder: str) -> bool | None:
-    """Whether a process of this machine has ended; None for one of another machine, of which nothing is known."""
+    """True if a process of this machine has ended; None for one of another machine, of which
+    nothing is known."""
     host, boot, pid, start = holder.split(" ")
     if host != (platform.node() or "-"):
         return None
@@ -106,13 +107,14 @@ def take(
 
 
 def lives(connection: sa.Connection, pipeline: str, run_id: str, now: datetime) -> bool:
-    """Whether a run holds the lease and, as far as anyone can tell, is at work."""
+    """True if a run holds the lease and, as far as anyone can tell, is at work."""
     current = read_lease(connection, pipeline, to_read=True)
     return current is not None and current.run_id == run_id and not _has_lapsed(current, now)
 
 
 def seems_hung(lease: Lease, now: datetime) -> bool:
-    """Whether a process of this machine lives and should have renewed its lease by now, if the clock is right."""
+    """True if a process of this machine lives and should have renewed its lease by now, if the
+    clock is right."""
     return lease.expires_at <= now and is_gone(lease.holder) is False
 
 
@@ -238,7 +240,8 @@ def _boot() -> str:
 
 
 def _start_ticks(pid: int) -> str:
-    """When a process began, in ticks since the boot; empty when there is none, "-" where the system does not say."""
+    """Start of a process, in ticks since the boot; empty when there is none, "-" where the system
+    does not say."""
     if not Path("/proc/self/stat").exists():
         try:
             os.kill(pid, 0)

@@ -147,7 +147,7 @@ def override_changes(connection: sa.Connection, pipeline: str, since: datetime) 
 
 
 def heads(connection: sa.Connection, pipelines: Collection[str]) -> dict[str, Head]:
-    """What each of these pipelines shows; nothing of one that has not published."""
+    """Shown publication of each of these pipelines; nothing of one that has not published."""
     slot = tables.slot.c
     query = (
         sa.select(tables.publications, slot.previous_id, slot.flipped_at)

@@ -61,7 +61,7 @@ class LearnedShares:
 
 @dataclass(frozen=True)
 class PublishedRoster:
-    """What a day's crew is worth; money is in the unit of the declared costs."""
+    """A day's crew and its expected cost; money is in the unit of the declared costs."""
 
     vans: int | None  # None = the pipeline counts no vans
     chance_short: float  # that the day needs more drivers
@@ -133,7 +133,8 @@ class PublishedOverride:
 
 @dataclass(frozen=True)
 class PublishedChange:
-    """How the median of a day moved since an earlier publication, in whole orders; the parts add up exactly."""
+    """Change of the median of a day since an earlier publication, in whole orders; the parts add up
+    exactly."""
 
     since: date  # the local day as of which the earlier one was made
     before: int
@@ -175,7 +176,7 @@ class PublishedDay:
 
 @dataclass(frozen=True)
 class RecentDay:
-    """What came on a day up to the cutoff, in orders; `demand` None = not known (NaN becomes None)."""
+    """Actual of a day up to the cutoff, in orders; `demand` None = not known (NaN becomes None)."""
 
     date: date
     demand: float | None
@@ -218,7 +219,7 @@ class PublishedDepot:
 
 @dataclass(frozen=True)
 class PublishedTotal:
-    """What all depots of a city, or of the network, have together on one day, in orders."""
+    """Total of a city, or of the network, on one day, in orders."""
 
     city: str  # empty = the network
     target_date: date
@@ -296,7 +297,7 @@ def _wrong_totals(publication: Publication) -> Iterator[str]:
 
 
 def _wrong_head(publication: Publication) -> Iterator[str]:
-    """What cannot be true of the publication as a whole."""
+    """Objections to the publication as a whole."""
     levels = publication.levels
     if publication.tier not in TIERS:
         yield f"tier is {publication.tier!r}, wanted one of {', '.join(TIERS)}"
@@ -345,7 +346,7 @@ def _wrong_total(total: PublishedTotal, publication: Publication, days: set[date
 
 
 def _wrong_day(day: PublishedDay, levels: Sequence[float]) -> str | None:
-    """What cannot be true of one day's forecast."""
+    """Objections to one day's forecast."""
     if objection := _wrong_quantiles(day.quantiles, len(levels)):
         return objection
     if 0.5 in levels and (objection := _wrong_planning(day, day.quantiles[levels.index(0.5)])):
@@ -358,7 +359,7 @@ def _wrong_day(day: PublishedDay, levels: Sequence[float]) -> str | None:
 
 
 def _wrong_planning(day: PublishedDay, median: float) -> str | None:
-    """What cannot be true of an override, and of what is said of a change."""
+    """Objections to an override, and to what is said of a change."""
     if day.override is not None:
         if objection := _wrong_quantiles(day.override.quantiles, len(day.quantiles)):
             return f"the model's {objection}"

@@ -93,7 +93,7 @@ class Head:
 
 @dataclass(frozen=True)
 class Promotion:
-    """Who became champion when, why, and whom it replaced."""
+    """A promotion with its reason and the previous champion."""
 
     id: int
     at: datetime

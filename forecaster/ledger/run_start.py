@@ -98,7 +98,8 @@ def _end_if_second(connection: sa.Connection, spec: Spec, start: RunStart, at: d
 
 
 def _is_renewed(ledger: Ledger, hung: Lease) -> bool:
-    """Whether a lease changes within the time in which a living holder renews it, whatever became of the clock."""
+    """True if a lease changes within the time in which a living holder renews it, whatever became
+    of the clock."""
     end = time.monotonic() + 1.5 * lease.RENEWED
     while time.monotonic() < end:
         with ledger.transaction() as connection:

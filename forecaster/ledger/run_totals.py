@@ -57,7 +57,7 @@ def open_deploy_window(connection: sa.Connection, pipeline: str, now: datetime) 
 
 
 def is_deploying(connection: sa.Connection, pipeline: str, now: datetime) -> bool:
-    """Whether a deployment's half hour is not over."""
+    """True during a deployment's half hour."""
     table = tables.deploy_windows.c
     query = sa.select(table.closes_at).where(table.pipeline == pipeline)
     closes_at: datetime | None = connection.execute(query).scalar()

@@ -198,7 +198,7 @@ class Ledger:
         return earliest
 
     def in_use_since(self, pipeline: str) -> tuple[datetime | None, datetime | None]:
-        """When the first run began, and when the pipeline was last deployed; None: never."""
+        """Start of the first run, and instant of the last deployment; None: never."""
         runs, deployed = tables.runs.c, tables.deploy_windows.c
         first = sa.select(sa.func.min(runs.started_at, type_=Instant)).where(runs.pipeline == pipeline)
         opened = sa.select(deployed.opened_at).where(deployed.pipeline == pipeline)
@@ -206,7 +206,8 @@ class Ledger:
             return connection.execute(first).scalar(), connection.execute(opened).scalar()
 
     def seems_killed(self, run: Run, now: datetime) -> bool:
-        """Whether a run has not ended, and nobody is at work on it any more; the next run will close it."""
+        """True if a run has not ended, and nobody is at work on it any more; the next run will
+        close it."""
         if run.outcome != "running":
             return False
         with self._transaction() as connection:
@@ -254,7 +255,7 @@ class Ledger:
         return number
 
     def current(self, pipeline: str | None = None) -> Head | None:
-        """What is shown now; None when nothing was published.
+        """Shown publication; None when nothing was published.
 
         Without a pipeline, the only one there is; LedgerError when there are several.
         """
@@ -279,7 +280,7 @@ class Ledger:
             return records.publication_before(connection, pipeline, instant)
 
     def whole(self, head: Head) -> Publication:
-        """What is shown, with all its depots."""
+        """Shown publication, with all its depots."""
         with self._transaction() as connection:
             return records.whole(connection, head)
 
@@ -300,7 +301,8 @@ class Ledger:
             return next(iter(records.depots(connection, publication_id, [depot_id])), None)
 
     def totals(self, publication_id: int) -> tuple[PublishedTotal, ...]:
-        """What the network (first, without a city) and each city have together, by day; empty when not published."""
+        """Totals of the network (first, without a city) and of each city, by day; empty when not
+        published."""
         with self._transaction() as connection:
             return records.totals(connection, publication_id)
 

@@ -41,7 +41,7 @@ class ValuedDay:
 
 @dataclass(frozen=True)
 class WayCost:
-    """What one way to roster cost a city on a day."""
+    """Cost of one rostering policy in a city on a day."""
 
     day: date
     city: str  # empty: depots without one
@@ -70,7 +70,8 @@ class WeekCost:
 
 @dataclass(frozen=True)
 class ComputedRun:
-    """How long a run that published computed, in seconds by the clock, and what an hour of that cost then."""
+    """Computing time of a run that published, in seconds by the clock, and what an hour of that
+    cost then."""
 
     kind: str
     seconds: float  # in all
@@ -158,7 +159,8 @@ def runs_computed(connection: sa.Connection, pipeline: str, since: datetime) -> 
 
 
 def computed_run(kind: str, timings: Mapping[str, float], computing: Mapping[str, Any] | None) -> ComputedRun | None:
-    """What a run computed, of its row; None where it published nothing, or did not write down how long it took."""
+    """Computing time of a run, from its row; None where it published nothing, or did not write down
+    how long it took."""
     if computing is None or "night" not in timings:
         return None
     training = sum(timings.get(stage, 0.0) for stage in TRAINING_STAGES)

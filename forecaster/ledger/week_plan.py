@@ -52,13 +52,14 @@ class Position:
     is_named: bool = False  # whether a table of people names it
 
     def key(self, depot_id: str) -> str:
-        """What addresses say in the place of the name, which would stand in logs then."""
+        """Substitute for the name in addresses, which appear in logs."""
         return sha256("\0".join((depot_id, self.name)).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class ShiftCover:
-    """How many drivers a shift of a day should have, and has; `cost` is expected, of those that are missing."""
+    """Required and actual drivers of a shift of a day; `cost` is expected, of those that are
+    missing."""
 
     date: date
     shift: str
@@ -71,7 +72,7 @@ class ShiftCover:
 
 @dataclass(frozen=True)
 class RuleCost:
-    """What the plan would cost less without a rule of a contract; of `days_off`, with nobody off; of `per_depot`, with
+    """Savings without a rule of a contract; of `days_off`, with nobody off; of `per_depot`, with
     one person more."""
 
     contract: str

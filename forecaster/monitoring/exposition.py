@@ -30,9 +30,10 @@ SAVED_SECONDS = 15.0  # for which the same numbers are told, while the ledger's 
 
 
 class LedgerCollector(Collector):
-    """What `readings` finds in the ledgers of pipelines. Where one cannot be read, `forecaster_ledger_readable` is 0
-    and there is nothing else of it: an alert on what is absent then fires. Before a new installation's first run or
-    deployment there is no ledger, which is no fault. Thread-safe."""
+    """Collector of `readings` from the ledgers of pipelines. Where one cannot be read,
+    `forecaster_ledger_readable` is 0 and there is nothing else of it: an alert on what is absent
+    then fires. Before a new installation's first run or deployment there is no ledger, which is
+    no fault. Thread-safe."""
 
     def __init__(self, *specs: Spec, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._sources = [LedgerSource(spec, clock) for spec in specs]

@@ -88,7 +88,7 @@ def written_regularly(logs: Iterable[AnswerLog]) -> Iterator[None]:
 
 
 def between(folder: Path, since: datetime, until: datetime) -> Answers:
-    """What all pages counted in the hours between two instants, of UTC."""
+    """Counts of all pages in the hours between two instants, of UTC."""
     first, last = f"{since:%Y-%m-%dT%H}", f"{until:%Y-%m-%dT%H}"
     answers = Answers()
     for file in sorted(folder.glob("*.json")) if folder.is_dir() else ():

@@ -44,7 +44,7 @@ class Reading(NamedTuple):
 
 
 class EndedRun(NamedTuple):
-    """What is wanted of a run that came to an end."""
+    """Fields of a run that came to an end."""
 
     kind: str
     seconds: float
@@ -107,7 +107,7 @@ def _publication(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
 def network_medians(
     connection: sa.Connection, publication_id: int, levels: Sequence[float]
 ) -> tuple[tuple[date, float], ...]:
-    """What the network is to expect on each day, in orders; nothing where no total was published."""
+    """Expected orders of the network on each day; nothing where no total was published."""
     total = tables.published_totals.c
     query = sa.select(total.target_date, total.quantiles).where(
         total.publication_id == publication_id, total.city == ""
@@ -173,8 +173,8 @@ def _verdict(verdict: Mapping[str, Any] | None) -> Iterator[Reading]:
 
 
 def _compiled_for(nights: list[EndedRun]) -> Iterator[Reading]:
-    """Whether the last night's programs are other ones than those of the training before; nothing where it trained
-    none, or the ledger does not know."""
+    """True if the last night's programs differ from those of the training before; nothing where it
+    trained none, or the ledger does not know."""
     versions = [night.measures["versions"] for night in nights if "versions" in night.measures]
     if nights and "versions" in nights[0].measures:
         yield Reading("versions_changed", float(len(versions) < 2 or versions[0] != versions[1]))
@@ -246,7 +246,7 @@ def realised(connection: sa.Connection, pipeline: str, last: date, weeks: int) -
 
 
 def _roster_costs(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
-    """What each way to roster cost over the newest weeks, in the currency of the last day."""
+    """Cost of each rostering policy over the newest weeks, in the currency of the last day."""
     table = tables.value_days.c
     query = sa.select(table.day, table.currency).where(table.pipeline == pipeline).order_by(table.day.desc()).limit(1)
     newest = connection.execute(query).one_or_none()
@@ -262,7 +262,8 @@ def _roster_costs(connection: sa.Connection, pipeline: str) -> Iterator[Reading]
 
 
 def _overrides(connection: sa.Connection, spec: Spec, now: datetime) -> Iterator[Reading]:
-    """How many depot-days still to come have a planner's number: of each the newest, unless it was taken back."""
+    """Number of future depot-days with a planner's number: of each the newest, unless it was taken
+    back."""
     row, withdrawals = tables.overrides.c, sa.select(tables.withdrawals.c.override_id)
     today = now.astimezone(spec.zone).date()
     newest = (
@@ -275,7 +276,7 @@ def _overrides(connection: sa.Connection, spec: Spec, now: datetime) -> Iterator
 
 
 def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
-    """Which scheduled nights have no forecasts, and by when the newest must have some."""
+    """Scheduled nights without forecasts, and the time by which the newest must have some."""
     newest = next(iter(due_nights.scheduled_nights(spec, now)))
     missing = due_nights.missed_nights(spec, ledger, now)
     is_missing = newest in missing and due_nights.is_awaited(spec, ledger, newest)
@@ -285,7 +286,7 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
 
 
 def _waiting(spec: Spec) -> Iterator[Reading]:
-    """What waits in the outbox of the registry, but for what is just being written or removed."""
+    """Runs that wait in the outbox of the registry, but for what is just being written or removed."""
     folder = spec.paths.registry_outbox
     names = [place.name for place in folder.iterdir()] if folder.is_dir() else []
     yield Reading("registry_waiting", sum(not name.startswith(".") and not name.endswith(".new") for name in names))

@@ -41,8 +41,8 @@ State = Literal["kept", "burning", "broken", "unknown"]
 
 @dataclass(frozen=True)
 class Standing:
-    """How a promise stands. `budget_left` is 1 where nothing was spent, and below 0 where more was than there is;
-    `burn_rate` is of the last week; None where nothing is known."""
+    """Standing of an objective. `budget_left` is 1 where nothing was spent, and below 0 where more
+    was than there is; `burn_rate` is of the last week; None where nothing is known."""
 
     key: str  # S1 to S9
     name: str  # the key of the section `slo`
@@ -129,7 +129,7 @@ class _PastRun:
 
     @property
     def out_at(self) -> datetime:
-        """When its forecast was out, at the latest: what comes after it is taken off."""
+        """Latest instant at which its forecast was published: what comes after it is taken off."""
         return self.finished_at - timedelta(seconds=sum(self.timings.get(stage, 0.0) for stage in AFTER_PUBLICATION))
 
     @property
@@ -344,7 +344,7 @@ def _scored_days(connection: sa.Connection, pipeline: str, newest: date) -> int:
 
 
 def _champion_wape(connection: sa.Connection, pipeline: str) -> float | None:
-    """What the champion's own backtest said when it came to reign."""
+    """WAPE of the champion's own backtest when it came to reign."""
     champion = records.champion(connection, pipeline)
     if champion is None:
         return None
@@ -356,7 +356,7 @@ def _champion_wape(connection: sa.Connection, pipeline: str) -> float | None:
 
 
 def numbers(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
-    """How promises stand, for Prometheus; nothing of those that cannot be measured."""
+    """Standings of objectives, for Prometheus; nothing of those that cannot be measured."""
     rows = standings(spec, ledger, now)
     for standing in rows:
         if standing.budget_left is not None:

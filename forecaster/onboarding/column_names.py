@@ -98,7 +98,7 @@ def _ranks(role: Role) -> dict[str, int]:
 
 
 def rank(name: str, role: Role) -> float:
-    """How well a name says a role: the lower the better, infinite where it does not.
+    """Rank of a name for a role: the lower the better, infinite where it does not.
 
     A whole name that is a word of the role is better than one that holds it, as `order_count` holds `order`.
     """

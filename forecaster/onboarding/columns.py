@@ -105,7 +105,7 @@ def depot_column(columns: dict[str, Column], days: Any, date_name: str) -> Colum
 
 
 def _depot_of_area(area: Column, candidates: list[Column], days: Any) -> Column | None:
-    """Where a column names areas of several depots each, such as regions, the one that names the depots."""
+    """Column of depots, where another names areas of several depots each, such as regions."""
     if not column_names.says(area.name, "area") or repeats(area, days) < 1 - _NEARLY_UNIQUE:
         return None
     within = [

@@ -18,7 +18,7 @@ _WIDTH = 120
 
 @dataclass(frozen=True)
 class Draft:
-    """What a pipeline file will say; a value with the reason for it."""
+    """Content of a future pipeline file; a value with the reason for it."""
 
     name: str
     files: tuple[str, ...]  # as somebody called them

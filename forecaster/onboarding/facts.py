@@ -123,7 +123,7 @@ class DayParts:
 
 
 def day_parts(table: FileTable, readings: Readings) -> DayParts | None:
-    """What the rows are added up over that a depot and day has several of; None where no column says it."""
+    """Column over which rows of a depot and day are summed; None where no column says it."""
     if readings.layout != "long" or readings.demand_column is None or readings.aggregate != "sum":
         return None
     rows = readings.rows

@@ -43,7 +43,7 @@ class Readings:
 
     @cached_property
     def aggregate(self) -> Literal["none", "sum", "count"]:
-        """What the rows of a depot and day make together."""
+        """Aggregation of the rows of a depot and day."""
         if self.demand_column is None and self.layout == "long":
             return "count"
         known = self.rows[self.rows["demand"].notna()]

@@ -182,7 +182,8 @@ def _fields(lines: Sequence[str], delimiter: str) -> list[list[str]]:
 
 
 def _delimiter(lines: Sequence[str]) -> str:
-    """What cuts most lines into as many fields; among equals, the one that makes the most fields."""
+    """Delimiter that cuts most lines into as many fields; among equals, the one that makes the most
+    fields."""
     scores = {mark: _score(_fields(lines, mark)) for mark in _DELIMITERS}
     best = max(share for share, _ in scores.values())
     if best >= _AGREE / 2:

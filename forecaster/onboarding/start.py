@@ -31,7 +31,7 @@ Ask = Callable[[], str]
 
 @dataclass(frozen=True)
 class Start:
-    """What became of it: the lines to print, and why no forecast can start from it, if so."""
+    """Result: the lines to print, and why no forecast can start from it, if so."""
 
     lines: tuple[str, ...]
     fault: str | None
@@ -39,7 +39,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Details:
-    """What is guessed beside the readings themselves, and what is told of it."""
+    """Guesses beside the readings themselves, and what is told of it."""
 
     stamps: RecordedAt
     spans: Lifespans
@@ -151,7 +151,7 @@ def _time_zone(code: str | None) -> tuple[str, str]:
 
 
 def _plain_source(table: FileTable, folder: Path) -> list[tuple[str, Any, str]]:
-    """How a file is read, whatever its columns mean."""
+    """Notation of a file, whatever its columns mean."""
     path, settings = parts.pattern(table), table.settings
     entries: list[tuple[str, Any, str]] = [("kind", settings["kind"], ""), ("path", _path(path, folder), "")]
     reasons = {
@@ -252,7 +252,7 @@ def _write(file: Path, content: str) -> None:
 
 
 def _checked(file: Path, seen: Facts, now: datetime) -> tuple[str | None, list[str]]:
-    """What `check` says of the file: why it is not usable, and its verdict with what it suspects, in lines."""
+    """Result of `check`: why it is not usable, and its verdict with what it suspects, in lines."""
     from forecaster.check import dry_run, text_report
     from forecaster.config import load
 

@@ -154,7 +154,8 @@ def _version(package: str) -> str | None:
 
 
 def _devices() -> Iterator[Sign]:
-    """Where JAX would train; asked in a process of its own, since importing it takes seconds."""
+    """Devices that JAX would train on; asked in a process of its own, since importing it takes
+    seconds."""
     if _version("jax") is None:
         return
     try:
@@ -236,7 +237,7 @@ def _lake(spec: Spec) -> Iterator[Sign]:
 
 
 def _rows(spec: Spec, table: str) -> int:
-    """How many rows a table has, as the ends of its files say it: none is read. Raises LakeError."""
+    """Number of rows of a table, from the metadata of its files. Raises LakeError."""
     from deltalake import DeltaTable
 
     from forecaster.lake import faults
@@ -319,7 +320,7 @@ def _champion(spec: Spec, ledger: Ledger) -> Sign:
 
 
 def _registry(spec: Spec) -> Iterator[Sign]:
-    """Whether MLflow answers, which a process of its own finds out as for the devices, and what it has yet to hear."""
+    """State of MLflow, asked in a process of its own, and the runs that it has yet to hear."""
     from forecaster.registry import outbox
 
     if _version("mlflow") is None:

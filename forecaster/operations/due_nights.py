@@ -75,7 +75,8 @@ def missed_nights(spec: Spec, ledger: Ledger, now: datetime) -> list[datetime]:
 
 
 def is_awaited(spec: Spec, ledger: Ledger, night: datetime) -> bool:
-    """Whether a scheduled night comes after the installation: a deployment before it, or a run before its deadline."""
+    """True if a scheduled night comes after the installation: a deployment before it, or a run
+    before its deadline."""
     first_run, deployed = ledger.in_use_since(spec.name)
     return (first_run is not None and first_run <= deadline(spec, night)) or (
         deployed is not None and deployed <= night

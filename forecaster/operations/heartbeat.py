@@ -35,7 +35,7 @@ def address(url: str, signal: Signal) -> str:
 
 
 def signal_of(exit_code: int) -> Signal:
-    """What a night's end is worth to whoever waits for its forecasts."""
+    """Signal of a night's outcome for the dead man's switch."""
     return "success" if exit_code in (PUBLISHED, DEGRADED) else "fail"
 
 

@@ -120,8 +120,8 @@ def _rosters(
     progress: Progress,
     shares: ShiftShares | None,
 ) -> Bills:
-    """What rosters of the held-out days would have cost; the first buffers are chosen on the days that calibrated the
-    candidate, which it was not trained on either."""
+    """Cost of rosters of the held-out days; the first buffers are chosen on the days that
+    calibrated the candidate, which it was not trained on either."""
     progress.advance(0, "rosters")
     first = panel_at(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
     earlier = first_weeks(folds(predict, first, cutoffs(first, VALIDATION), panel_at))

@@ -105,5 +105,5 @@ def _is_newer_in_lake(spec: Spec, today: date) -> bool:
 
 
 def _of_lake(question: Callable[[], bool]) -> bool:
-    """What the lake says. Raises TimeLimitExceeded where that takes too long."""
+    """Facts from the lake. Raises TimeLimitExceeded where that takes too long."""
     return call_within(MOST_SECONDS, question, "the lake")

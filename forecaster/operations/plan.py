@@ -190,7 +190,7 @@ def _data(spec: Spec, before: PreviousNight, now: datetime) -> Iterator[str]:
 
 
 def _without_model(spec: Spec, outcome: dry_run.DryRun) -> str:
-    """What the night comes to without a panel: where the lake holds readings, a forecast all the same."""
+    """Result of the night without a panel: where the lake holds readings, a forecast all the same."""
     if outcome.ingested is not None or Lake.of(spec).version("demand") == NOT_THERE:
         return f"nothing can be forecast tonight: {outcome.fault}"
     return f"no model can be made tonight: {outcome.fault}; the champion or the fallback forecasts"

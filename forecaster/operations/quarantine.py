@@ -59,7 +59,7 @@ class QuarantinedRow:
 
     @property
     def became(self) -> str:
-        """What became of it, in a sentence."""
+        """Outcome of the row, in a sentence."""
         if self.state in ("released", "discarded"):
             since = "counts since" if self.state == "released" else "counts no more"
             return f"{self.state} by {self.by} on {self.decided_at:%Y-%m-%d %H:%M} UTC, and {since}: {self.reason}"
@@ -233,7 +233,7 @@ def _full_id(prefix: str, ids: pd.Series[str]) -> str:
 
 
 def _is_stopped_by(rule: str, rows: pd.DataFrame) -> pd.Series[bool]:
-    """Whether rows are there because a batch was stopped, and by this rule, which their messages name."""
+    """True if rows are there because a batch was stopped by this rule, which their messages name."""
     return (rows["rule"] == STOPPED) & rows["message"].str.contains(f"{_STOPPED_BY}{rule}: ", regex=False)
 
 

@@ -142,7 +142,7 @@ def _refuse_while_busy(current: Lease | None, spec: Spec) -> None:
 
 
 def _obstacles(reader: sa.Connection, spec: Spec) -> Iterator[str]:
-    """What a restore would overwrite."""
+    """Data that a restore would overwrite."""
     if runs := reader.execute(sa.select(sa.func.count()).select_from(tables.runs)).scalar_one():
         yield f"{count(runs, 'run')} in the ledger"
     store, root = backup.store_of(spec.lake_url)

@@ -28,7 +28,7 @@ LEFTOVER = timedelta(days=1)  # of a writer that was killed; a living one rename
 
 @dataclass(frozen=True)
 class CleanupCounts:
-    """How many of each kind were removed, and the lake's files before and after."""
+    """Number of removed items by kind, and the lake's files before and after."""
 
     bundles: int
     checkpoints: int
@@ -104,7 +104,7 @@ def sweep(spec: Spec) -> None:
 
 
 def _is_of(spec: Spec, bundle: Path) -> bool:
-    """Whether a folder is a whole bundle of this pipeline: others may share the folder."""
+    """True if a folder is a whole bundle of this pipeline: others may share the folder."""
     try:
         return bool(json.loads((bundle / MANIFEST).read_text("utf-8"))["pipeline"] == spec.name)
     except (OSError, ValueError, KeyError, TypeError):
@@ -117,7 +117,7 @@ def _leftovers(paths: StatePaths) -> Iterator[Path]:
 
 
 def _unfinished(path: Path) -> bool:
-    """Whether it is what a writer makes beside, before it renames it."""
+    """True for what a writer makes beside, before it renames it."""
     return path.name.startswith(".") or path.name.endswith(".new")
 
 

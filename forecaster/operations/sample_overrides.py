@@ -19,7 +19,7 @@ AFTER = timedelta(hours=5)  # from the morning's forecast to a planner's number
 
 
 def is_sample(spec: Spec) -> bool:
-    """Whether the demand is made up as well."""
+    """True if the demand is simulated as well."""
     return spec.demand.source.kind == "sample"
 
 

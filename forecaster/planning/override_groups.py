@@ -24,8 +24,9 @@ MOST_CELLS = 5_000  # depots and days of one wish
 
 @dataclass(frozen=True)
 class OverrideGroup:
-    """What a planner wants of some depots from a first to a last day; `city` names all its depots, and either `orders`
-    a day or `percent`, such as 10 for a tenth more than the model says, is the number.
+    """A planner's wish for some depots from a first to a last day; `city` names all its depots, and
+    either `orders` a day or `percent`, such as 10 for a tenth more than the model says, is the
+    number.
 
     Raises OverrideError where these do not fit together.
     """

@@ -85,7 +85,7 @@ def read_overrides(connection: sa.Connection, pipeline: str, since: date | None 
 
 
 def has_overrides(connection: sa.Connection, pipeline: str) -> bool:
-    """Whether there ever was an override."""
+    """True if there ever was an override."""
     query = sa.select(tables.overrides.c.id).where(tables.overrides.c.pipeline == pipeline).limit(1)
     return connection.execute(query).first() is not None
 

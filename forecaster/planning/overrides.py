@@ -121,14 +121,14 @@ def is_text(words: str) -> bool:
 
 
 def shown(text: object) -> str:
-    """What was given, between quotes, as far as a sentence can bear."""
+    """Given text between quotes, shortened for a sentence."""
     words = repr(text)
     return words if len(words) <= _SHOWN else words[: _SHOWN - 1] + "…"
 
 
 def active_overrides(overrides: Iterable[Override], day: date) -> dict[Cell, Override]:
-    """What holds for a publication as of a local day: of each depot and day the newest override, or none where that
-    one has expired or was withdrawn; an older one never comes back."""
+    """Overrides in force for a publication as of a local day: of each depot and day the newest
+    override, or none where that one has expired or was withdrawn; an older one never comes back."""
     newest: dict[Cell, Override] = {}
     for override in _by_id(overrides):
         newest[override.depot_id, override.target_date] = override

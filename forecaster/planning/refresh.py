@@ -38,16 +38,16 @@ OVERRIDE = "override"  # the part of a change that planners made
 
 @dataclass(frozen=True)
 class RefreshOutcome:
-    """What became of the shown publication; `trouble` says why it could not be brought into line, `remark` what beside
-    the numbers was left as it was."""
+    """Outcome for the shown publication; `trouble` says why it could not be brought into line,
+    `remark` what beside the numbers was left as it was."""
 
     days: int
     trouble: DeskError | None = None
     remark: str | None = None
 
     def later(self, for_readers: bool) -> str:
-        """What is added to a sentence about a change that could not be shown, or not with all that hangs on it; empty
-        where it could."""
+        """Addition to a sentence about a change that could not be shown, or not with all that hangs
+        on it; empty where it could."""
         if self.trouble is None:
             return f"; {self.remark}" if self.remark else ""
         why = _(self.trouble.for_readers) if for_readers else self.trouble
@@ -150,8 +150,8 @@ def published_crews(
 
 
 def model_forecast(publication: Publication, panel: Panel) -> Forecast:
-    """What the model said of the panel's depots; one that is not shown is closed, and so is a day that a planner
-    opened."""
+    """The model's forecast of the panel's depots; one that is not shown is closed, and so is a day
+    that a planner opened."""
     days = {depot.depot_id: depot.days for depot in publication.depots}
     shape = (len(panel.depot_ids), publication.horizon, len(publication.levels))
     quantiles, open_, openable = np.zeros(shape, np.float32), np.zeros(shape[:2], bool), openable_days(publication)
@@ -173,14 +173,14 @@ def openable_days(publication: Publication) -> frozenset[Cell]:
 
 
 def _published_overrides(publication: Publication) -> dict[Cell, int]:
-    """Which override each day shows, by its number."""
+    """Override that each day shows, by its number."""
     return {
         (d.depot_id, day.target_date): day.override.id for d in publication.depots for day in d.days if day.override
     }
 
 
 def _expected_overrides(publication: Publication, active: Mapping[Cell, Override]) -> dict[Cell, int]:
-    """Which it should show."""
+    """Override that each day should show."""
     open_ = {(depot.depot_id, day.target_date) for depot in publication.depots for day in depot.days if day.open}
     open_ |= openable_days(publication)
     return {cell: override.id for cell, override in active.items() if cell in open_}

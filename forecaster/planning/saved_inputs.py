@@ -76,7 +76,7 @@ class SavedInputs:
     canary: CanaryInputs | None = None
 
     def of(self, depot_id: str) -> SavedInputs:
-        """What the model read whose numbers this depot sees."""
+        """Inputs of the model whose numbers this depot sees."""
         if self.canary is None or depot_id not in self.canary.cohort:
             return replace(self, canary=None)
         return SavedInputs(self.canary.panel, self.canary.bundle, self.canary.strangers, self.staffing, self.shares)
@@ -125,7 +125,7 @@ def trim_panel(panel: Panel, lookback: int = LOOKBACK) -> SavedPanel:
 
 
 def too_large(inputs: SavedInputs) -> str | None:
-    """What a page cannot do with as many depots, or None where it can hold the inputs."""
+    """Sentence about a fleet too large for the page, or None where it can hold the inputs."""
     panels = {id(panel): panel for panel in (inputs.panel, inputs.canary.panel if inputs.canary else inputs.panel)}
     size = sum(np.asarray(getattr(panel, name)).nbytes for panel in panels.values() for name in _ARRAYS)
     if size <= MAX_BYTES:

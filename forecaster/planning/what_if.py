@@ -40,8 +40,9 @@ from forecaster.staffing.newsvendor import Roster
 
 @dataclass(frozen=True)
 class SupposedForecast:
-    """What is published as a forecast of all depots, and what would be; `rows` and `steps` are the positions of the
-    question's depots and days, the first of either first, `closed` how many of its days stay closed."""
+    """Published forecast of all depots, and the supposed one; `rows` and `steps` are the positions
+    of the question's depots and days, the first of either first, `closed` how many of its days
+    stay closed."""
 
     before: Forecast
     after: Forecast
@@ -112,7 +113,7 @@ class Questions:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """What may be supposed."""
+        """Kinds of suppositions."""
         return (*self._inputs.panel.encoding.covariates, *BUILT_IN) if self._predictor else (ORDERS, PERCENT, CLOSED)
 
     @property
@@ -190,9 +191,9 @@ class Questions:
         return SupposedForecast(before, apply.with_orders(model, supposing), rows, steps, closed)
 
     def forecast(self, rows: Sequence[int]) -> Forecast:
-        """What is published, as a forecast of all depots in the order of the saved inputs, with the depots at these
-        positions computed from what the night saved, each once. Those that the model has no forecast of stay as
-        published.
+        """Published forecast of all depots in the order of the saved inputs, with the depots at
+        these positions computed from what the night saved, each once. Those that the model has
+        no forecast of stay as published.
 
         Raises BundleError where the model that made them cannot be asked.
         """
@@ -267,7 +268,7 @@ class Questions:
         return orders
 
     def _ask_model(self, supposed: Supposition, rows: list[int], steps: list[int]) -> Forecast:
-        """What the model says with the changed input."""
+        """Forecast of the model with the changed input."""
         panel = self._inputs.panel
         if self._predictor is None:
             for_readers = self._missing.for_readers if self._missing else None
@@ -290,7 +291,7 @@ class Questions:
         return self._compute(rows, supposed, np.array(steps))
 
     def _compute(self, rows: Sequence[int], supposed: Supposition | None, steps: Places | None) -> Forecast:
-        """What the models say of the depots at `rows`, each of those whose numbers it sees."""
+        """Forecasts of the models for the depots at `rows`, each of those whose numbers it sees."""
         quantiles, open_ = self._model.quantiles.copy(), self._model.open.copy()
         panel, canary = self._inputs.panel, self._inputs.canary
         cohort = canary.cohort if canary else frozenset[str]()
@@ -339,7 +340,7 @@ class Questions:
         return rosters.roster_for(day_forecast, inputs.panel, self._staffing(step), of_day, inputs.shares)
 
     def _staffing(self, step: int) -> Staffing | None:
-        """What is declared of the staff, with as many vans as these depots may have on a day."""
+        """Declared staffing, with as many vans as these depots may have on a day."""
         staffing = self._inputs.staffing
         plans = [depot.days[step].roster for depot in self._publication.depots]
         lacking = any(plan is not None and plan.shortage is not None for plan in plans)

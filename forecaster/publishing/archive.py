@@ -11,7 +11,7 @@ from forecaster.publishing.publish import PublishedForecast, publish
 
 
 def archive(spec: Spec, *, as_of: datetime, run_id: str, bundle: Path | None = None) -> PublishedForecast:
-    """What the bundle forecasts as of an instant, without one what the champion of that date does: a later champion has
-    seen what came after. Raises as `publish` does."""
+    """Forecast of the bundle as of an instant, or without one of the champion of that date: a later
+    champion has seen what came after. Raises as `publish` does."""
     choice = forecast.choose_as_of(spec, as_of, bundle)
     return publish(spec, choice, as_of=as_of, run_id=run_id, show=False)

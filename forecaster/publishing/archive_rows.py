@@ -33,7 +33,7 @@ def rows(result: ForecastResult, overrides: Mapping[tuple[int, int], Override], 
 
 
 def canary_rows(digest: str | None, beside: Beside, run_id: str, now: datetime) -> pa.Table:
-    """What champion and canary each said of all depots; `digest` is the champion's."""
+    """Forecasts of champion and canary for all depots; `digest` is the champion's."""
     parts = []
     for role, forecast, bundle in (
         (CHAMPION, beside.champion, digest),

@@ -66,7 +66,7 @@ ARCHIVE_DAYS = 60  # without any reading, after which no feed is late: the data 
 
 @dataclass(frozen=True)
 class Note:
-    """What has to be said of a forecast: in full to whoever runs the pipeline, and in a sentence to readers."""
+    """Note on a forecast: in full to whoever runs the pipeline, and in a sentence to readers."""
 
     text: str
     for_readers: str
@@ -93,7 +93,7 @@ class Newcomers:
     rows: Bools  # (depots,) the strangers' places in the panel
 
     def notes(self) -> list[Note]:
-        """What should be known of them; none where every depot was trained on."""
+        """Notes on new depots; none where every depot was trained on."""
         return [
             Note(*(sentence(template[len(depots) > 1], depots=_list_depots(depots)) for template in templates))
             for depots, templates in ((self.cold, COLD), (self.strangers, STRANGERS))
@@ -155,7 +155,7 @@ def outdated_by(spec: Spec, cutoff: date, as_of: datetime) -> Head | None:
 
 
 def outdated(head: Head) -> str:
-    """What is said of a forecast in whose place a publication stays."""
+    """Note on a forecast that does not replace a publication."""
     template = N_(
         "all days of the new forecast are over, and publication {id} stays: look at the clock and at the newest reading"
     )
@@ -163,7 +163,7 @@ def outdated(head: Head) -> str:
 
 
 def archive(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
-    """Where the newest reading is long past, a sentence that says how to forecast as of its time."""
+    """Sentence on how to forecast as of an earlier time, where the newest reading is long past."""
     newest = panel.cutoff
     if not is_archive(newest, as_of.astimezone(spec.zone).date()):
         return []

@@ -34,7 +34,7 @@ def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
 
 
 def differences(spec: Spec, manifest: Mapping[str, Any]) -> list[str]:
-    """What a champion that can forecast does otherwise than the pipeline file wants, as sentences."""
+    """Differences between a usable champion and the pipeline file, as sentences."""
     texts = list[str]()
     levels, wanted = tuple(manifest["levels"]), tuple(spec.model.quantiles)
     if levels != wanted:

@@ -65,7 +65,7 @@ class ForecastResult:
     held_back: tuple[Note, ...] = ()  # of the notes, those about covariates
 
     def parts(self) -> tuple[ForecastResult, ...]:
-        """What each model says of those depots that see its numbers; itself where all see those of one."""
+        """Results by model for the depots that see its numbers; itself where all see those of one."""
         if self.beside is None:
             return (self,)
         others = [depot for depot in self.panel.depot_ids if depot not in self.beside.cohort]
@@ -87,7 +87,7 @@ class ForecastResult:
 
 @dataclass(frozen=True)
 class Beside:
-    """What champion and canary each said of all depots, of whose numbers each depot sees one."""
+    """Forecasts of champion and canary for all depots, of whose numbers each depot sees one."""
 
     champion: Forecast
     canary: ForecastResult
@@ -176,7 +176,8 @@ def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastR
 
 
 def _without_bundle(spec: Spec, choice: ModelChoice, knowledge: Knowledge, error: BundleError) -> ForecastResult:
-    """What the prior says in the place of a bundle that cannot be used, or the seasonal naive where none stands by."""
+    """Forecast of the prior in place of an unusable bundle, or of the seasonal naive where none
+    stands by."""
     if choice.standby is not None:
         prior = replace(of_prior(choice.standby), absence=of_error(error))
         with suppress(BundleError):
@@ -190,7 +191,7 @@ def _without_bundle(spec: Spec, choice: ModelChoice, knowledge: Knowledge, error
 
 
 def is_usable(spec: Spec, bundle: Path) -> bool:
-    """Whether a bundle can be read, is trusted, and forecasts what the pipeline file asks for."""
+    """True if a bundle can be read, is trusted, and forecasts what the pipeline file asks for."""
     try:
         manifest = bundles.load(bundle, spec.paths.folder).manifest
     except BundleError:
@@ -201,7 +202,7 @@ def is_usable(spec: Spec, bundle: Path) -> bool:
 def forecast_of_bundle(
     spec: Spec, choice: ModelChoice, knowledge: Knowledge, panel: Panel | None = None
 ) -> tuple[ForecastResult, Predictor]:
-    """What the chosen bundle says, and what said it; a `panel` that suits it is not built again.
+    """Forecast of the chosen bundle with its source; a `panel` that suits it is not built again.
 
     Raises BundleError where it cannot be used, NoUsableData when there is nothing to start from.
     """
@@ -222,7 +223,7 @@ def ready_predictor(spec: Spec, choice: ModelChoice) -> Predictor:
 
 
 def predicted_by(predictor: Predictor, panel: Panel, spec: Spec, choice: ModelChoice) -> ForecastResult:
-    """What a bundle says of the depots of a panel that was built for it."""
+    """Forecast of a bundle for the depots of a panel that was built for it."""
     trained_on = predictor.bundle.manifest.get("depots", panel.depot_ids)
     new = caveats.newcomers(panel, trained_on, predictor.bundle.encoding.statics)
     begun = time.perf_counter()
@@ -237,6 +238,6 @@ def predicted_by(predictor: Predictor, panel: Panel, spec: Spec, choice: ModelCh
 
 
 def differing(spec: Spec, predictor: Predictor) -> list[Note]:
-    """What a bundle does otherwise than the pipeline file wants."""
+    """Differences between a bundle and the pipeline file."""
     differences = champion_fit.differences(spec, predictor.bundle.manifest)
     return [Note(text, "" if place else as_sentence(champion_fit.DIFFERENCE)) for place, text in enumerate(differences)]

@@ -25,7 +25,7 @@ UI = "http://127.0.0.1:5000"  # where `mlflow ui` answers if nobody says otherwi
 
 @dataclass(frozen=True)
 class RegisteredRun:
-    """Which run of MLflow a night is, and the version of the model that it made, if it did."""
+    """MLflow run of a night, and the version of the model that it made, if it did."""
 
     experiment: str
     run: str
@@ -44,7 +44,8 @@ def version_address(base: str, model: str, version: str) -> str:
 
 
 def base_address(spec: Spec) -> str | None:
-    """Where MLflow shows its pages, without a slash at the end and without a password; None where it has no address."""
+    """Address of MLflow's pages, without a slash at the end and without a password; None where it
+    has no address."""
     if spec.registry_url.startswith(("http://", "https://")):
         parts = urlsplit(spec.registry_url)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="")).rstrip("/")
@@ -52,7 +53,7 @@ def base_address(spec: Spec) -> str | None:
 
 
 def _served_by_up(spec: Spec) -> str | None:
-    """What `forecaster up` serves on this machine, where it runs."""
+    """Address of MLflow under `forecaster up` on this machine, where it runs."""
     content = _json(spec.paths.local_stack)
     try:
         return None if lease.is_gone(content["holder"]) else str(content["health"]["mlflow"]).removesuffix("/health")
@@ -66,7 +67,7 @@ def keep(spec: Spec, run_id: str, registered: RegisteredRun) -> None:
 
 
 def registered_run(spec: Spec, run_id: str) -> RegisteredRun | None:
-    """Which run of MLflow a night is; None where MLflow was not told, or this machine does not know."""
+    """MLflow run of a night; None where MLflow was not told, or this machine does not know."""
     content = _json(spec.paths.registered_run(run_id))
     try:
         return RegisteredRun(**content)

@@ -47,7 +47,7 @@ def _file(name: str) -> Path | None:
 
 
 def _imports(node: ast.AST) -> Iterator[str]:
-    """What is imported of this package, but for types alone."""
+    """Imports of this package, but for types alone."""
     if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
         return
     if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == PACKAGE.name:

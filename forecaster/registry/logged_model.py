@@ -66,7 +66,7 @@ def write(
 
 
 def signature(example: Mapping[str, Any]) -> ModelSignature:
-    """What the model takes and gives, column by column."""
+    """Inputs and outputs of the model, column by column."""
     takes = [
         ColSpec(AnyType() if kind == "any" else kind, name, required=must)
         for name, (kind, must) in example["takes"].items()

@@ -98,7 +98,7 @@ def pending(spec: Spec) -> list[Path]:
 
 
 def _is_unfinished(name: str) -> bool:
-    """Whether a folder is one that a record is written in, or removed from."""
+    """True if a folder is one that a record is written in, or removed from."""
     return name.startswith(".") or name.endswith(".new")
 
 
@@ -129,7 +129,8 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
 
 
 def _first_line(error: Exception) -> str:
-    """What a client says, without the whole request: a database's error goes on with its statement."""
+    """Message of a client, without the whole request: a database's error goes on with its
+    statement."""
     line = str(error).partition("\n")[0]
     line = re.sub(r"HTTPS?ConnectionPool\(.*Caused by (\w+).*", r"\1", line)
     return f"{type(error).__name__}: {line[:300]}"

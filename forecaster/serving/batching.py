@@ -32,7 +32,7 @@ WHYS: tuple[Why, ...] = ("full", "idle", "waited", "last")
 
 @dataclass(frozen=True)
 class BatchLimits:
-    """How large a batch may be, how long it is waited for, how much may wait, and how many are computed at once."""
+    """Largest batch, longest wait, most waiting rows, and concurrent computations."""
 
     batch_rows: int = 64  # as many as a run of the graph takes (`predict.MAX_PIECE`)
     wait_seconds: float = 0.005
@@ -63,7 +63,7 @@ class QueueClosed(NotComputed):
 
 
 class Observer(Protocol):
-    """Who is told what the queue does; all times are in seconds."""
+    """Receiver of the queue's measurements; all times are in seconds."""
 
     def batch(self, why: Why, rows: int, seconds: float) -> None:
         """A batch was computed."""
@@ -93,7 +93,7 @@ class _Request:
     parts: dict[int, Floats] = field(default_factory=dict)  # computed rows, by the first of them
 
     def next_rows(self, most: int) -> int:
-        """How many rows go next."""
+        """Number of rows in the next piece."""
         return min(self.rows - self.sent, most)
 
 
@@ -268,7 +268,7 @@ class MicroBatcher:
 
 
 def _timed(compute: Compute, pieces: tuple[_Piece, ...]) -> tuple[list[Floats | Exception], float]:
-    """What is said of each piece, or raised of it, and the seconds that it took; never raises."""
+    """Result or error of each piece, and the seconds that it took; never raises."""
     begun = time.perf_counter()
     try:
         answers: list[Floats | Exception] = [*_together(compute, pieces)]

@@ -55,7 +55,7 @@ class Bundle:
 
     @property
     def name(self) -> str:
-        """What the ledger, the lake and the folder call it."""
+        """Name in the ledger, the lake and the folder."""
         return self.digest[:16]
 
     @property
@@ -223,7 +223,7 @@ def _files_to_rewrite(folder: Path, cipher: Cipher | None) -> Iterator[str]:
 
 
 def _read_folder(folder: Path) -> dict[str, bytes]:
-    """What lies in a folder, by name: plain files only, so that nothing leads out of it."""
+    """Files of a folder, by name: plain files only, so that nothing leads out of it."""
     try:
         names = sorted(entry.name for entry in os.scandir(folder))
         if len(names) > len(FILES):

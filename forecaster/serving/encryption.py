@@ -37,7 +37,7 @@ EXPECTED_KEY = f"wanted {KEY_BYTES} bytes as base64"
 
 @dataclass(frozen=True)
 class Cipher:
-    """Whoever has it can read and write encrypted bundles."""
+    """Key that reads and writes encrypted bundles."""
 
     key: bytes = field(repr=False)
 
@@ -70,7 +70,7 @@ _PARTS = (
 
 
 def is_encrypted(content: bytes) -> bool:
-    """Whether a file's content is encrypted."""
+    """True if a file's content is encrypted."""
     return content.startswith(MAGIC)
 
 

@@ -52,7 +52,8 @@ class InputSpec:
 
 @dataclass(frozen=True)
 class _Places:
-    """What a message calls the rows and days of the arrays: depots and dates where they are known, else numbers."""
+    """Names of the arrays' rows and days in messages: depots and dates where they are known, else
+    numbers."""
 
     depot_ids: Sequence[str] | None
     cutoff: date | None
@@ -132,7 +133,7 @@ def _check_codes(statics: NDArray[Any], spec: InputSpec, places: _Places) -> Non
 
 
 def _first_missing_day(name: str, array: NDArray[Any], spec: InputSpec, first: date) -> str:
-    """Which day is the first that an array of too few days does not have."""
+    """First day that an array of too few days does not have."""
     days = spec.lookback + (0 if name == "demand" else spec.horizon)
     if name == "statics" or array.ndim < 2 or not 0 < array.shape[1] < days:
         return ""

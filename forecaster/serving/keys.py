@@ -103,7 +103,7 @@ def verify(content: bytes, seal: bytes, keys: Trusted) -> None:
 
 
 def fingerprint(public: bytes) -> str:
-    """What a public key is called in messages: the first 16 hexadecimal digits of its sha256."""
+    """Name of a public key in messages: the first 16 hexadecimal digits of its sha256."""
     return hashlib.sha256(public).hexdigest()[:16]
 
 

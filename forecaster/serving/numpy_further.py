@@ -16,7 +16,7 @@ from forecaster.serving.day_arrays import near, shift, trailing
 
 
 class DaySeries(NamedTuple):
-    """What is known of each day of the history, (depots, days), log counts."""
+    """Known values of each day of the history, (depots, days), log counts."""
 
     log: Doubles
     plain: Doubles  # without what holidays did
@@ -44,7 +44,7 @@ def inputs(series: DaySeries, known_ahead: Doubles, anchor: Doubles, yearly: flo
 
 
 def _now(series: DaySeries, yearly: float, of: Mapping[str, Any]) -> Doubles:
-    """What is known on the last day, (depots, inputs)."""
+    """Known values on the last day, (depots, inputs)."""
     level = series.level
 
     def mean(x: Doubles, known: Doubles, days: int) -> tuple[Doubles, Doubles]:

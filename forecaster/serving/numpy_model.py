@@ -24,7 +24,7 @@ MAX_LOG_COUNT = 20.0  # log counts
 
 
 class ModelInputs(NamedTuple):
-    """What the model computes of raw inputs before anything that it has learned."""
+    """Features computed from raw inputs, before anything that is learned."""
 
     encoder: Doubles  # (depots, days, …)
     decoder: Doubles  # (depots, horizon, …)
@@ -104,8 +104,9 @@ class ReferenceModel:
         return np.where(known.sum(axis=1)[:, None] >= of["enough_days"], supported, MAX_LOG_COUNT)
 
     def moves(self, plain: Doubles, observed: Doubles) -> tuple[Doubles, Doubles]:
-        """How far the last week lies off the anchor of the next one, and which share of it is followed, each (depots,):
-        as far as its days lie on one side, and farther than weeks do; nothing by bundles of before."""
+        """Distance of the last week from the anchor of the next one, and which share of it is
+        followed, each (depots,): as far as its days lie on one side, and farther than weeks do;
+        nothing by bundles of before."""
         of, weeks, year = self.lengths, self.lengths["weeks"], self.lengths["year"]
         if "most_moved" not in of:
             return np.zeros(len(plain)), np.zeros(len(plain))
@@ -123,7 +124,7 @@ class ReferenceModel:
         return np.clip(moved, -of["most_moved"], of["most_moved"]), trust
 
     def features(self, inputs: Mapping[str, Any]) -> ModelInputs:
-        """What encoder, decoder and trees read, and what the forecast starts from."""
+        """Inputs of encoder, decoder and trees, and what the forecast starts from."""
         of = self.lengths
         weeks, season, year = of["weeks"], of["season_weeks"], of["year"]
         scan, horizon = self.sizes["scan"], self.sizes["horizon"]
@@ -148,7 +149,7 @@ class ReferenceModel:
             return np.pad(x, [(0, 0), (0, horizon)])
 
         def of_counterpart(x: Doubles) -> Doubles:
-            """What x was on the counterpart of each day, 0 where there is none."""
+            """Values of x on the counterpart of each day, 0 where there is none."""
             place = np.arange(days + horizon) - back
             return np.where((back > 0) & (place >= 0), np.take_along_axis(x, np.clip(place, 0, days - 1), axis=1), 0.0)
 
@@ -211,7 +212,7 @@ class ReferenceModel:
         weekday_then = of_counterpart(weekday_known * off[:, :days] * settled)
 
         def special_as_known(of_days_before: int) -> Doubles:
-            """What will be special on each day, by what is known so many days before it."""
+            """Special days, by what is known so many days before them."""
             weekday = shift(above, of_days_before)
             off_count = shift(extend(trailing(off_observed, year)), of_days_before)
             height = shift(extend(trailing(heights, year)), of_days_before) / np.maximum(off_count, 1)
@@ -250,8 +251,9 @@ class ReferenceModel:
         now = level[:, -1:]
 
         def ahead(first: int) -> tuple[Doubles, Doubles, Doubles]:
-            """What the decoder reads, the anchor, and what is special, of the days ahead from `first` on, a week at
-            most: of the weeks before them what is known on the last day of history."""
+            """Inputs of the decoder, the anchor, and what is special, of the days ahead from
+            `first` on, a week at most: of the weeks before them what is known on the last day of
+            history."""
             these, skipped = slice(days + first, days + min(first + 7, horizon)), first
 
             def before(x: Doubles, count: int) -> Doubles:
@@ -349,7 +351,7 @@ def before_following(followed_center: Doubles, anchor: Doubles, open_: Any, move
 
 
 def _gone(center: Doubles, anchor: Doubles, open_: Any) -> Doubles:
-    """How far from the anchor they lie in the mean over the open days of a week, (depots,)."""
+    """Mean distance from the anchor over the open days of a week, (depots,)."""
     week = open_[:, :7].astype(float)
     gone: Doubles = ((center - anchor)[:, :7] * week).sum(axis=1) / np.maximum(week.sum(axis=1), 1)
     return gone
@@ -361,7 +363,7 @@ def ramp(x: Doubles, low: float, high: float) -> Doubles:
 
 
 def more_than(usual: Doubles, surprise: Doubles) -> Doubles:
-    """What of a surprise is more than usual."""
+    """Part of a surprise that is more than usual."""
     return np.sign(surprise) * np.maximum(np.abs(surprise) - usual, 0.0)
 
 
@@ -384,5 +386,5 @@ def sigmoid(x: Doubles) -> Doubles:
 
 
 def reach(steps: Doubles, farthest: float) -> Doubles:
-    """How far from the median each level lies, the nearest first; never as far as `farthest`."""
+    """Distance of each level from the median, the nearest first; never as far as `farthest`."""
     return farthest * np.tanh(np.cumsum(np.logaddexp(0, steps), axis=-1) / farthest)

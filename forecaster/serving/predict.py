@@ -80,7 +80,7 @@ class Predictor:
         return quantiles
 
     def run(self, window: Mapping[str, Any]) -> Floats:
-        """What the graph says of any number of depots, as it says it."""
+        """Output of the graph for any number of depots."""
         depots = len(window["demand"])
         size = min(max(-(-depots // self._threads), MIN_PIECE), MAX_PIECE)
         if depots <= size:
@@ -91,7 +91,8 @@ class Predictor:
 
 
 def _differences(bundle: Bundle, panel: Panel) -> Iterator[str]:
-    """What a panel has otherwise than the bundle's: the horizon, and what the columns mean, in their order."""
+    """Differences of a panel from the bundle's: the horizon, and what the columns mean, in their
+    order."""
     horizon = bundle.manifest["horizon"]
     if panel.horizon != horizon:
         yield f"it forecasts {count(horizon, 'day')}, the pipeline file wants {panel.horizon}"
@@ -122,7 +123,7 @@ def session(model: bytes) -> onnxruntime.InferenceSession:
 
 
 def run(graph: onnxruntime.InferenceSession, arrays: Mapping[str, Any]) -> Floats:
-    """What the graph says; an input that it does not use (a pipeline without statics) is left away."""
+    """Output of the graph; an input that it does not use (a pipeline without statics) is left away."""
     used = {node.name for node in graph.get_inputs()}
     quantiles: Floats = graph.run(None, {name: x for name, x in arrays.items() if name in used})[0]
     return quantiles

@@ -41,7 +41,7 @@ def sample_paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: sli
 
 
 def groups(panel: Panel) -> dict[str, NDArray[np.bool_]]:
-    """Which depots belong to the network, under an empty name, and to each city, where there are several."""
+    """Depots of the network, under an empty name, and of each city, where there are several."""
     cities = np.array(panel.attributes.get("city", ("",) * len(panel.depot_ids)))
     names = sorted(set(cities.tolist()) - {""})
     return {"": np.ones(len(cities), bool)} | ({name: cities == name for name in names} if len(names) > 1 else {})
@@ -61,7 +61,7 @@ def chunk_sums(
     members: Mapping[str, NDArray[np.bool_]],
     scored: NDArray[np.bool_] | None = None,
 ) -> Iterator[dict[str, Doubles]]:
-    """What each path sums to over the depots of each group, (paths, horizon), `CHUNK` depots at a time."""
+    """Sums of each path over the depots of each group, (paths, horizon), `CHUNK` depots at a time."""
     for start in range(0, len(forecast.depot_ids), CHUNK):
         rows = slice(start, start + CHUNK)
         sampled = sample_paths(forecast, panel, rows=rows)
@@ -109,7 +109,8 @@ def score_totals(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
 
 
 def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
-    """How depots were surprised in windows of a horizon's length, (paths, depots, horizon), the newest first.
+    """Surprises of depots in windows of a horizon's length, (paths, depots, horizon), the newest
+    first.
 
     A surprise is the log count less the mean of the last same weekdays that were known when the window began; one that
     is not known is 0: neither.

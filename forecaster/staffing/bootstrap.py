@@ -36,7 +36,7 @@ def ranges(sums: Doubles) -> Doubles | None:
 
 @lru_cache(maxsize=64)
 def _times_drawn(weeks: int) -> Doubles:
-    """How often each week is in each draw, (draws, weeks); the same each time."""
+    """Number of times each week is in each draw, (draws, weeks); the same each time."""
     block = block_length(weeks)
     starts = np.random.default_rng(0).integers(weeks, size=(DRAWS, -(-weeks // block)))
     drawn = ((starts[:, :, None] + np.arange(block)) % weeks).reshape(DRAWS, -1)[:, :weeks]

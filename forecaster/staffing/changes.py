@@ -129,7 +129,7 @@ class VanChange:
 
 @dataclass(frozen=True)
 class CrewChange:
-    """What a plan would change of the crews that are published, (depots, horizon)."""
+    """Changes of published crews by a plan, (depots, horizon)."""
 
     drivers: Ints  # of the plan
     differs: Bools
@@ -141,7 +141,7 @@ class CrewChange:
 
 @dataclass(frozen=True)
 class Staying:
-    """Which published crews stay, (depots, horizon), and of which a second change of the day is why."""
+    """Published crews that stay, (depots, horizon), and of which a second change of the day is why."""
 
     stay: Bools
     bound: Bools
@@ -196,7 +196,7 @@ class Staying:
 
 
 def _may_stay(change: CrewChange, crews: PublishedCrews, need: Need, open_: Bools, staffing: Staffing) -> Bools:
-    """Whose published crew differs from the plan's, and is within limits and floors."""
+    """Marks depots whose published crew differs from the plan's, and is within limits and floors."""
     limits = staffing.crew
     floor = np.maximum(shortage.floors(need, staffing), limits.min)
     most = np.inf if limits.max is None else limits.max
@@ -206,7 +206,8 @@ def _may_stay(change: CrewChange, crews: PublishedCrews, need: Need, open_: Bool
 
 
 def _stay_on(day: int, vans: VanChange | None, eligible: Bools, worth: Doubles, fleet: VanPool | None) -> Bools:
-    """Who stays on a day (depots,), until no lender is shorter than a borrower would be without its last van."""
+    """Depots that stay on a day (depots,), until no lender is shorter than a borrower would be
+    without its last van."""
     if fleet is None or vans is None:
         return eligible & (worth >= 0)
     placed, before = vans.placed[:, day], vans.before[:, day]
@@ -224,7 +225,8 @@ def _stay_on(day: int, vans: VanChange | None, eligible: Bools, worth: Doubles, 
 
 
 def _chosen(eligible: Bools, worth: Doubles, further: Ints, placed: Ints, fleet: VanPool) -> Bools:
-    """Who stays, if that takes so many `further` vans of each beside those `placed`, (depots,)."""
+    """Depots that stay, if that takes so many `further` vans of each beside those `placed`,
+    (depots,)."""
     stay = np.zeros_like(eligible)
     if fleet.home is None:
         groups, own = [np.arange(len(placed))], np.zeros(1, np.int32)

@@ -37,7 +37,7 @@ OURS, BUFFER, LAST_WEEK, FORESIGHT = "ours", "median plus buffer", "same as last
 
 @dataclass(frozen=True)
 class Bill:
-    """What one way to roster cost over all depots and days with a known count."""
+    """Cost of one rostering policy over all depots and days with a known count."""
 
     roster: str
     cost: float
@@ -125,7 +125,7 @@ def backtest_costs(
 
 
 def buffered_need(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:
-    """What the median needs with its buffer, in fractions of a driver."""
+    """Need of the median with its buffer, in fractions of a driver."""
     share, drivers = buffer
     need: Doubles = fold.forecast.median.astype(float) / costs.orders_per_driver * (1 + share) + drivers
     return need

@@ -61,7 +61,7 @@ def crews(
 
 
 def buffer_costs(fold: Fold, rosters: RosterWays) -> tuple[float, ...]:
-    """What each buffer would have cost on this day, by which those of later days are chosen."""
+    """Cost of each buffer on this day, by which those of later days are chosen."""
     return tuple(
         float(np.nansum(rosters.billed(rosters.limited(buffered_need(fold, buffer, rosters.costs), fold), fold).cost))
         for buffer in BUFFERS
@@ -77,7 +77,8 @@ def best_buffer(costs_before: Sequence[Sequence[float]]) -> tuple[float, float]:
 def bills(
     ways: Mapping[str, Ints], fold: Fold, cities: Sequence[str], rosters: RosterWays, day: date
 ) -> tuple[WayCost, ...]:
-    """What each way cost each city, of the depots whose count is known; `cities` has the city of each depot."""
+    """Cost of each policy in each city, of the depots whose count is known; `cities` has the city
+    of each depot."""
     names, of_depot = np.unique(np.asarray(cities, object).astype(str), return_inverse=True)
     rows = []
     for way, crew in ways.items():

@@ -23,8 +23,8 @@ DIGITS = 6  # of drivers: 30.000002 orders, as float32 has it, are three drivers
 
 @dataclass(frozen=True)
 class Need:
-    """How many drivers days may need, as quantile functions of orders / orders_per_driver that are straight between
-    knots.
+    """Need for drivers, as quantile functions of orders / orders_per_driver that are straight
+    between knots.
 
     Beyond the outermost published level they go on straight to level 0 or 1, as far as gives the tail the mean that a
     normal's would have whose quantiles run through the two outermost levels; they never pass below 0.
@@ -94,7 +94,8 @@ class Need:
 
 
 def _tail_reach(outer: float, inner: float) -> float:
-    """How far the tail beyond the outer level goes, as a multiple of the step between the two outermost quantiles."""
+    """Length of the tail beyond the outer level, as a multiple of the step between the two
+    outermost quantiles."""
     normal = NormalDist()
     first, second = normal.inv_cdf(outer), normal.inv_cdf(inner)
     mean = -normal.pdf(first) / outer  # of a standard normal below its `outer` quantile

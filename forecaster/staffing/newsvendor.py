@@ -27,7 +27,7 @@ from forecaster.staffing.vans import Loan, VanPool
 
 @dataclass(frozen=True)
 class Roster:
-    """Whom and what to roster; arrays (depots, horizon), on closed days 0, and NaN in `one_more` and `one_fewer`.
+    """Rosters; arrays (depots, horizon), on closed days 0, and NaN in `one_more` and `one_fewer`.
 
     Money is what the crew is expected to cost in missing and idle drivers, each at what is declared of the first, not
     its wages.
@@ -74,7 +74,7 @@ def roster(forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None)
 def with_crews(
     drivers: Ints, desired: Ints, placed: Ints | None, need: Need, open_: Bools, staffing: Staffing
 ) -> Roster:
-    """What is expected of these crews (depots, horizon)."""
+    """Rosters with these crews (depots, horizon)."""
     limits, nan = staffing.crew, np.full(drivers.shape, np.nan)
     more, fewer = need.cost(drivers + 1, staffing), need.cost(np.maximum(drivers - 1, 0), staffing)
     may_fall = open_ & (drivers > limits.min)

@@ -32,7 +32,7 @@ FIRST, FLOOR, FURTHER = 0, 1, 2  # the tiers of claims: nobody has one of a late
 
 @dataclass(frozen=True)
 class Claims:
-    """What depots put forward for the vans that they want on a day, a row for each van.
+    """Claims of depots for the vans that they want on a day, a row for each van.
 
     An earlier tier comes first; within it, the smaller `share`, then the larger `saving`. A depot's later vans never
     come before its earlier ones.
@@ -58,7 +58,8 @@ class Claims:
 
     @cached_property
     def weights(self) -> Doubles:
-        """What each row adds, by criteria of falling importance: vans of the first tiers, even shares, savings."""
+        """Weights of each row, by criteria of falling importance: vans of the first tiers, even
+        shares, savings."""
         columns = (self.tier == FIRST, self.tier == FLOOR, 1 - self.share, self.saving)
         return np.stack(columns, axis=1).astype(float)
 
@@ -167,7 +168,7 @@ def members(group: NDArray[np.intp], groups: int) -> list[NDArray[np.intp]]:
 
 
 def ranks(group: NDArray[np.intp]) -> NDArray[np.intp]:
-    """How many of the same group stand before each."""
+    """Number of earlier entries of the same group."""
     order = np.argsort(group, kind="stable")
     sizes = np.bincount(group)
     starts = np.repeat(np.cumsum(sizes) - sizes, sizes)

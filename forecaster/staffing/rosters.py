@@ -72,8 +72,8 @@ def vans_of(panel: Panel, staffing: Staffing) -> VanPool | None:
 def published_rosters(
     roster: Roster, forecast: Forecast, published: PublishedCrews | None = None, now: datetime | None = None
 ) -> dict[tuple[int, int], PublishedRoster]:
-    """What is published of each open day, by the positions of depot and day; `now` is when crews that are `published`
-    already change."""
+    """Published roster of each open day, by the positions of depot and day; `now` is when crews
+    that are `published` already change."""
     changed_at = dict(published.changed_at) if published is not None else {}
     if roster.changed is not None and now is not None:
         changed_at |= dict.fromkeys(zip(*(axis.tolist() for axis in roster.changed.nonzero()), strict=True), now)

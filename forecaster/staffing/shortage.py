@@ -35,7 +35,8 @@ from forecaster.staffing.vans import VanPool
 
 
 def claims(desired: Ints, need: Need, staffing: Staffing, fleet: VanPool) -> Claims:
-    """What each depot puts forward for the vans of its crew, (depots,), on a day that needs so many drivers (depots,).
+    """Claims of each depot for the vans of its crew, (depots,), on a day that needs so many drivers
+    (depots,).
 
     First come the vans of `crew.min` drivers, then those of `crew.min_share` of the median's need, the smallest share
     first, then all others by what they are expected to save.
@@ -60,7 +61,8 @@ def floors(need: Need, staffing: Staffing) -> Doubles:
 
 
 def driver_savings(desired: Ints, need: Need, staffing: Staffing) -> Doubles:
-    """What each driver of each crew (depots,) is expected to save, depot after depot, in each from the first on."""
+    """Expected savings of each driver of each crew (depots,), depot after depot, in each from the
+    first on."""
     most = np.maximum(desired, np.ceil(need.knots[-1]).astype(np.int32))
     depot, count = Claims.rows(most)
     exceeds = 1 - need.at(depot).suffices(count)

@@ -70,7 +70,7 @@ class Amount:
 
 @dataclass(frozen=True)
 class WayTotal:
-    """What a way to roster cost over the days of an account."""
+    """Cost of a rostering policy over the days of an account."""
 
     way: str
     cost: Amount
@@ -95,7 +95,8 @@ class ValuePart:
 
 @dataclass(frozen=True)
 class Computing:
-    """What the runs of these weeks computed, in seconds by the clock; money of those whose hour has a cost."""
+    """Computing time of the runs of these weeks, in seconds by the clock; money of those whose hour
+    has a cost."""
 
     runs: int
     seconds: float
@@ -256,12 +257,12 @@ def _difference(costs: Sequence[WeekCost], dearer: str, cheaper: str) -> Amount:
 
 
 def _differ(first: WayTotal, second: WayTotal) -> bool:
-    """Whether two ways had other crews, as far as their sums tell."""
+    """True if two policies had other crews, as far as their sums tell."""
     return (first.drivers, first.short, first.idle) != (second.drivers, second.short, second.idle)
 
 
 def _cumulative(costs: Sequence[WeekCost]) -> tuple[tuple[date, Mapping[str, float]], ...]:
-    """What ours saved beside each rival from the first week up to each."""
+    """Savings of ours against each rival from the first week up to each."""
     ways, table = _by_week(costs)
     if PUBLISHED not in ways:
         return ()

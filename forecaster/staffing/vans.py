@@ -51,8 +51,9 @@ class VanPool:
         return cls(declared.total, cities.astype(np.intp), home, declared.drivers_per_van, tuple(names.tolist()))
 
     def allocate(self, wanted: Ints, need: Doubles, claims: Callable[[int], Claims]) -> Ints:
-        """How many vans stand at each depot on each day, (depots, days), at most those wanted; `need` are the vans that
-        the work of a day needs, in fractions, by which shares are compared, and `claims` are those of a day."""
+        """Number of vans at each depot on each day, (depots, days), at most those wanted; `need`
+        are the vans that the work of a day needs, in fractions, by which shares are compared,
+        and `claims` are those of a day."""
         home = np.zeros(len(self.city), np.int32) if self.home is None else self.home
         need = np.maximum(need, LEAST_NEED)
 

@@ -19,7 +19,8 @@ QUERY = ("--query-gpu=index,utilization.gpu", "--format=csv,noheader,nounits", f
 
 @contextmanager
 def sampled() -> Iterator[Callable[[], Mapping[str, float]]]:
-    """What it gives is called afterwards: the mean share of time, by the device's number, in which it was busy."""
+    """Function to call afterwards: the mean share of time, by the device's number, in which it was
+    busy."""
     program = shutil.which("nvidia-smi")
     if program is None:
         yield dict

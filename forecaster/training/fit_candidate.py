@@ -88,7 +88,8 @@ def _trained_until(before: Panel) -> date:
 
 
 def first_cutoff(panel: Panel, spec: Spec) -> date:
-    """Where training ends and the backtest begins. Raises NoUsableData when the history is too short."""
+    """First cutoff of the backtest, where training ends. Raises NoUsableData when the history is
+    too short."""
     return backtests.cutoffs(panel, spec.backtest.days)[0]
 
 

@@ -84,7 +84,7 @@ def open_panel(file: Path) -> Panel:
 
 
 def provenance(names: Sequence[str], open_panels: Sequence[Panel], model: Candidate, **settings: int) -> dict[str, Any]:
-    """What a prior says of itself: how it was made, and of what, with licences."""
+    """Provenance of a prior: how it was made, and of what, with licences."""
     words = [*(f"--{name} {value}" for name, value in settings.items()), *(f"data/real/{name}.yaml" for name in names)]
     return {
         "command": " ".join(["python -m forecaster.training.pretrain", *words]),

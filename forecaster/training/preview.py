@@ -47,7 +47,8 @@ class Preview:
 
 
 def is_better(scores: Mapping[str, Scores], metric: str) -> bool:
-    """Whether the prior goes out before the seasonal naive, by what the gate compares; not where either is unknown."""
+    """True if the prior is better than the seasonal naive, by what the gate compares; not where
+    either is unknown."""
     return scores[PRIOR].metrics[metric] < scores[NAIVE].metrics[metric]
 
 

@@ -31,7 +31,7 @@ TABLES = ("depots.json", "parts.json", "epochs.json", "parity.json")
 
 @dataclass(frozen=True)
 class NightFacts:
-    """What a night knows of itself when its record is made."""
+    """Facts about a night when its record is made."""
 
     run_id: str
     file: Path  # the pipeline file
@@ -130,7 +130,7 @@ def _figures(scores: Mapping[str, Scores], panel: Panel) -> dict[str, bytes]:
 
 
 def _metrics(epoch: Mapping[str, float]) -> dict[str, float]:
-    """What an epoch told, under the names of `metric_names.METRICS`."""
+    """Metrics of an epoch, under the names of `metric_names.METRICS`."""
     names = {"loss": "train_loss", "validation": "validation_loss"}
     return {names.get(key, key): value for key, value in epoch.items() if key != "number"}
 

@@ -43,7 +43,7 @@ OnEpoch = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True)
 class Listeners:
-    """Who hears what a training process tells."""
+    """Receivers of a training process's messages."""
 
     on_epoch: OnEpoch
     on_trouble: Callable[[str], None]
@@ -129,7 +129,8 @@ def _remembered(candidate: Candidate) -> Candidate:
 
 
 def is_cached(panel: Panel, spec: Spec, panel_at: Callable[[date], Panel] | None = None) -> bool:
-    """Whether the last training was of this panel, by this pipeline file and version, and came to its end."""
+    """True if the last training was of this panel, by this pipeline file and version, and came to
+    its end."""
     from forecaster.model.fitting.distributed import panel_to_bytes
     from forecaster.training import fit_candidate
 
@@ -149,7 +150,8 @@ def _cached_model(cache: Path) -> Candidate | None:
 
 
 def cached_model_path(panel: bytes, spec: Spec) -> Path:
-    """Where the model is cached that is trained on a panel, by this version and what the file says of training."""
+    """Path of the cached model that is trained on a panel, by this version and what the file says
+    of training."""
     settings = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
     if spec.training.start == "prior":
         settings += prior_store.digest().encode()

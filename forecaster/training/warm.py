@@ -43,7 +43,7 @@ _WEEK = 7  # days, whose rhythm a panel keeps that is imagined some days later
 
 @dataclass
 class Warming:
-    """What was compiled, and what was there already: programs, and seconds of XLA's compiler and of everything."""
+    """Compiled and cached programs, and seconds of XLA's compiler and of everything."""
 
     folder: Path
     before: frozenset[str] = frozenset()  # names of the programs that were there
@@ -66,7 +66,7 @@ class Warming:
         self.compile_seconds += seconds
 
     def lines(self) -> Iterator[str]:
-        """What a person is told, the result first."""
+        """Lines for the screen, the result first."""
         programs = self.programs()
         yield (
             f"compiled {count(len(programs - self.before), 'program')} in {self.compile_seconds:.1f} s, {self.hits} "
@@ -109,8 +109,8 @@ def warm(spec: Spec, file: Path, *, as_of: datetime, nights: int, progress: Nigh
 
 
 def _panel(spec: Spec, as_of: datetime) -> tuple[Panel, Past]:
-    """What the next night would train on: what the lake holds, or before the first night what the sources give, read
-    into a lake that is gone afterwards."""
+    """Panel of the next night's training: what the lake holds, or before the first night what the
+    sources give, read into a lake that is gone afterwards."""
     if Lake.of(spec).versions(["demand"])["demand"] != NOT_THERE:
         return _known(spec, as_of)
     with tempfile.TemporaryDirectory(prefix="forecaster-warm-") as folder:
@@ -202,7 +202,8 @@ def _as_the_night_does(
     warming: Warming,
     progress: NightProgress,
 ) -> None:
-    """What the night itself compiles, beside the process that trains: calibration, backtest, export and parity."""
+    """Compile what the night itself compiles, beside the process that trains: calibration,
+    backtest, export and parity."""
     with jax_setup.count_compilations() as compilations:
         with progress.stage("backtest"):
             calibrated = fit_candidate.calibrated_before_backtest(candidate, before, panel_at)

@@ -54,7 +54,7 @@ WEEKDAYS = (
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether to train tonight, and why, as a sentence."""
+    """Decision to train tonight, and the reason as a sentence."""
 
     trains: bool
     reason: str
@@ -72,7 +72,7 @@ class PastTraining:
 
 @dataclass(frozen=True)
 class Gain:
-    """What trainings gained, in the unit of `staffing`, and what one of them costs."""
+    """Gain of trainings, in the unit of `staffing`, and what one of them costs."""
 
     trainings: int
     pairs: Pairs  # what the new champion's crews cost, and the old one's
@@ -199,7 +199,7 @@ def gain_of(
 
 
 def training_cost(spec: Spec, nights: Sequence[Run]) -> float:
-    """What one of the last trainings cost on average, with all that a night without one goes without."""
+    """Mean cost of one of the last trainings, with all that a night without one goes without."""
     seconds = [sum(run.timings.get(stage, 0.0) for stage in STAGES) for run in nights[:LAST_TRAININGS]]
     return (spec.execution.cost_per_hour or 0.0) * sum(seconds) / 3600 / max(len(seconds), 1)
 
@@ -237,8 +237,8 @@ def _training_nights(spec: Spec, ledger: Ledger, as_of: datetime) -> list[Run]:
 def _replays(
     spec: Spec, panel: Panel, panel_at: Past, champion: str, trainings: Sequence[PastTraining]
 ) -> dict[str, dict[date, Fold]]:
-    """What each champion would have said of the one day after each cutoff that it is asked for: digest → cutoff →
-    fold."""
+    """Forecasts of each champion for the one day after each cutoff that it is asked for: digest →
+    cutoff → fold."""
     wanted: dict[str, set[date]] = {champion: set(_last_cutoffs(panel))}
     for training in trainings:
         for digest in (training.old, training.new):
@@ -261,7 +261,7 @@ def _replays(
 
 
 def _first_day(predictor: Predictor, before: Panel, panel: Panel) -> Fold:
-    """What is forecast of the day after a cutoff, and what came of it by tonight."""
+    """Forecast of the day after a cutoff, and what came of it by tonight."""
     whole = predictor(before)
     forecast = replace(
         whole, target_dates=whole.target_dates[:1], quantiles=whole.quantiles[:, :1], open=whole.open[:, :1]
@@ -272,8 +272,8 @@ def _first_day(predictor: Predictor, before: Panel, panel: Panel) -> Fold:
 
 
 def _slips(spec: Spec, panel: Panel, panel_at: Past, champion: Mapping[date, Fold]) -> Iterator[str]:
-    """What the gate would object to in the champion's forecasts of the last days: bias and coverage surely outside
-    their bounds, and no better than the seasonal naive where that is to be beaten."""
+    """Objections of the gate to the champion's forecasts of the last days: bias and coverage surely
+    outside their bounds, and no better than the seasonal naive where that is to be beaten."""
     cutoffs = _last_cutoffs(panel)
     naive = partial(seasonal_naive, levels=tuple(spec.model.quantiles))
     rivals = [_first_day(naive, panel_at(cutoff), panel) for cutoff in cutoffs]  # type: ignore[arg-type]

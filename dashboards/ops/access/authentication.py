@@ -39,7 +39,7 @@ async def identify(request: Request, context: AccessContext) -> Person | None:
 
 
 def identify_cheaply(request: Request, context: AccessContext) -> Person | None:
-    """Who asks, as far as the request alone says it: for what everyone may ask, as often as they like."""
+    """Person as far as the request alone identifies them: for requests that everyone may make."""
     try:
         if context.access.sign_in == "none":
             return _local(request)
@@ -49,7 +49,8 @@ def identify_cheaply(request: Request, context: AccessContext) -> Person | None:
 
 
 def _local(request: Request) -> Person:
-    """Whoever uses this machine. Names of other hosts are refused, or else any site could have its name point here."""
+    """Person at this machine. Names of other hosts are refused, or else any site could have its
+    name point here."""
     peer = networks.peer(request)
     if peer is None or not peer.is_loopback:
         raise AccessRefused(403, "this page is for its own machine alone: how others sign in is not declared")

@@ -111,7 +111,8 @@ def new(
 
 
 def address(key: str, base: str, link: ledger_access.Link) -> str:
-    """What a screen opens; of a feed the calendar, beside which `rss_address` lies; for a machine the token alone."""
+    """Address of a link: of a screen the page, of a feed the calendar (`rss_address` is next to
+    it), of a machine the token."""
     token = _signer(key).dumps(link.link_id)
     if link.view == INFER:
         return str(token)
@@ -152,7 +153,7 @@ def make_link(
 
 
 def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
-    """What is wrong with the city of a link; None where it is one of what is published, or none is named."""
+    """Problem with the city of a link; None where it is one of what is published, or none is named."""
     head = ledger.current(pipeline)
     cities = {depot.attributes.get("city") for depot in ledger.depots(head.publication_id)} if head else set()
     if city is None or city in cities:
@@ -162,7 +163,8 @@ def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
 
 
 def depot_problem(ledger: Ledger, pipeline: str, view: str, city: str | None, depot_id: str | None) -> str | None:
-    """What is wrong with the depot of a link; None where a feed is of one that is published, or none is named."""
+    """Problem with the depot of a link; None where a feed is of one that is published, or none is
+    named."""
     if depot_id is None:
         return None
     if view != FEED or city is not None:

@@ -21,7 +21,7 @@ def parse_address(text: str) -> IPAddress | None:
 
 
 def peer(request: Request) -> IPAddress | None:
-    """Who is at the other end of the connection, whatever the headers say."""
+    """Address at the other end of the connection, regardless of headers."""
     return parse_address(request.client.host) if request.client else None
 
 

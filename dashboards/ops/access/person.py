@@ -32,7 +32,7 @@ class Person:
 
 
 def person(request: Request) -> Person:
-    """Who asks. The middleware has let nobody in who is nobody."""
+    """Person of a request. The middleware has let nobody in who is nobody."""
     current = request.state.person
     assert isinstance(current, Person)
     return current

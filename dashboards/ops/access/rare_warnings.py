@@ -20,7 +20,7 @@ class RareWarnings:
         self._left_out = 0
 
     def may_write(self) -> int | None:
-        """How many were left out since the last one, where one may be written now; else None."""
+        """Number of warnings omitted since the last one, where one may be written now; else None."""
         with self._lock:
             if monotonic() < self._next:
                 self._left_out += 1

@@ -49,7 +49,7 @@ class RateLimiter:
 
 
 def _block(address: str) -> str:
-    """Who counts as one stranger: an address, and with IPv6 the 64 bits that a single customer gets."""
+    """Network that counts as one client: an address, and with IPv6 its first 64 bits."""
     parsed = parse_address(address)
     if isinstance(parsed, ipaddress.IPv6Address):
         return str(ipaddress.ip_network((parsed, 64), strict=False))

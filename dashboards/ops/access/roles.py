@@ -33,7 +33,8 @@ class Requirement:
         return who
 
     def holder(self, request: Request) -> Person:
-        """Whoever asks. Raises HTTPException where they do not have the role; the body is not read for it."""
+        """Person with the role. Raises HTTPException where they do not have the role; the body is
+        not read for it."""
         who = person(request)
         if not who.may(self.role):
             raise HTTPException(

@@ -68,7 +68,7 @@ class Sessions:
         return {KEY: token, PLACE: place} if place else {KEY: token}
 
     def holder(self, cookie: Mapping[str, object], hours: float, now: datetime) -> Session | None:
-        """Who holds a cookie. None: nobody any more, or their groups have to be asked for again.
+        """Holder of a cookie. None: nobody any more, or their groups have to be asked for again.
 
         Raises LedgerError when the only ledger there is cannot be read; of several another takes the next session.
         """

@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Ahead:
-    """What is expected on a day: the median and the 80 % range."""
+    """Forecast of a day: the median and the 80 % interval."""
 
     date: date
     median: float

@@ -94,7 +94,7 @@ def _of(tag: str) -> ReaderLocale | None:
 
 
 def money_pattern(tag: str, currency: str) -> str:
-    """Where a currency stands in a language, and its sign there: "€{}", "{} €", "CHF {}"; blanks do not break."""
+    """Position and sign of a currency in a language: "€{}", "{} €", "CHF {}"; blanks do not break."""
     from babel import Locale  # only where money is written
 
     language = Locale.parse(tag, sep="-")

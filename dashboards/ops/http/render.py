@@ -46,8 +46,8 @@ class Renderer:
         of: object = None,
         **past: Any,
     ) -> Response:
-        """What a publication says; `of` is whatever the answer depends on besides it and the path; `past` may
-        name an earlier one, as `PublicationStore.edition` takes it."""
+        """Response about a publication; `of` is whatever the answer depends on besides it and the
+        path; `past` may name an earlier one, as `PublicationStore.edition` takes it."""
         style, cities = of_request(request), person(request).cities
 
         with locale.active(style):
@@ -75,7 +75,8 @@ class Renderer:
         return self.store.copied_edition(error, cities)
 
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
-        """What the last nights say; made each time: it changes with every stage of a night, and few ask."""
+        """Response about the last nights, rendered each time: it changes with every stage of a
+        night."""
         with locale.active(of_request(request)):
             body = make(replace(self.store.logbook(person(request).cities), spec=self.spec))
         tag = self.store.entity_tag(request.url.path, body)

@@ -85,7 +85,8 @@ class FrontPage:
     def _count(
         self, name: str, look: Look, head: Head, header: Front, cities: frozenset[str] | None
     ) -> tuple[object, Callable[[], DepotCount]]:
-        """What the numbers depend on, and what makes them: the depots are read, and kept no longer than for that."""
+        """Inputs of the numbers, and the function that computes them: the depots are read, and kept
+        no longer than for that."""
 
         def make() -> DepotCount:
             url = self.served[name].context.url

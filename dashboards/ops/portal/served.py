@@ -34,7 +34,7 @@ class ServedPipeline:
         return self.spec.name
 
     def reader(self, visitor: Person) -> Person | None:
-        """What somebody who has signed in may do here; None: nothing, and they are not told of it."""
+        """Permissions of a signed-in person here; None: nothing, and they are not told of it."""
         if visitor.via == "local":
             return visitor
         person = with_role(self.context.access, visitor.name, visitor.groups, visitor.via)

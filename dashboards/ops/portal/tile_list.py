@@ -15,7 +15,7 @@ TILES = 48  # in one view, which fill rows of two, three and four
 
 @dataclass(frozen=True)
 class TileQuery:
-    """What is asked for; anything unknown means all from the beginning."""
+    """Parameters of the list; unknown values mean all from the beginning."""
 
     search: str = ""
     page: int = 1
@@ -50,12 +50,12 @@ class TileList:
 
     @property
     def is_long(self) -> bool:
-        """Whether somebody may want to search."""
+        """True if the list needs a search."""
         return self.everything > TILES
 
     @property
     def summary(self) -> str:
-        """How many are meant, by what, and how many of them are in trouble."""
+        """Number of selected pipelines, the selection, and how many are in trouble."""
         number = display.number(self.matches)
         pipelines = ngettext("{n} pipeline", "{n} pipelines", self.matches, n=number)
         if self.query.search:
@@ -82,6 +82,7 @@ def tile_list(tiles: Sequence[PipelineTile], query: TileQuery) -> TileList:
 
 
 def _is_meant(tile: PipelineTile, query: TileQuery) -> bool:
-    """Whether each word stands in a title, a name, a place, a city or a state, as the reader's language has it."""
+    """True if each word occurs in a title, a name, a place, a city or a state, as the reader's
+    language has it."""
     text = " ".join((tile.name, tile.title, tile.place, *tile.towns, tile.state_text)).casefold()
     return all(word in text for word in query.search.casefold().split())

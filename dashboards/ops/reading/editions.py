@@ -102,7 +102,7 @@ class Edition:
         return self._visible(self.outlines.of(self.head, self.ledger).depots)
 
     def before(self) -> Mapping[tuple[str, date], float]:
-        """What the publication before this one expected of a depot and a day, in orders."""
+        """Forecast of the previous publication for a depot and a day, in orders."""
         medians = self.outlines.of(self.head, self.ledger).before
         if self.cities is None:
             return medians
@@ -110,7 +110,7 @@ class Edition:
         return {place: median for place, median in medians.items() if place[0] in depot_ids}
 
     def said_before(self, depot_id: str) -> Mapping[date, PublishedDay]:
-        """What the publications before this one said of a depot's days that are over. Raises NoSuchDepot."""
+        """Forecasts of earlier publications for a depot's past days. Raises NoSuchDepot."""
         self.depot(depot_id)
         with self.ledger.transaction() as connection:
             return overview.earlier_forecasts(connection, self.head, depot_id)
@@ -121,7 +121,7 @@ class Edition:
         return self._visible(depots)
 
     def totals(self) -> tuple[PublishedTotal, ...]:
-        """Who does not see every city does not see the network's: it would tell of the others."""
+        """Totals by city, and the network's for readers of every city."""
         totals = self.ledger.totals(self.head.publication_id)
         if self.cities is None:
             return totals
@@ -136,14 +136,15 @@ class Edition:
         return visible[0]
 
     def drifts(self, depot: PublishedDepot) -> tuple[Drift, ...]:
-        """What drifts at a depot of this edition as of the last night; nothing of a past publication."""
+        """Drifts at a depot of this edition as of the last night; nothing of a past publication."""
         if self.past:
             return ()
         with self.ledger.transaction() as connection:
             return drift.drifts(connection, self.head.pipeline, drift.DEPOT, depot.depot_id)
 
     def revised_at(self) -> datetime | None:
-        """When planners last changed a day of a depot that the reader sees; None where they changed none."""
+        """Instant at which planners last changed a visible day of a depot; None where they changed
+        none."""
         head = self.head
         if self.cities is None:
             return head.revised_at
@@ -172,7 +173,7 @@ class Logbook:
     spec: Spec | None = None  # the pipeline file; None where the page was started without one
 
     def front(self) -> Front | None:
-        """What every page says about the publication; None before anything is published."""
+        """Header of every page about the publication; None before anything is published."""
         if self.head is None:
             return None
         ended = next((run for run in self.runs if run.finished_at is not None), None)
@@ -189,7 +190,7 @@ class Logbook:
         return tuple(depot for depot in depots if _sees(self.cities, depot))
 
     def promotions(self) -> tuple[Promotion, ...]:
-        """Who became champion, the oldest first. The reasons tell of all depots together, and may name some."""
+        """Promotions, the oldest first. The reasons tell of all depots together, and may name some."""
         promotions = self.ledger.promotions(self.pipeline) if self.pipeline else ()
         if self.cities is None:
             return promotions
@@ -205,7 +206,8 @@ class Logbook:
         return replace(trial, cohort=frozenset(visible), reason=_(HIDDEN_MESSAGE), judged={"days": trial.days})
 
     def tallies(self) -> tuple[Tally, ...]:
-        """What came of earlier forecasts. Who does not see every city is told of theirs and of the depots in them."""
+        """Accuracy of earlier forecasts. Who does not see every city is told of theirs and of the
+        depots in them."""
         with self.ledger.transaction() as connection:
             tallies = accuracy.all_tallies(connection, self.pipeline) if self.pipeline else ()
         if self.cities is None:
@@ -214,7 +216,8 @@ class Logbook:
         return tuple(tally for tally in tallies if (tally.part, tally.label) in visible)
 
     def drifts(self) -> tuple[Drift, ...]:
-        """What drifts as of the last night. Who does not see every city is told of theirs and of the depots in them."""
+        """Drifts as of the last night. Who does not see every city is told of theirs and of the
+        depots in them."""
         with self.ledger.transaction() as connection:
             drifts = drift.drifts(connection, self.pipeline) if self.pipeline else ()
         if self.cities is None:
@@ -223,7 +226,7 @@ class Logbook:
         return tuple(row for row in drifts if (row.part, row.label) in visible)
 
     def value(self, weeks: int) -> ValueAccount:
-        """What rosters of the last weeks cost and saved: of the cities alone that the reader sees."""
+        """Costs and savings of the rosters of the last weeks, for the visible cities."""
         with self.ledger.transaction() as connection:
             return value_account.account(connection, self.pipeline or "", weeks, self.cities)
 

@@ -39,7 +39,7 @@ TIERS = {
 
 @dataclass(frozen=True)
 class Alarm:
-    """What is wrong with the numbers that are shown, in few words and in a sentence."""
+    """Problem with the shown numbers, in few words and in a sentence."""
 
     title: str
     sentence: str
@@ -104,7 +104,8 @@ class Front:
 
 
 def text_of_tier(tier: str) -> str:
-    """What a tier is for readers: "new model", "earlier model", "same weekday"; itself where it has no words."""
+    """Name of a tier for readers: "new model", "earlier model", "same weekday"; itself where it has
+    no words."""
     return _(TIERS[tier]) if tier in TIERS else tier
 
 
@@ -139,7 +140,7 @@ def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front
 
 
 def in_front(targets: tuple[date, ...], today: date) -> int:
-    """Which target day stands in front: tomorrow, else today, else the first."""
+    """Target day shown first: tomorrow, else today, else the first."""
     return next((targets.index(day) for day in (today + timedelta(days=1), today) if day in targets), 0)
 
 
@@ -169,12 +170,12 @@ def stale(targets: tuple[date, ...], cutoff: date, today: date) -> str | None:
 
 
 def without_fruit(began: datetime, zone: ZoneInfo) -> str:
-    """What is said when the last night failed."""
+    """Sentence about a failed last night."""
     return _("What began {instant} published nothing.", instant=display.instant(began, zone))
 
 
 def night(published: date, today: date) -> str:
-    """When what is shown was made: "this night", or "in the night to Tue 17 Jun"."""
+    """Time at which the publication was made: "this night", or "in the night to Tue 17 Jun"."""
     return _("this night") if published == today else _("in the night to {day}", day=display.day(published))
 
 

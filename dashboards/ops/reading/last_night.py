@@ -14,7 +14,7 @@ NIGHTS = 14
 
 @dataclass(frozen=True)
 class Notice:
-    """What the last night kept aside: batches by the rules that stopped them, and rows."""
+    """Quarantined data of the last night: batches by the rules that stopped them, and rows."""
 
     stopped: tuple[str, ...]
     rows: int
@@ -34,7 +34,7 @@ class Notice:
 
 
 def notice(run: Run | None) -> Notice | None:
-    """What the last night kept aside; None where it kept nothing."""
+    """Quarantined data of the last night; None where there is none."""
     findings = run.findings if run else ()
     stopped = tuple(sorted({str(finding["rule"]) for finding in findings if finding["severity"] == "stop"}))
     rows = sum(finding["count"] for finding in findings if finding["severity"] == "quarantine")
@@ -42,7 +42,7 @@ def notice(run: Run | None) -> Notice | None:
 
 
 def fruitless(run: Run | None, head: Head) -> datetime | None:
-    """When the last night that ended began, if it published nothing and what is shown is older."""
+    """Start of the last ended night, if it published nothing and the shown publication is older."""
     if run is None or run.outcome not in ("failed", "no_data") or run.started_at < head.published_at:
         return None
     return run.started_at

@@ -34,7 +34,8 @@ MOST_COUNTS = 4096  # that are remembered
 
 @dataclass(frozen=True)
 class Look:
-    """What a ledger says of a pipeline: its publication with the totals, and the last night; or what is wrong."""
+    """Content of a ledger for a pipeline: its publication with the totals, and the last night; or
+    the error."""
 
     head: Head | None = None
     last: Run | None = None
@@ -92,7 +93,7 @@ class LedgerLooks:
         return monotonic() - self._at > REREAD_SECONDS
 
     def meanwhile(self, error: LedgerError) -> Mapping[str, Look]:
-        """What was read last, where a slow ledger is still being read; once that is too long ago a copy, if any."""
+        """Previous content, while a slow ledger is being read."""
         if monotonic() - self._at < STALE_SECONDS:
             return self._looks
         if self._standby is not None:

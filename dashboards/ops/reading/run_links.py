@@ -47,7 +47,7 @@ class RunLinker:
         return RunLinks(report, registered.address(self.base) if registered and self.base else None)
 
     def version(self, version: str | None) -> str | None:
-        """Where MLflow shows a version of the model."""
+        """Address in MLflow of a version of the model."""
         if self.spec is None or self.base is None or version is None:
             return None
         return addresses.version_address(self.base, self.spec.name, version)

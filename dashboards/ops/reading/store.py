@@ -37,8 +37,7 @@ REREAD_SECONDS = 1.0  # seconds after which the ledger is read in any case
 
 @dataclass(frozen=True)
 class LedgerSnapshot:
-    """What the ledger said when its files were as `stamp` tells, after so many writes of this page; `at` and
-    `ended` are when it was read, in seconds of the monotonic clock."""
+    """Content of the ledger at `stamp`; `at` is seconds of the monotonic clock."""
 
     stamp: object | None
     writes: int
@@ -82,7 +81,7 @@ class PublicationStore:
     def edition(
         self, cities: frozenset[str] | None = None, *, as_of: str | None = None, publication: int | None = None
     ) -> Edition:
-        """What is up now, or what was, for whoever sees these cities (None: all).
+        """Current or past publication, for readers of these cities (None: all).
 
         Raises LedgerError when there is no ledger to read, NothingPublished when it is empty, BadParameter and
         NotRetained when something past was asked for that is no instant, or no longer there.
@@ -171,7 +170,8 @@ class PublicationStore:
         return f'W/"{sha256("|".join(map(str, (*parts, self._build))).encode()).hexdigest()[:32]}"'
 
     def stamp(self) -> object | None:
-        """What differs as soon as the ledger's files do; None before it was read, and for what is no file."""
+        """Value that changes with the ledger's files; None before it was read, and for what is no
+        file."""
         return self._ledger.stamp() if self._ledger else None
 
     def known(self) -> tuple[object, float] | None:
@@ -192,7 +192,8 @@ class PublicationStore:
         self._writes += 1
 
     def _now(self) -> tuple[Ledger, Head | None, Run | None]:
-        """What is published and the last night, read again when the ledger's files have changed, or after a second."""
+        """Current publication and last night, read again when the ledger's files have changed, or
+        after a second."""
         with self._only_reader():
             stamp, writes, at = self.stamp(), self._writes, monotonic()
             snapshot = self._snapshot

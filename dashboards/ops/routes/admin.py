@@ -116,7 +116,7 @@ def router(context: AccessContext) -> APIRouter:
 
     @routes.get("/audit")
     def audited(admin: Admin, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> AuditOut:
-        """Who wrote what, newest first."""
+        """Audit entries, newest first."""
         with context.store.reader().transaction() as connection:
             entries = ledger_access.entries(connection, context.pipeline_shown(), limit)
         names = EntryOut.__dataclass_fields__

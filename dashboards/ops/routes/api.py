@@ -34,7 +34,8 @@ Number = Annotated[int | None, Query(ge=1, le=LARGEST_ID, description="A publica
 
 @dataclass(frozen=True)
 class MeOut:
-    """Whoever asks; `cities` are those that they see, null: all. Writes send `csrf` as the header X-CSRF-Token."""
+    """The requesting person; `cities` are those that they see, null: all. Writes send `csrf` as the
+    header X-CSRF-Token."""
 
     name: str
     role: str
@@ -91,7 +92,7 @@ def router(renderer: Renderer) -> APIRouter:
 
     @routes.get("/me", tags=["access"])
     def me(request: Request) -> MeOut:
-        """Whoever asks, what they may, and the token that their writes carry."""
+        """The requesting person, their permissions, and the token for writes."""
         who = person(request)
         return MeOut(who.name, who.role, None if who.cities is None else sorted(who.cities), csrf_token(request))
 

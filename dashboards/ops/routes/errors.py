@@ -126,7 +126,7 @@ def _told(request: Request, error: ForecasterError) -> str:
 
 
 def _parameter_problem(error: dict[str, object]) -> str:
-    """What was found where, and what was wanted."""
+    """Found value and wanted value of a parameter."""
     place, message = error.get("loc", ()), str(error.get("msg", "")).removeprefix("Input should be ")
     where = ".".join(str(part) for part in place[1:]) if isinstance(place, tuple | list) else ""
     return _(

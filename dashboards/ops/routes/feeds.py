@@ -63,7 +63,8 @@ def _answer(
 
 
 def _scope(link: Link, depot_id: str, city: str) -> DigestScope:
-    """What is asked for, within what the link shows. Raises NoSuchDepot, NoSuchCity for what lies outside."""
+    """Requested scope, within that of the link. Raises NoSuchDepot, NoSuchCity for what lies
+    outside."""
     if link.depot_id is not None:
         if depot_id not in ("", link.depot_id):
             raise NoSuchDepot(depot_id)

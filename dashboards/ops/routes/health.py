@@ -22,8 +22,8 @@ READINESS_SECONDS = 1.0  # that what is known of the ledger is told again
 
 @dataclass(frozen=True)
 class Readiness:
-    """Whether there is something to show, and a sentence for who has signed in, and for admins; `at` is of the
-    monotonic clock."""
+    """Readiness with a sentence for signed-in people, and one for admins; `at` is of the monotonic
+    clock."""
 
     ready: bool
     sentence: str
@@ -33,7 +33,7 @@ class Readiness:
 
 
 class ReadinessCache:
-    """What the ledger said a moment ago, asked by one for all who come meanwhile. Thread-safe."""
+    """Recent readiness, read once for all concurrent requests. Thread-safe."""
 
     def __init__(self, store: PublicationStore) -> None:
         self._store, self._lock = store, threading.Lock()
@@ -62,7 +62,7 @@ class ReadinessCache:
 
 
 def router(store: PublicationStore) -> APIRouter:
-    """What a machine asks: is it up, has it something to show?"""
+    """Routes for machines: liveness and readiness."""
     routes, cache = APIRouter(tags=["health"]), ReadinessCache(store)
 
     @routes.get("/healthz", response_class=PlainTextResponse)

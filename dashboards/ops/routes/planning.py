@@ -207,8 +207,8 @@ class PlanningRoutes:
         return Response(to_json(OverridesOut(list(rows))), media_type=JSON)
 
     def worth(self, request: Request, format: Format = "json") -> Response:
-        """What overrides were worth: orders of error of the model less those of planners; of all cities or of none. As
-        CSV all, then by reason, then by planner."""
+        """Value of overrides: orders of error of the model less those of planners; of all cities or
+        of none. As CSV all, then by reason, then by planner."""
         worth = self._account(self._edition(request))
         if format == "csv":
             return attached(worth_sheet(worth).csv(), "overrides-worth")
@@ -256,7 +256,7 @@ class PlanningRoutes:
         return planner.visible(edition, service.list_overrides(edition.ledger, edition.head.pipeline))
 
     def _account(self, edition: Edition) -> Account:
-        """What overrides were worth; an empty account for who does not see every city, since it sums over all."""
+        """Value of overrides; empty for readers of some cities, since it sums over all."""
         if edition.cities is not None:
             return account((), self._spec.overrides.min_days)
         return service.value_added(edition.ledger, edition.head.pipeline, self._spec.overrides.min_days)
@@ -352,7 +352,7 @@ def _as_json(status: int, change: Change) -> Response:
 
 
 def _told(request: Request, error: ForecasterError) -> str:
-    """What readers are told; the log is told all."""
+    """Sentence for readers; the log gets the details."""
     access_context(request).troubles.warn("%s", error)
     return _(error.for_readers)
 

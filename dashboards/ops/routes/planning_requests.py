@@ -176,7 +176,7 @@ def fields(request: Request, content: bytes) -> Mapping[str, Any]:
 
 
 def described(body: type[BaseModel]) -> dict[str, Any]:
-    """What the API's schema says of a route that reads its body itself."""
+    """OpenAPI description of a route that reads its body itself."""
     schema = {"schema": body.model_json_schema()}
     return {"requestBody": {"required": True, "content": {"application/json": schema}}}
 

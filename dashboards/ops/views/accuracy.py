@@ -63,7 +63,7 @@ class AccuracyQuery:
 
     @classmethod
     def of(cls, parameters: Mapping[str, str]) -> AccuracyQuery:
-        """What an address says; the usual for what it does not, or says wrongly."""
+        """Query of an address; defaults for missing and invalid values."""
         span = next((weeks for weeks in SPANS if str(weeks) == parameters.get("weeks")), SPANS[0])
         part = parameters.get("part", ALL)
         return cls(span, part, parameters.get("label", "")) if part in PARTS else cls(span)
@@ -193,8 +193,8 @@ def _afterwards(mondays: Sequence[date], first_night: date | None) -> str:
 
 
 def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
-    """What models missed of the orders of the last weeks beside their rivals, as one sentence; empty before any came
-    true. What the fallback forecast is no model's."""
+    """Sentence that compares the model's error over the last weeks with its rivals'; empty before
+    any came true. What the fallback forecast is no model's."""
     by_models = _without_fallback(tallies)
     summary = accuracy(by_models, (), AccuracyQuery(weeks))
     fallback_alone = _of_part(tallies, ALL, FORECAST) and not _of_part(by_models, ALL, FORECAST)
@@ -214,7 +214,7 @@ def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
 
 
 def _compared(tallies: Sequence[Tally]) -> str:
-    """How many depot-days all this rests on."""
+    """Number of compared depot-days."""
     days = sum(tally.days for tally in tallies if (tally.part, tally.model) == (ALL, FORECAST))
     return display.depot_days(days)
 
@@ -228,7 +228,7 @@ def _without_fallback(tallies: Sequence[Tally]) -> list[Tally]:
 
 
 def _of_models(tallies: Sequence[Tally]) -> str:
-    """What models alone missed, where some of the depot-days are the fallback's; empty where none is."""
+    """Error of models alone, where some of the depot-days are the fallback's; empty where none is."""
     tiers = [tally for tally in tallies if tally.part == TIER and tally.model == FORECAST]
     fallback = combined([tally for tally in tiers if tally.label == FALLBACK])
     if fallback is None:

@@ -14,7 +14,7 @@ from dashboards.ops.views.api_schema import AboutOut, TotalOut, about, totals_ou
 
 @dataclass(frozen=True)
 class DepotDayRow:
-    """What a depot has to expect on a day: the median and the ends of the 80 % range, in orders."""
+    """Forecast of a depot and day: the median and the ends of the 80 % interval, in orders."""
 
     depot_id: str
     city: str | None
@@ -49,11 +49,12 @@ class TotalsOut:
 
 @dataclass(frozen=True)
 class RosterRow:
-    """Whom a depot rosters on a day; costs are in the unit of `staffing`, and loans are of vans. `drivers` are those
-    who come; `wanted` are the drivers that it would have, were there vans and people for all; `why` says what keeps
-    it from them, or from a new plan; `shifts` has the crew of each shift; `shares` the share of the day's orders that
-    each is learned to have, from `share_days` days of the `depot` (`share_source`), of the `network`, or as shifts
-    share `hours`: then from none."""
+    """Roster of a depot and day; costs are in the unit of `staffing`, and loans are of vans.
+    `drivers` are those who come; `wanted` are the drivers that it would have, were there vans
+    and people for all; `why` says what keeps it from them, or from a new plan; `shifts` has the
+    crew of each shift; `shares` the share of the day's orders that each is learned to have, from
+    `share_days` days of the `depot` (`share_source`), of the `network`, or as shifts share
+    `hours`: then from none."""
 
     depot_id: str
     city: str | None
@@ -114,7 +115,7 @@ class ChampionRow:
 
 @dataclass(frozen=True)
 class ChampionsOut:
-    """Who became champion when, newest first."""
+    """Champions, newest first."""
 
     rows: list[ChampionRow]
 
@@ -140,7 +141,8 @@ class AccuracyRow:
 
 @dataclass(frozen=True)
 class AccuracyOut:
-    """What came of earlier forecasts, the oldest week first. Who does not see every city gets theirs."""
+    """Accuracy of earlier forecasts, the oldest week first. Who does not see every city gets
+    theirs."""
 
     rows: list[AccuracyRow]
 

@@ -56,7 +56,7 @@ class TotalOut:
 
 @dataclass(frozen=True)
 class AboutOut:
-    """How good the publication is, and by what it was made."""
+    """Quality and origin of the publication."""
 
     publication_id: int
     pipeline: str

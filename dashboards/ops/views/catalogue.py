@@ -184,7 +184,8 @@ def depot_sheet(depot: FullDepotOut) -> CsvSheet:
 
 
 def linkable() -> dict[str, tuple[str, ...]]:
-    """What a link for a wall screen may open: the name of a page's view → the page and the paths of its API."""
+    """Views that a link for a wall screen may open: the name of a page's view → the page and the
+    paths of its API."""
     views: dict[str, tuple[str, ...]] = {}
     for view in VIEWS:
         if view.page:

@@ -171,7 +171,8 @@ def depot_page(
 
 
 def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]) -> str:
-    """What a manager asks first of the number in front: what day that is, what moved it, or what came a week before."""
+    """Main reason for the number in front: the kind of day, the largest change, or the count a week
+    before."""
     day = depot.days[front.meant]
     is_told = day.change is not None and abs(day.change.total) >= max(MOVED_LEAST, MOVED * day.change.before)
     moved = in_few_words(day.change, front.today) if day.open and is_told else ""
@@ -189,7 +190,8 @@ def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]
 
 
 def _mark_names(marks: Iterable[PublishedMark], region: HolidayRegion) -> dict[date, str]:
-    """What each named day is called, oldest first; a kind that its name does not tell follows in brackets."""
+    """Names of each marked day, oldest first; a kind that its name does not tell follows in
+    brackets."""
     names: dict[date, list[str]] = {}
     for mark in sorted(marks, key=lambda mark: mark.date):
         name = translated_holiday(mark.date, mark.name, region) if mark.kind == "holiday" else mark.name

@@ -250,13 +250,13 @@ def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierM
 def change_of(
     depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians
 ) -> tuple[float | None, float]:
-    """What is expected now minus what was expected before, and the latter; None where nothing was said before."""
+    """Difference from the previous forecast, and that forecast; None where there was none."""
     was = before.get((depot.depot_id, day.target_date))
     return (None, 0.0) if was is None else (median_and_range(day, head.levels).median - was, was)
 
 
 def today_of(front: Front) -> int | None:
-    """Where today stands among the target days, unless it is the day in front."""
+    """Position of today among the target days, unless it is the day in front."""
     place = front.target_dates.index(front.today) if front.today in front.target_dates else None
     return None if place == front.meant else place
 

@@ -81,7 +81,7 @@ class FindingLine:
 
 @dataclass(frozen=True)
 class StageLine:
-    """What a stage took, and what it takes as a rule: the median of the nights shown."""
+    """Duration of a stage, and its median over the nights shown."""
 
     name: str
     took: str

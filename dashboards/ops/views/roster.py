@@ -26,7 +26,7 @@ MOST_CITIES = 60  # to choose from by a click; of more the name is typed
 
 @dataclass(frozen=True)
 class RosterQuery:
-    """Which city (empty: all), which page of its depots, and which two weeks; anything unknown means the first."""
+    """Selected city (empty: all), page of depots, and weeks; anything unknown means the first."""
 
     city: str = ""
     page: int = 1
@@ -140,7 +140,7 @@ def _shortest_first(depot: PublishedDepot, meant: int, chosen: slice) -> tuple[f
 def _sheets(
     cities: Sequence[tuple[str, Sequence[PublishedDepot]]], first: int, head: Head, days: slice
 ) -> Iterator[CityRoster]:
-    """What ROWS depots from `first` on, counted over all cities, are of each city, on these days."""
+    """Depots of each city among ROWS from `first` on, counted over all cities, on these days."""
     begin = 0  # of the city, among all depots
     for name, depots in cities:
         start, end = max(first - begin, 0), min(first + ROWS - begin, len(depots))
@@ -163,7 +163,8 @@ def _sheet(city: str, depots: Sequence[PublishedDepot], start: int, end: int, he
 
 
 def _shortage(column: Sequence[PublishedDay]) -> str:
-    """What a city lacks on a day: "Thu 5 Nov: no van left in Boston; 0.88 of what the network needs"."""
+    """Shortage of a city on a day: "Thu 5 Nov: no van left in Boston; 0.88 of what the network
+    needs"."""
     reason = next(filter(None, (shortage(day.roster) for day in column)), "")
     return _("{day}: {text}", day=display.day(column[0].target_date), text=reason) if reason else ""
 

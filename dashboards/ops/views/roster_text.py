@@ -88,8 +88,8 @@ def shortage(roster: PublishedRoster | None) -> str:
 
 
 def shares(day: PublishedDay) -> str:
-    """How a day's orders fall on its shifts, where that is learned, and from how much; else empty: "Orders of the day
-    by shift: early 42%, late 58%; learned from 80 days of this depot, 11 of them on this weekday."."""
+    """Learned shares of a day's shifts, with the number of days; else empty: "Orders of the day by
+    shift: early 42%, late 58%; learned from 80 days of this depot, 11 of them on this weekday."."""
     learned = day.roster.shares if day.roster else None
     if learned is None:
         return ""
@@ -138,7 +138,8 @@ def _loans(roster: PublishedRoster) -> str:
 
 
 def _beside(day: PublishedDay) -> str:
-    """What another crew would do: that which would be cheaper, where limits keep it away, else one fewer."""
+    """Effect of another crew: that which would be cheaper, where limits keep it away, else one
+    fewer."""
     roster = day.roster
     assert roster is not None
     more, fewer = (None if cost is None else round(cost - roster.cost) for cost in (roster.one_more, roster.one_fewer))
@@ -150,7 +151,7 @@ def _beside(day: PublishedDay) -> str:
 
 
 def _would(crew: str, difference: int) -> str:
-    """What another crew would cost more or less: "one more would save 9"."""
+    """Difference in cost of another crew: "one more would save 9"."""
     if difference == 0:
         return _("{crew} would cost as much", crew=crew)
     amount = display.number(abs(difference))

@@ -14,7 +14,7 @@ from forecaster.ledger.records import Run
 
 @dataclass(frozen=True)
 class FindingOut:
-    """What a night noticed in its input; `severity` says what happened: `stop`, `quarantine` or `warn`."""
+    """Finding of a night; `severity` says what happened: `stop`, `quarantine` or `warn`."""
 
     rule: str
     severity: str

@@ -23,8 +23,8 @@ NOTHING = NothingPublished(N_("nothing has been published yet; the first night d
 
 @dataclass(frozen=True)
 class DepotCount:
-    """What is counted over the depots that a reader sees: how many there are, are open on the day in front and need
-    attention, and the sum of their medians, in orders."""
+    """Counts over the depots that a reader sees: how many there are, are open on the day in front
+    and need attention, and the sum of their medians, in orders."""
 
     depots: int
     open: int
@@ -66,7 +66,7 @@ class PipelineTile:
 
     @property
     def attention(self) -> str:
-        """How many depots need attention, in a sentence."""
+        """Sentence about the depots that need attention."""
         if self.depots is None:
             return _("What needs attention is being counted.")
         number, depots = display.number(self.depots.attention), display.number(self.depots.depots)

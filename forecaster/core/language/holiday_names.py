@@ -13,7 +13,7 @@ _WRITTEN = ("en_US", "en_GB", "en")
 
 
 class HolidayRegion(NamedTuple):
-    """Whose public holidays a depot has: codes of ISO 3166, empty where none is declared."""
+    """Region of a depot's public holidays: codes of ISO 3166, empty where none is declared."""
 
     country: str = ""
     subdivision: str = ""

@@ -70,7 +70,7 @@ def and_more(names: Iterable[str], more: int) -> Sentence | str:
 
 
 def without_start(text: str, start: str) -> str:
-    """What follows the first of several sentences in a row; the text itself where that one is another."""
+    """Text after the first of several sentences; the text itself where that one is another."""
     if not start or not text.startswith(start):
         return text
     rest, made_of = text.removeprefix(start).strip(), stored(text) or {}
@@ -89,7 +89,8 @@ def recognised(text: str, templates: Iterable[str]) -> str:
 
 
 def of_error(error: BaseException) -> str:
-    """What an error says, after its kind where it is none of ours; a sentence where whoever raised it gave one."""
+    """Sentence of an error, after its kind where it is none of ours; a sentence where whoever
+    raised it gave one."""
     if not isinstance(error, ForecasterError):
         return f"{type(error).__name__}: {error}"
     first = error.args[0] if error.args else None
@@ -97,7 +98,7 @@ def of_error(error: BaseException) -> str:
 
 
 def stored(text: str | None) -> dict[str, Any] | None:
-    """What a sentence was made of, as JSON; None of a text that does not know."""
+    """Template and values of a sentence, as JSON; None of a text that does not know."""
     return text.made_of if isinstance(text, Sentence) else None
 
 
@@ -181,7 +182,7 @@ def _told_value(value: Any, number: Number, day: Day) -> str:
 
 @cache
 def _pattern(template: str) -> re.Pattern[str]:
-    """What a template makes, whatever fills it."""
+    """Regular expression of a template's sentences."""
     parts = ((re.escape(text), f"(?P<{name}>.*?)" if name else "") for text, name, _, _ in Formatter().parse(template))
     return re.compile("".join(part for pair in parts for part in pair), re.DOTALL)
 

@@ -13,7 +13,8 @@ STATUS = Path("/proc/self/status")
 
 
 def usage(process: str) -> dict[str, dict[str, float]]:
-    """What this process has used so far, under the names of `metric_names.OF_RUNS`: bytes, and seconds of processor."""
+    """Resources used by this process so far, under the names of `metric_names.OF_RUNS`: bytes, and
+    seconds of processor."""
     return {
         "peak_memory_bytes": {process: float(peak_memory())},
         "cpu_seconds": {process: time.process_time()},

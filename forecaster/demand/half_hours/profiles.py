@@ -74,7 +74,7 @@ class DayProfiles:
         return [batch_finding("no_time", self.timeless, detail, hint, spec)]
 
     def new_rows(self, lake: Lake, refused: pd.DataFrame, accepted: pd.DataFrame, now: datetime) -> pa.Table:
-        """What the lake does not hold of them, as rows of its table: without the days among the `refused`, known since
+        """Rows that the lake does not hold yet: without the days among the `refused`, known since
         their readings are, or since `now` where another profile was known before.
 
         Raises LakeError when the lake cannot be read.

@@ -44,8 +44,8 @@ def former_names(aliases: Frame, depot_ids: Sequence[str]) -> dict[str, str]:
 
 
 def by_current_id(by_depot: Mapping[str, V], former: Mapping[str, str]) -> dict[str, V]:
-    """What was said of depots by the ids of now: what was said of a depot's own id holds, and what was said of several
-    former ids, which were merged since, is said of none."""
+    """Facts about depots by current ids: those of a depot's own id hold, and those of several
+    former ids, which were merged since, are said of none."""
     of_own_id = {depot: value for depot, value in by_depot.items() if depot not in former}
     mentions = Counter(former[depot] for depot in by_depot if depot in former)
     of_former_id = {former[depot]: value for depot, value in by_depot.items() if mentions[former.get(depot, "")] == 1}
@@ -149,7 +149,7 @@ def _sum(days: Frame, former_rows: Frame) -> Any:
 
 
 def _coalesce(own_rows: Frame, inherited: Frame) -> Frame:
-    """Where an own row without a count meets what was taken over, the first known value of each column."""
+    """Fill an own row without a count by the first known value of each column."""
     all_rows = pd.concat([own_rows, inherited], ignore_index=True) if len(own_rows) else inherited
     is_repeated = all_rows.duplicated(_DAY, keep=False)
     if not is_repeated.any():

@@ -90,14 +90,14 @@ class Past:
 
     @staticmethod
     def _recorded_by(rows: pd.DataFrame, instant: datetime) -> pd.DataFrame:
-        """What was recorded by an instant, and what was there from the beginning."""
+        """Readings recorded by an instant, and those there from the beginning."""
         recorded = rows["recorded_at"]
         recorded_rows: pd.DataFrame = rows[(recorded <= instant) | (recorded == recorded.min())]
         return recorded_rows
 
 
 def _loaded_later(rows: pd.DataFrame, spec: Spec) -> NDArray[np.bool_]:
-    """Which readings have an instant that does not say when they were known."""
+    """Marks readings whose instant does not say when they were known."""
     recorded = rows["recorded_at"].to_numpy()
     depot, slot = rows["depot_id"].cat.codes.to_numpy(), reading_versions.slots(rows.iloc[:0], rows)
     first_version = recorded == _least(recorded, slot.history, slot.count)[slot.history]

@@ -70,8 +70,8 @@ def assemble(
     as_of: datetime,
     versions: Mapping[str, int],
 ) -> Knowledge:
-    """What is known, from the latest reading of each depot and day, all versions of the small tables, and the
-    readings in quarantine."""
+    """Knowledge from the latest reading of each depot and day, all versions of the small tables,
+    and the readings in quarantine."""
     current = {table: current_rows(small[table], key) for table, key in KEYS.items()}
     former, events = current["aliases"], current["events"]
     current_demand, depots = aliases.apply(_demand_columns(demand, spec), current["depots"], former)
@@ -150,7 +150,7 @@ def reading_columns(lake: Lake, spec: Spec, version: int) -> list[str]:
 
 
 def is_archive(spec: Spec) -> bool:
-    """Whether what was recorded after as_of is known all the same, of the days ahead."""
+    """True if data recorded after as_of is known all the same, of the days ahead."""
     return spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None
 
 
@@ -202,7 +202,7 @@ def _demand_columns(demand: pd.DataFrame, spec: Spec) -> pd.DataFrame:
 
 
 def _why_empty(lake: Lake) -> str:
-    """What became of the last batch, and what to do about it; where none came, how the lake is filled."""
+    """Outcome of the last batch, and the next step; where none came, how the lake is filled."""
     batches = frame(lake, "batches")
     if batches.empty:
         return "; `forecaster run` fills it from the declared source"

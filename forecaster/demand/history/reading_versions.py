@@ -35,7 +35,7 @@ class Slots:
 
 @dataclass(frozen=True)
 class Repeats:
-    """Which readings of a batch break a rule beside the others."""
+    """Readings of a batch that break a rule together with others."""
 
     broken: Mapping[str, NDArray[np.intp]]  # rule → their positions
     last: NDArray[np.intp]  # of each superseded one, the position of the row that counts
@@ -44,7 +44,7 @@ class Repeats:
 
 @dataclass(frozen=True)
 class NewReadings:
-    """What is new in a batch."""
+    """New readings of a batch."""
 
     new: Bools  # (rows of the batch,)
     recorded_at: Longs  # (rows of the batch,) µs since 1970: from when on a new row is known
@@ -140,7 +140,8 @@ def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, 
 
 
 def _is_restated(known_counts: Any, counts: Any) -> Bools:
-    """Whether a known count is gone, or another by more than corrections change, or chance, as it would of 4 by 2."""
+    """True if a known count is gone, or changed by more than corrections do, or chance, as it would
+    of 4 by 2."""
     higher = np.maximum(counts, known_counts)
     near = np.where(np.minimum(counts, known_counts) > 0, np.maximum(CORRECTION * higher, np.sqrt(higher)), 0)
     is_restated: Bools = ~(np.abs(counts - known_counts) <= near)
@@ -148,8 +149,8 @@ def _is_restated(known_counts: Any, counts: Any) -> Bools:
 
 
 def overruled(batch: pd.DataFrame, history: pd.DataFrame, released: pd.DataFrame) -> Bools:
-    """Which readings of a batch a person decided against: their source said so before another one was released, and
-    nothing came since.
+    """Marks readings of a batch that a person decided against: their source said so before another
+    one was released, and nothing came since.
 
     `released` has the columns depot_id, day and recorded_at (µs since 1970), of the decision.
     """
@@ -185,7 +186,7 @@ def latest(readings: pd.DataFrame) -> pd.DataFrame:
 
 
 def _several(slot: Places, count: int) -> Bools:
-    """Which rows share their slot with another one."""
+    """Marks rows that share their slot with another one."""
     at = np.full(count, -1, np.int32 if len(slot) < 2**31 else np.int64)
     rows = np.arange(len(slot), dtype=at.dtype)
     at[slot] = rows
@@ -217,7 +218,8 @@ def _newest(recorded: Longs, slot: Slots) -> Longs:
 def _among_versions(
     batch: pd.DataFrame, history: pd.DataFrame, slot: Slots, position: Places, is_equal: Bools
 ) -> tuple[Bools, Bools]:
-    """Which rows are among the known versions, in instant and value; and which in their instant at least.
+    """Marks rows that are among the known versions, in instant and value; and those in their
+    instant at least.
 
     `position` is a version of each row's slot, -1 where there is none; `is_equal`, whether it says what the row says.
     """

@@ -50,7 +50,7 @@ _COMPRESSED = pa.ipc.IpcWriteOptions(compression="lz4")
 
 @dataclass(frozen=True)
 class Shuffle:
-    """What was known at an instant, read by groups; all who work at it see the folder."""
+    """Knowledge at an instant, read by groups; all who work at it see the folder."""
 
     spec: Spec
     as_of: datetime
@@ -95,7 +95,7 @@ def order_ids(shuffle: Shuffle, ids: pa.Array) -> pa.Array:
 
 
 def current_ids(folder: Path) -> pa.Array:
-    """What each id is currently, in their order; from the disk, as far as they are looked at."""
+    """Current id of each id, in their order; from the disk, as far as they are looked at."""
     return _read(folder / _IDS)["current"].combine_chunks()
 
 
@@ -132,7 +132,7 @@ def write_depots(shuffle: Shuffle) -> int:
 
 
 def knowledge_of(shuffle: Shuffle, first: int, last: int) -> Knowledge:
-    """What is known of the depots of the ids from one position to before another one."""
+    """Knowledge about the depots of the ids from one position to before another one."""
     lake, spec, as_of = Lake.of(shuffle.spec), shuffle.spec, shuffle.as_of
     raw = _ids(shuffle.folder)[first:last]
     table = _rows(shuffle, first, last)

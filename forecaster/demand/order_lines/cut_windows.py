@@ -74,7 +74,7 @@ def quarantine_cut_day(
 
 
 def _known_counts(accepted: pd.DataFrame, known_days: KnownDays, first: int, last: int) -> Doubles:
-    """What is known of each of the rows' depots and days, NaN where nothing is."""
+    """Known count of each of the rows' depots and days, NaN where nothing is."""
     counts = np.full(len(accepted), np.nan)
     for begin, end, rows in known_days.between(first, last):
         latest = reading_versions.latest(rows)

@@ -49,7 +49,7 @@ class Openings:
 
 
 def openings(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = None) -> Openings:
-    """What a panel begins with. Raises as `build` does."""
+    """Opening days of a panel. Raises as `build` does."""
     grid, at = lay_out(knowledge, spec, network)
     demand = _words_once(knowledge.demand, spec)
     attributes = _attributes(knowledge.depots, spec, grid)
@@ -114,7 +114,7 @@ def build(
 
 
 def usual_days(known: Openings, spec: Spec, network: NetworkFacts | None = None) -> tuple[Bools, Bools]:
-    """Which days are closed for their weekday alone, and which are open, (depots, days)."""
+    """Days closed for their weekday alone, and open days, (depots, days)."""
     habits = network.habits if network else None
     is_off = known.is_open & closed_weekdays.days_off(known.came, known.cities, spec, known.grid, habits)
     return is_off, known.is_open & ~is_off
@@ -139,14 +139,14 @@ def _past_counts(demand: pd.DataFrame, at: Cells) -> Floats:
 
 
 def _declared_open(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.DeclaredOpen | None:
-    """What the source says of being open, or None where it does not."""
+    """Open flag of the source, or None where it does not."""
     if spec.demand.columns.open is None or "open" not in demand:
         return None
     return at.spread(demand["open"].astype("boolean").to_numpy(np.int8, na_value=-1), -1, np.int8)
 
 
 def _refused(knowledge: Knowledge, grid: Grid) -> Bools:
-    """Where there was a row that was not accepted, (depots, days)."""
+    """Marks days with a row that was not accepted, (depots, days)."""
     if knowledge.quarantined is None or not len(knowledge.quarantined):
         return np.zeros(grid.shape, np.bool_)
     return cells(knowledge.quarantined, grid).spread(True, False, np.bool_)

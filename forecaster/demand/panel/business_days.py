@@ -79,7 +79,8 @@ def out_of_business(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Fin
 def _contradiction(
     depot: str, span: tuple[Any, Any], counts: tuple[Bools, Bools], days: Days, *, is_open: bool
 ) -> Sentence:
-    """When counts came before the first day of a span, and after it; `is_open` says that the depot is forecast so."""
+    """Sentence about counts before the first day of a span, and after it; `is_open` says that the
+    depot is forecast so."""
     parts = [
         sentence(
             template,

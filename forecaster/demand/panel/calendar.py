@@ -97,7 +97,7 @@ def _occasion(run: Sequence[tuple[date, bool]]) -> _Occasion:
 
 
 def _counterparts(days: Days, occasions: Mapping[str, Sequence[_Occasion]]) -> Doubles:
-    """How many days back each day's counterpart of the year before lies, (days,); 0 for none."""
+    """Days back to each day's counterpart of the year before, (days,); 0 for none."""
     back_days, distance = np.zeros(len(days)), np.full(len(days), NEAR + 1)
     place = {day: index for index, day in enumerate(days.tolist())}
 

@@ -39,8 +39,8 @@ Habits = Mapping[str, NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Arrivals:
-    """What came of each day, (depots, days): counts (NaN = none), rows that were refused, and where the source says
-    that the depot is open (None: it never says)."""
+    """Arrivals of each day, (depots, days): counts (NaN = none), rows that were refused, and where
+    the source says that the depot is open (None: it never says)."""
 
     counts: Floats
     refused: Bools
@@ -48,7 +48,8 @@ class Arrivals:
 
 
 def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, habits: Habits | None = None) -> Bools:
-    """Which days are closed for their weekday, (depots, days), by what the days before them had.
+    """Marks days that are closed for their weekday, (depots, days), by what the days before them
+    had.
 
     `cities` (depots,) are "" where not known; `habits` are those of the network that these depots are a part of, by
     default their own. With `demand.weekdays: all` no day is; a list says which days are open.
@@ -71,7 +72,7 @@ def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, h
 
 
 def habits_of(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid) -> Habits:
-    """What these depots tell of the weekdays of others; nothing where no weekday is learnt."""
+    """Weekday habits of these depots, for others; nothing where no weekday is learnt."""
     if spec.demand.weekdays != "learn":
         return {}
     has_reading = ~np.isnan(came.counts) | came.refused | _proven(came)
@@ -80,7 +81,7 @@ def habits_of(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid) 
 
 
 def city_habits(closed: Bools, settled: Bools, cities: NDArray[np.str_]) -> Habits:
-    """How many depots of each city are settled on each day, and how many of these are closed."""
+    """Number of settled depots of each city on each day, and of those closed."""
     return {
         str(name): np.stack(
             [np.count_nonzero(cells[cities == name], axis=0).astype(np.int64) for cells in (settled, settled & closed)]
@@ -90,7 +91,7 @@ def city_habits(closed: Bools, settled: Bools, cities: NDArray[np.str_]) -> Habi
 
 
 def _proven(came: Arrivals) -> Bools:
-    """Where a depot was open for sure."""
+    """Marks days on which a depot was open for sure."""
     return came.counts > 0 if came.declared_open is None else (came.counts > 0) | came.declared_open
 
 
@@ -190,7 +191,8 @@ def _learn(has_reading: Bools, has_weekday: Bools) -> tuple[Bools, Bools, Bools]
 
 
 def _habit_of_peers(habits: Habits, cities: NDArray[np.str_]) -> Bools:
-    """Where all settled depots of a depot's city are closed, or, in a city of too few, all of the fleet's."""
+    """Marks days on which all settled depots of a depot's city are closed, or, in a city of too
+    few, all of the fleet's."""
     all_peers, all_shut = sum(habits.values(), np.zeros(2, np.int64)[:, None])
     in_fleet = (all_peers > 0) & (all_shut == all_peers)
     names, city = np.unique(cities, return_inverse=True)

@@ -18,7 +18,7 @@ ADDRESS = ("depot_id", "city", "subdivision", "country")
 
 @dataclass(frozen=True)
 class EventScope:
-    """Where the depots are, to match the addresses of events."""
+    """Locations of depots, to match the addresses of events."""
 
     homes: pd.DataFrame  # depot_id, city, subdivision, country as words, "" where not known
 

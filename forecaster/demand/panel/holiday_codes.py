@@ -51,8 +51,8 @@ def country_named(word: str) -> str | None:
 
 
 def country_hint(word: str) -> str:
-    """Which code of a country was meant by a word without a holiday calendar, for the end of a sentence; a code next to
-    another one is another country, so that none is made of a part of it."""
+    """Suggested country code for a word without a holiday calendar, for the end of a sentence; a
+    code next to another one is another country, so that none is made of a part of it."""
     codes = holidays.list_supported_countries(include_aliases=True)
     compound = re.fullmatch(r"([A-Z]{2})-\w+|[a-z]{2,3}[-_]([A-Za-z]{2})", word.strip())  # DE-BY, or de_DE
     part = ((compound[1] or compound[2]) if compound else word).upper()
@@ -65,7 +65,7 @@ def country_hint(word: str) -> str:
 
 
 def subdivision_hint(word: str, country: str) -> str:
-    """Which code of a country's subdivisions was meant by a word that is none, for the end of a sentence."""
+    """Suggested subdivision code for an unknown word, for the end of a sentence."""
     calendar = holidays.country_holidays(country)
     codes, names = calendar.subdivisions, {plain(name): code for name, code in calendar.subdivisions_aliases.items()}
     short = re.sub(rf"^{re.escape(country)}[-_ ]", "", word.strip(), flags=re.IGNORECASE).upper()

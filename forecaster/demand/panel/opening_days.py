@@ -52,7 +52,7 @@ def days_open(
 
 
 def feed_counts(counts: Floats, is_open: Bools, grid: Grid) -> NDArray[np.int64]:
-    """How many depots are counted and open on each day, and how many are open, (2, history)."""
+    """Number of depots counted and open on each day, and of open ones, (2, history)."""
     open_, has_count = is_open[:, : grid.history], ~np.isnan(counts[:, : grid.history])
     return np.stack([np.count_nonzero(cells, axis=0).astype(np.int64) for cells in (has_count & open_, open_)])
 
@@ -67,8 +67,9 @@ def has_feed(feed: NDArray[np.int64]) -> Bools:
 def without_demand(
     counts: Floats, is_open: Bools, rows: Bools, spec: Spec, grid: Grid, days_of_feed: Bools | None = None
 ) -> Bools:
-    """Where no row means no demand (`demand.missing: zero`), (depots, history); `rows` says where there was one, and
-    `days_of_feed` on which days the network's feed was there, by default that of these depots.
+    """Marks days on which no row means no demand (`demand.missing: zero`), (depots, history);
+    `rows` says where there was one, and `days_of_feed` on which days the network's feed was
+    there, by default that of these depots.
 
     A day counts so when the depot is open, at least half of the open depots were counted, and rows for it are no
     longer expected (`demand.rules.late_days` have passed; in an archive none is ever late): until then, and on days

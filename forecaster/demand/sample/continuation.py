@@ -125,7 +125,7 @@ def _weather(added: int, committed: np.random.Generator, random: np.random.Gener
 
 
 def _exports(fleet: SimulatedFleet, dates: list[date], mean: Doubles) -> dict[str, list[str]]:
-    """What the source exports of the later days, by the day of its export and depot."""
+    """Exports of the later days, by the day of its export and depot."""
     rows = list[tuple[int, str, str, str]]()  # export, depot, day, orders
     last = mean.shape[1] - 1
     for day in range(DAYS, last + 1):

@@ -58,7 +58,8 @@ class Sample:
 
 @dataclass(frozen=True)
 class SimulatedFleet:
-    """What tells depots apart; every array is (depots, …). Responses are 1 on average and scale a city's effect."""
+    """Properties of simulated depots; every array is (depots, …). Responses are 1 on average and
+    scale a city's effect."""
 
     ids: list[str]
     city: Codes  # index into CITIES

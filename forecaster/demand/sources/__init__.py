@@ -76,7 +76,7 @@ def open_feed(
 def pieces(
     source: AnySource, spec: Spec, required: Iterable[str], optional: Iterable[str] = (), *, since: str | None = None
 ) -> Pieces:
-    """What `open_feed` makes blocks of, piece by piece as it comes; raises as that does."""
+    """Pieces of a source for the blocks of `open_feed`; raises as that does."""
     columns = wide.columns_of(source, spec, Columns(tuple(dict.fromkeys(required)), tuple(dict.fromkeys(optional))))
     answers = KINDS[source.kind].pieces(source, spec, columns, name=name(source), since=since)
     filled = null_values.emptied(_in_time(answers, spec, name(source)), source.null_values)
@@ -101,5 +101,6 @@ def read(source: AnySource, spec: Spec, required: Iterable[str], optional: Itera
 
 
 def name(source: AnySource) -> str:
-    """What messages and tables call the source: its file, its glob as declared, its table; never a credential."""
+    """Name of the source in messages and tables: its file, its glob as declared, its table; never a
+    credential."""
     return KINDS[source.kind].name(source)

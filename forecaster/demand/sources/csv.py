@@ -99,13 +99,13 @@ class _Text:
         self._pattern = _pattern(place, delimiter)
 
     def goes_on(self) -> bool:
-        """Whether any text is left; takes the next block when this one is used up."""
+        """True if text is left; takes the next block when this one is used up."""
         if self._used_up() and (following := next(self._blocks, None)):
             (self._line, self._block), self._stream = following, None
         return not self._used_up()
 
     def rest(self) -> tuple[int, str]:
-        """What is left of the block at hand, and its line."""
+        """Rest of the current block, and its line."""
         return self._line, self._block[self._stream.tell() :] if self._stream else self._block
 
     def skip(self) -> None:
@@ -165,7 +165,8 @@ class _Text:
             yield text
 
     def _holds_rows(self, lines: Sequence[str], fields: int, width: int) -> bool:
-        """Whether a quote seems to have taken the rows after it for text: no such record, or each line is a row."""
+        """True if a quote seems to have taken the rows after it for text: no such record, or each
+        line is a row."""
         return fields != width or (width > 2 and all(line.count(self.delimiter) == width - 1 for line in lines))
 
     def _used_up(self) -> bool:
@@ -245,7 +246,7 @@ def _bytes(block: str) -> bytes | None:
 
 
 def _simply_quoted(content: bytes, delimiter: str) -> bool:
-    """Whether each quote opens or closes a whole field, and no line ends between the two."""
+    """True if each quote opens or closes a whole field, and no line ends between the two."""
     codes = np.frombuffer(content, np.uint8)
     quotes = np.flatnonzero(codes == ord('"'))
     if len(quotes) % 2:

@@ -126,7 +126,7 @@ def _translated_errors(place: str, source: SqlSource) -> Iterator[None]:
 
 
 def _driver_message(error: sa.exc.DBAPIError) -> str:
-    """What the database says, in one line; of PostgreSQL, without its echo of the statement."""
+    """Message of the database, in one line; of PostgreSQL, without its echo of the statement."""
     diagnosis = getattr(error.orig, "diag", None)
     return " ".join((getattr(diagnosis, "message_primary", None) or str(error.orig)).split())
 
@@ -136,7 +136,7 @@ def _expected(source: SqlSource) -> str:
 
 
 def _may_pass(error: sa.exc.DBAPIError) -> bool:
-    """Whether another try may be told otherwise."""
+    """True if another try may succeed."""
     if error.connection_invalidated:
         return True
     if not isinstance(error, sa.exc.OperationalError | sa.exc.InterfaceError):

@@ -51,7 +51,8 @@ def _batches(table: DeltaTable, schema: pa.Schema, chosen: list[str]) -> Iterato
 
 @contextmanager
 def _sound(place: str) -> Iterator[None]:
-    """What is no Delta table, or a damaged one, is refused; one that is not there now may be later."""
+    """Refuse a path without a Delta table, or a damaged one; one that is not there now may be
+    later."""
     try:
         yield
     except TableNotFoundError:
@@ -68,6 +69,7 @@ def _sound(place: str) -> Iterator[None]:
 
 
 def _library_message(error: Exception) -> str:
-    """What the library says, in one line: without the colours, the retries and the addresses of functions."""
+    """Message of the library, in one line: without the colours, the retries and the addresses of
+    functions."""
     message = re.sub(r"\x1b\[\d*m", "", str(error)).partition("\n   0: ")[0]
     return re.sub(r"\s*(↳\s*)?\n\s*(↳\s*)?", ": ", message.strip())

@@ -135,7 +135,7 @@ def since(text: str | None, column: str) -> Any:
 
 
 class Content:
-    """What rows say, whatever their order and whichever came together."""
+    """Digest of rows, independent of their order and blocks."""
 
     def __init__(self) -> None:
         self._sum, self._rows = 0, 0

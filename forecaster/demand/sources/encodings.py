@@ -48,13 +48,13 @@ def escaped(text: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """What `escaped` was given."""
+    """Original bytes of an `escaped` text."""
     return _ESCAPED.sub(lambda byte: chr(0xDC00 + int(byte[1], 16)), text)
 
 
 @lru_cache(10_000)
 def fault(encoding: str, odd: tuple[str, ...] = ()) -> str:
-    """What is wrong with a file or row that has texts with such bytes, and what to set."""
+    """Sentence about a file or row that has texts with such bytes, and what to set."""
     example = f", as in '{' '.join(escaped(odd[0]).split())[:_SHOWN]}'" if odd else ""
     other = f", as in {guess(odd) or 'cp1252'}," if odd else ""
     return f"{NO_TEXT}{encoding} text{example}; wanted the `encoding`{other}"

@@ -76,7 +76,7 @@ def _sheet(file: File, content: bytes, source: ExcelSource) -> tuple[str, Iterat
 
 
 def _remedy(content: bytes, source: ExcelSource, shown: str, request: layout.Request) -> str:
-    """What to set so that the wanted columns are found: another row of the sheet, or another sheet."""
+    """Setting with which the wanted columns are found: another row of the sheet, or another sheet."""
     import python_calamine
 
     workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
@@ -182,7 +182,7 @@ def _words(cell: Any, source: ExcelSource) -> str:
 
 @contextmanager
 def _sound(file: File) -> Iterator[None]:
-    """What is no workbook, a damaged or a locked one, is refused."""
+    """Refuse a file that is no workbook, or a damaged or a locked one."""
     try:
         yield
     except SourceError:

@@ -38,7 +38,7 @@ _PARTS_OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 @dataclass(frozen=True)
 class Ending:
-    """What is known of a source once it has been read."""
+    """Facts about a source once it has been read."""
 
     digest: str
     watermark: str | None = None
@@ -97,7 +97,7 @@ class Feed:
 
 @dataclass(frozen=True)
 class Columns:
-    """What is asked of a source."""
+    """Columns that are read of a source."""
 
     required: tuple[str, ...]
     optional: tuple[str, ...] = ()
@@ -300,7 +300,8 @@ def _is_held_by_pandas(kind: pa.DataType) -> bool:
 
 
 def _leaves_calendar(values: pa.ChunkedArray) -> bool:
-    """Whether any day or instant lies outside of the years 1 to 9999: few tools can so much as write it."""
+    """True if any day or instant lies outside of the years 1 to 9999: few tools can so much as
+    write it."""
     if pa.types.is_timestamp(values.type):
         a_day, whole = 86_400 * _PARTS_OF_SECOND[values.type.unit], pa.int64()
     elif pa.types.is_date(values.type):
@@ -344,7 +345,7 @@ def _too_wide(values: pa.ChunkedArray) -> bool:
 
 
 def _beyond_exact(values: pa.ChunkedArray) -> bool:
-    """Whether any is too large for a double to hold each whole number of its size."""
+    """True if any value is too large for a double to hold each whole number of its size."""
     ends = pc.min_max(values).as_py()
     return ends["max"] is not None and max(-ends["min"], ends["max"]) > EXACT
 

@@ -78,13 +78,14 @@ def files(source: StoredSource, spec: Spec) -> list[File]:
 
 
 def name(source: StoredSource) -> str:
-    """What messages and tables call a source of files: its file, or its glob as declared; never a credential."""
+    """Name of a source of files in messages and tables: its file, or its glob as declared; never a
+    credential."""
     place = without_credentials(source.path)
     return place if is_glob(place) else PurePosixPath(place).name
 
 
 def storage_options(source: StoredSource) -> dict[str, str]:
-    """What the object store wants to know, with credentials filled in and hidden from then on."""
+    """Options of the object store, with credentials filled in and hidden from then on."""
     return {name: credentials.fill(value, credential=True) for name, value in source.options.items()}
 
 
@@ -103,7 +104,7 @@ def without_credentials(place: str) -> str:
 
 @contextmanager
 def reached(place: str, advice: str = "") -> Iterator[None]:
-    """What keeps a file or store from being reached stops here and goes on as SourceUnreachable."""
+    """Translate errors of files and stores into SourceUnreachable."""
     try:
         yield
     except ForecasterError:
@@ -149,7 +150,7 @@ def _root(glob: str) -> str:
 
 
 def _joined(place: str, root: str, path: str) -> str:
-    """How messages call a file of a folder or glob that they call `place`."""
+    """Name of a file of a folder or glob that they call `place`."""
     scheme = re.match(r"[^:/]+://", place)
     return path if scheme is None or path.startswith(scheme[0]) else scheme[0] + path.lstrip("/")
 

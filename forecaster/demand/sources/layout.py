@@ -31,7 +31,7 @@ Rows = Sequence[tuple[int, Sequence[str]]]  # each its line and its fields
 
 @dataclass(frozen=True)
 class Request:
-    """What is wanted of a table."""
+    """Columns and notations wanted of a table."""
 
     names: tuple[str, ...]  # of columns that must be there
     depot: str = ""  # of them the one with the depot, the day and the count, where the table is one of readings
@@ -41,7 +41,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Remedy:
-    """What a table seems to be, and the keys that say so."""
+    """Likely layout of a table, and the keys that declare it."""
 
     reasons: tuple[str, ...] = ()
     keys: tuple[str, ...] = ()
@@ -54,7 +54,8 @@ class Remedy:
 
 
 def of_text(lines: Sequence[str], delimiter: str, header_row: int, request: Request) -> str:
-    """What to set so that text with these first lines is read, as the end of a message; empty where nothing is seen."""
+    """Settings with which text with these first lines is read, as the end of a message; empty where
+    nothing is seen."""
     try:
         mark, rows = _marked(lines, delimiter, header_row, request)
     except (re.error, csv.Error, TypeError, ValueError):  # no such delimiter
@@ -99,8 +100,9 @@ def _of_rows(rows: Rows, header_row: int, request: Request, key: str) -> Remedy:
 
 
 def _marked(lines: Sequence[str], delimiter: str, header_row: int, request: Request) -> tuple[str, Rows]:
-    """What stands between fields: what makes the wanted names of a line, else what makes as many fields of the
-    header as of the rows below where the declared one leaves it whole, else what makes most lines of equal width."""
+    """Likely delimiter: what makes the wanted names of a line, else what makes as many fields of
+    the header as of the rows below where the declared one leaves it whole, else what makes most
+    lines of equal width."""
     marks = [delimiter, *(mark for mark in _MARKS if mark != delimiter)]
     tables = {mark: list(_split(lines, mark)) for mark in marks}
     for same in (_same, _alike):

@@ -257,7 +257,7 @@ class Contract:
         return pd.DataFrame({"rule": [], "column": []}, index=typed.index[:0], dtype="str")
 
     def _waived(self, cases: pd.DataFrame, block: pd.DataFrame, typed: pd.DataFrame) -> Column:
-        """Which broken rules a person waived; those rows are known from that person's decision on."""
+        """Broken rules that a person waived; those rows are known from that person's decision on."""
         waived = pd.Series(False, index=cases.index)
         for rule, rows in cases.groupby("check") if self.waived else ():
             if OF_ROWS[str(rule)].releasable:

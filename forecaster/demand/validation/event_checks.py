@@ -67,8 +67,8 @@ def depots_concerned(
 def event_findings(
     announced: AnnouncedRows, depots: pd.DataFrame, former: Collection[str], period: Period, spec: Spec
 ) -> list[Finding]:
-    """What is odd about the events of a period; `depots` have a depot_id and the attributes that are known, `former`
-    holds ids that are aliases."""
+    """Findings about the events of a period; `depots` have a depot_id and the attributes that are
+    known, `former` holds ids that are aliases."""
     table = announced.table
     is_near = (table["date"] <= pd.Timestamp(period.last)) & (table["until"] >= pd.Timestamp(period.first))
     near = AnnouncedRows(announced.written[is_near], table[is_near])

@@ -47,7 +47,8 @@ class ExternalForecasts:
 def external_forecasts(
     spec: Spec, panel: Panel, former: pd.DataFrame, findings: list[Finding]
 ) -> ExternalForecasts | None:
-    """What the declared system said of the panel's days; None where none is declared. `former` are resolved aliases.
+    """Forecasts of the declared system for the panel's days; None where none is declared. `former`
+    are resolved aliases.
 
     Raises SourceError and its kin as `sources.read` does.
     """

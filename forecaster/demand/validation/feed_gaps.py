@@ -207,7 +207,8 @@ def _runs(counts: Floats, has_count: Bools, least: int) -> tuple[Places, Places,
 
 
 def _expected(counts: Floats, has_count: Bools, row: Places, begin: Places, end: Places) -> Doubles:
-    """How many runs as long as each of these the depot's other days let one expect; infinite where they are too few."""
+    """Expected number of runs as long as each of these, from the depot's other days; infinite where
+    they are too few."""
     value, owner = counts[has_count], np.nonzero(has_count)[0]
     follows, none = owner[1:] == owner[:-1], value == 0
     same = follows & (value[1:] == value[:-1])

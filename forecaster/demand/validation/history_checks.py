@@ -278,8 +278,8 @@ def _last_places(grid: CountGrid, depots: Any) -> tuple[tuple[str, str], ...]:
 def silent_depots(
     accepted: pd.DataFrame, last_readings: LastReadings, depots: pd.DataFrame | None, spec: Spec
 ) -> list[Finding]:
-    """What is to be told of depots in business that have had no reading for long, and of many that end at once. One
-    that is silent for longer than `reach` counts as closed."""
+    """Findings about depots in business that have had no reading for long, and of many that end at
+    once. One that is silent for longer than `reach` counts as closed."""
     all_readings = last_readings.beside(LastReadings.of(accepted))
     last = pd.Series(all_readings.last_heard, all_readings.depots)[all_readings.last_heard > NEVER].sort_index()
     if last.empty:
@@ -334,7 +334,7 @@ def _without(grid: CountGrid, depot: Ints, day: Ints) -> CountGrid:
 
 
 def _not_released(rows: pd.DataFrame, rule: str, released: Collection[str], spec: Spec) -> Bools:
-    """Which rows a person did not let in."""
+    """Marks rows that a person did not release."""
     if not released:
         return np.ones(len(rows), np.bool_)
     unreleased: Bools = (

@@ -22,7 +22,8 @@ NEVER = -1  # days since 1970
 
 @dataclass(frozen=True)
 class LastReadings:
-    """What the known readings say of each depot, all versions alike; days since 1970, NEVER where there is none."""
+    """Last known readings of each depot, all versions alike; days since 1970, NEVER where there is
+    none."""
 
     depots: pd.Index[Any]
     last_counted: Ints  # (depots,) the last day of which a count is known
@@ -45,7 +46,7 @@ class LastReadings:
         return self.depots[self.last_heard > NEVER]
 
     def beside(self, other: LastReadings) -> LastReadings:
-        """What both say."""
+        """Union of both."""
         if not len(self.depots):
             return other
         if self.depots is other.depots:
@@ -75,7 +76,7 @@ class KnownDays:
 
     @property
     def last_readings(self) -> LastReadings:
-        """What all of them say of each depot; only days that nobody has asked for are read for it."""
+        """Last readings of each depot; only days that nobody has asked for are read for it."""
         for first, last in self._spans(~self._is_read):
             self._of(first, last)
         return self._last_readings

@@ -42,20 +42,21 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Cadence:
-    """How often readings come: the usual step, in days, and how many depots have it."""
+    """Cadence of readings: the usual step, in days, and how many depots have it."""
 
     days: int
     depots: int
 
     def sentence(self) -> str:
-        """How often, in words."""
+        """The cadence, in words."""
         if MONTHS[0][0] < self.days <= MONTHS[0][1]:
             return sentence(N_("once a month"))
         return sentence(N_("every {n} days"), n=self.days)
 
 
 def cadence(counts: Floats, closed: Bools | None = None) -> Cadence | None:
-    """How often readings come, where that is regularly once in some weeks or months; None where it is more often.
+    """Cadence of readings, where that is regularly once in some weeks or months; None where it is
+    more often.
 
     `counts` (depots, days) hold consecutive days, NaN = not known; a day said to be closed is a reading as well.
     """
@@ -80,7 +81,7 @@ def cadence(counts: Floats, closed: Bools | None = None) -> Cadence | None:
 
 
 def _has_reading(counts: Floats, closed: Bools | None, rows: Places) -> Bools:
-    """Whether some depots have a reading on the days of the WINDOW."""
+    """True if some depots have a reading on the days of the WINDOW."""
     has_reading: Bools = ~np.isnan(counts[rows, -WINDOW:])
     return has_reading if closed is None else has_reading | closed[rows, -WINDOW:]
 
@@ -117,7 +118,7 @@ def meters(counts: Floats, fresh: Bools) -> Meters | None:
 
 
 def _meters(recent: Floats) -> tuple[Bools, Bools]:
-    """Which depots are meters, and which have enough counts to tell."""
+    """Marks depots that are meters, and those with enough counts to tell."""
     owner, steps = _steps(recent)
     size, rises, falls = (
         np.bincount(owner[cells], minlength=len(recent)) for cells in (slice(None), steps > 0, steps < 0)
@@ -151,7 +152,7 @@ def spread_counts(counts: Floats, fresh: Bools, first: int) -> SpreadCounts | No
 
 
 def _standing_still(recent: Floats) -> int:
-    """How many depots have the same count as on the day before, or nearly, on most days."""
+    """Number of depots with the same count as on the day before, or nearly, on most days."""
     owner, steps = _steps(recent)
     size = np.bincount(owner, minlength=len(recent))
     still = np.bincount(owner[np.abs(steps) <= 1], minlength=len(recent))
@@ -173,7 +174,8 @@ def _steps(counts: Floats) -> tuple[Places, Floats]:
 
 
 def _evenly_spread(counts: Floats, groups: Places, period: str) -> tuple[Bools, int]:
-    """Which depots have one value on all known days of nearly every group of days, and how many have enough groups."""
+    """Marks depots with one value on all known days of nearly every group of days, and the number
+    with enough groups."""
     starts = np.flatnonzero(np.diff(groups, prepend=groups[0] - 1))
     has_count = ~np.isnan(counts)
     low = np.minimum.reduceat(np.where(has_count, counts, np.inf), starts, axis=1)

@@ -87,8 +87,8 @@ MARKS = (  # thousands and decimal, the simplest first
 
 
 class Decimals:
-    """What counts with decimals look like, block after block; nothing is asked of a source that declares both marks, or
-    the point."""
+    """Form of counts with decimals, block after block; nothing is asked of a source that declares
+    both marks, or the point."""
 
     def __init__(self, spec: Spec) -> None:
         source, self._column = spec.demand.source, spec.demand.columns.demand
@@ -124,9 +124,10 @@ class Decimals:
 
 
 def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> str:
-    """What to set so that rows refused for one rule can be read, empty where nothing would do; `refused` is as
-    `quarantine` describes, and `accepted_days` are those that can be read as it is. Only what people wrote, in a CSV
-    or a sheet, has a notation to set; of other values it is said what they look like."""
+    """Setting with which rows refused for one rule can be read, empty where nothing would do;
+    `refused` is as `quarantine` describes, and `accepted_days` are those that can be read as it
+    is. Only what people wrote, in a CSV or a sheet, has a notation to set; of other values it is
+    said what they look like."""
     rule, source = refused["rule"].iloc[0], spec.demand.source
     if rule == "row_form" and isinstance(source, CsvSource):
         return _of_bytes(refused.head(LOOKED_AT)) or _of_fields(refused.head(LOOKED_AT), source)
@@ -219,7 +220,8 @@ def _reads_some(form: str, accepted: pd.Series[Any], spec: Spec) -> bool:
 
 
 def unread_days(values: pd.Series[str]) -> str:
-    """What is wrong with days of which nearly all have a form that no notation reads; empty where they have none."""
+    """Sentence about days of which nearly all have a form that no notation reads; empty where they
+    have none."""
     text = values.str.strip()
     fit = (words for form, words in _UNREAD_DAYS.items() if text.str.fullmatch(form).mean() >= NEARLY_ALL)
     return next(map(as_sentence, fit), "")
@@ -253,8 +255,8 @@ def _of_marks(values: pd.Series[str]) -> str:
 
 
 def _marks(values: pd.Series[str]) -> pd.Series[str]:
-    """What stands beside the number of each value, in quotes, those of both sides with `_BOTH` between them;
-    empty where there is nothing, or no number."""
+    """Marks next to the number of each value, in quotes, those of both sides with `_BOTH` between
+    them; empty where there is nothing, or no number."""
     sides = values.str.strip().str.extract(_WITH_MARKS).fillna("")
     quoted = sides.map(lambda mark: f"'{mark}'" if mark else "")
     both = (quoted[0] != "") & (quoted[1] != "")
@@ -266,8 +268,8 @@ def _named(marks: str) -> str:
 
 
 def advice(values: pd.Series[Any]) -> pd.Series[Any]:
-    """What to do about each value that is no number, for its message: a word for nothing can be declared, a mark beside
-    a number be left out. Empty where it is neither."""
+    """Advice for each value that is no number, for its message: a word for nothing can be declared,
+    a mark beside a number be left out. Empty where it is neither."""
 
     def of_distinct(distinct: pd.Series[Any]) -> pd.Series[Any]:
         text = distinct.astype("str").str.strip()
@@ -291,7 +293,7 @@ def _keys(thousands: str | None, decimal: str) -> str:
 
 
 def _would_read(setting: str, share: float) -> str:
-    """What a setting of the source would do, by the share of the values that it reads."""
+    """Effect of a setting of the source, by the share of the values that it reads."""
     return sentence(N_("demand.source.{setting} would read {which}"), setting=setting, which=_of_them(share))
 
 

@@ -52,7 +52,7 @@ class Suspects:
 
 @dataclass(frozen=True)
 class _Feed:
-    """What each day was like for all depots of a batch."""
+    """Level of each day over all depots of a batch."""
 
     level: Floats  # (days,) median of count / usual; 1 where fewer than FEED depots tell
     unit: Codes  # (days,) power of ten by which most depots' counts are off; 0 = none
@@ -107,7 +107,7 @@ def without_returns(cells: Suspects, counts: Floats) -> Suspects:
 
 
 def _comes_back(counts: Floats, usual: float) -> bool:
-    """Whether the last count of a depot is demand that comes back."""
+    """True if the last count of a depot is demand that comes back."""
     if not counts[-1] > usual:
         return False
     recent, earlier = (part[~np.isnan(part)] for part in (counts[-REACH - 1 : -1], counts[: -REACH - 1]))
@@ -173,13 +173,13 @@ def _spikes(block: _Block, feed: _Feed, factor: float, candidates: Bools) -> tup
 
 
 def _ordinary(second: Floats, factor: float) -> Floats:
-    """What is still in keeping with the second highest of earlier counts."""
+    """Largest count in keeping with the second highest of earlier counts."""
     bound: Floats = np.maximum(np.float32(factor * HIGH) * second, second + np.float32(NOISE) * np.sqrt(second))
     return bound
 
 
 def _in_another_unit(block: _Block, feed: _Feed) -> Bools:
-    """Which cells are part of a change of unit, of their depot or of the whole feed."""
+    """Marks cells that are part of a change of unit, of their depot or of the whole feed."""
     power, near = _power(block.ratio / feed.level)
     unit, near = np.minimum(power, 2), near | (power >= 2)  # a hundredfold and more need not be near a power
     changed = np.zeros(unit.shape, bool)
@@ -196,7 +196,7 @@ def _in_another_unit(block: _Block, feed: _Feed) -> Bools:
 
 
 def _feed(block: _Block) -> _Feed:
-    """What each day was like for the depots of a block."""
+    """Level of each day for the depots of a block."""
     ratio = np.where(block.ratio > 0, block.ratio, np.nan)  # none came: closed, whatever the unit
     level, depots = _medians(ratio)
     sure_ratio = np.where(block.usual >= SURE, ratio, np.nan)
@@ -233,7 +233,8 @@ def _power(ratio: Floats) -> tuple[Codes, Bools]:
 
 
 def _lasting(unit: Codes, near: Bools, owner: NDArray[np.intp]) -> Bools:
-    """Which days, by owner and then day, are in a run of one unit of which RUN days, and half of all, are near."""
+    """Marks days, by owner and then day, in a run of one unit of which RUN days, and half of all,
+    are near."""
     if not len(unit):
         return np.zeros(0, bool)
     starts = np.flatnonzero(np.r_[True, (unit[1:] != unit[:-1]) | (owner[1:] != owner[:-1])])

@@ -144,7 +144,7 @@ def with_distinct_ids(refused: pd.DataFrame) -> pd.DataFrame:
 
 
 def where(rows: pd.DataFrame) -> dict[str, Column]:
-    """What a message begins with: its place, which is file:row, and its depot."""
+    """Start of a message: its place, which is file:row, and its depot."""
     source = each_value(rows["source"], lambda names: names.astype("str"), "")
     depots = each_value(rows["depot_id"], _names, "?")
     return {"place": source + ":" + rows["row"].astype("str"), "depot": depots}
@@ -157,7 +157,8 @@ def place(rows: pd.DataFrame) -> Column:
 
 
 def legible(column: Column, longest: int = _SHOWN) -> Column:
-    """What was given, as far as a message can bear: cut, in one line, with escapes for what no screen shows."""
+    """Given value, shortened for a message: cut, in one line, with escapes for what no screen
+    shows."""
 
     def shorten(text: Column) -> Column:
         text = text.where(text.str.len() <= longest, text.str.slice(0, longest - 1) + "…")

@@ -56,7 +56,7 @@ _FORMS: Mapping[str, Callable[[str], str]] = {
 
 
 def key(depot: str, without: str | None = None) -> str:
-    """What is left of an id when nothing is left that never tells depots apart, but for one kind of it."""
+    """Id without anything that never distinguishes depots, but for one kind of it."""
     for name, form in _FORMS.items():
         depot = depot if name == without else form(depot)
     return depot

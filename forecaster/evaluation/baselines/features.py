@@ -172,7 +172,7 @@ class Table:
         return self._cache[days, statistic]
 
     def _surprise(self, days: int) -> Doubles:
-        """How the last days stood to the same weekdays of the four weeks before, on average."""
+        """Mean deviation of the last days from the same weekdays of the four weeks before."""
         if ("surprise", days) not in self._cache:
             before = [np.pad(self.log, [(0, 0), (SEASON * week, 0)], constant_values=np.nan) for week in range(1, 5)]
             expected = _mean(np.stack([x[:, : self.log.shape[1]] for x in before]))

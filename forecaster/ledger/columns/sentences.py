@@ -16,7 +16,7 @@ def sentence_columns(name: str, *, nullable: bool = True) -> tuple[sa.Column[str
 
 
 def sentence_values(name: str, text: str | None) -> dict[str, Any]:
-    """What both columns are set to."""
+    """Values of both columns."""
     return {name: None if text is None else str(text), _beside(name): stored(text)}
 
 

@@ -27,7 +27,7 @@ DAYS_KEPT = 30
 
 @dataclass(frozen=True)
 class DigestKey:
-    """Whose digest a row is of, and of which day in the pipeline's zone."""
+    """Receiver of a digest, and its day in the pipeline's zone."""
 
     pipeline: str
     block: str
@@ -69,7 +69,7 @@ def settle(connection: sa.Connection, key: DigestKey, state: State) -> None:
 
 
 def give_back(connection: sa.Connection, key: DigestKey, before: DigestRow | None) -> None:
-    """What was claimed surely was not sent: the row is again what it was."""
+    """Restore the row of a digest that surely was not sent."""
     table = tables.digests
     if before is None:
         connection.execute(table.delete().where(_of(key)))

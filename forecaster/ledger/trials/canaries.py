@@ -153,8 +153,9 @@ def take_back(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now
 
 
 def end_at_promotion(connection: sa.Connection, promotion: Promotion) -> None:
-    """What becomes of one that runs when somebody else's word makes a champion: it has won where it is that one, and
-    has nobody to be compared with where it is another. A champion that is confirmed changes nothing."""
+    """End a running canary when somebody else's word makes a champion: it has won where it is that
+    one, and has nobody to be compared with where it is another. A champion that is confirmed
+    changes nothing."""
     trial = running(connection, promotion.pipeline)
     if trial is None or promotion.bundle_digest == trial.champion_digest:
         return

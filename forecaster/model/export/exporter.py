@@ -69,9 +69,9 @@ def template(parameters: Parameters, shape: Architecture, *, opset: int, output:
 
 @cache
 def load_plugins() -> None:
-    """What lowers JAX's own operations, and nothing else: left to itself the exporter imports all that it has, of which
-    the parts for Equinox, Flax and its examples build models and compile them while they are imported, for ten seconds.
-    """
+    """Import the parts that lower JAX's own operations, and nothing else: left to itself the
+    exporter imports all that it has, of which the parts for Equinox, Flax and its examples build
+    models and compile them while they are imported, for ten seconds."""
     for module in pkgutil.walk_packages(of_jax.__path__, f"{of_jax.__name__}."):
         importlib.import_module(module.name)
     plugin_system._already_imported_plugins = True
@@ -82,8 +82,9 @@ _search_for_value = output_binding._value_is_graph_connected
 
 
 def _is_in_graph(context: Any, value: ir.Value) -> bool:
-    """Whether the graph that is being made has the value, which the value itself knows. The exporter asks this of each
-    result several times and searches all that it has made, which takes two thirds of an export."""
+    """True if the graph that is being made has the value, which the value itself knows. The
+    exporter asks this of each result several times and searches all that it has made, which
+    takes two thirds of an export."""
     graph = context.builder.graph
     if (node := value.producer()) is not None:
         return node.graph is graph or bool(_search_for_value(context, value))

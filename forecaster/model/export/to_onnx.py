@@ -81,7 +81,7 @@ def to_graph(candidate: Candidate) -> bytes:
 
 
 def to_template(candidate: Candidate) -> bytes:
-    """What `to_graph` makes of all candidates of this one's sizes, before their weights are in it.
+    """Graph of all candidates of this one's sizes, before their weights are in it.
 
     Raises ExportError when the exporter objects.
     """
@@ -96,7 +96,8 @@ def weights(candidate: Candidate) -> dict[str, Floats]:
 
 
 def about(candidate: Candidate) -> dict[str, Any]:
-    """What a manifest says of the model: sizes, order of inputs, units, and how it was trained."""
+    """Description of the model for a manifest: sizes, order of inputs, units, and how it was
+    trained."""
     summary = {key: value for key, value in candidate.summary.items() if key not in VARYING}
     return {
         "architecture": dict(candidate.architecture),

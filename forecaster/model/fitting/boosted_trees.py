@@ -61,7 +61,7 @@ PARAMETERS = {
 
 
 class Validated(NamedTuple):
-    """What the network's medians are on the validation days; log counts (depots, origins, horizon)."""
+    """Network medians on the validation days; log counts (depots, origins, horizon)."""
 
     depots: NDArray[np.intp]  # their places in the panel
     median: Floats
@@ -91,8 +91,8 @@ def import_lightgbm() -> Any:
 
 
 def are_fitted(spec: Spec, horizon: int, report: Callable[[str], None]) -> bool:
-    """Whether a training fits trees. Where the pipeline file does not ask for them and LightGBM is missing, `report`
-    is told that there are none; where it does, raises MissingExtra."""
+    """True if a training fits trees. Where the pipeline file does not ask for them and LightGBM is
+    missing, `report` is told that there are none; where it does, raises MissingExtra."""
     if not spec.model.fits_trees(horizon):
         return False
     try:
@@ -183,8 +183,8 @@ def complete_trees(model: Mapping[str, Any], columns: NDArray[np.intp]) -> dict[
 
 
 def _ramp_from(threshold: float) -> float:
-    """Where a split's ramp begins: half its width before the threshold, but never so that zero, which many inputs are
-    where nothing is known, lies on it."""
+    """Start of a split's ramp: half its width before the threshold, but never so that zero, which
+    many inputs are where nothing is known, lies on it."""
     if 0 <= threshold < RAMP / 2:
         return threshold
     return -RAMP if -RAMP / 2 < threshold < 0 else threshold - RAMP / 2
@@ -199,7 +199,8 @@ class _Rows(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """What there is of rows: what trees read, the level that the origin knows, and how far trees are trusted there."""
+    """Rows for trees: their inputs, the level that the origin knows, and how far trees are trusted
+    there."""
 
     inputs: Floats  # (rows, inputs)
     level: Floats  # (rows,)
@@ -235,7 +236,8 @@ def _validated_rows(validated: Validated, days: int, horizon: int) -> list[_Rows
 
 
 def _tables(panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows]) -> list[_Table]:
-    """What trees read of each of the wanted rows; features are computed of a few depots' whole history at once."""
+    """Tree inputs of each of the wanted rows; features are computed of a few depots' whole history
+    at once."""
     history, known = panel.history, {name: jnp.asarray(value) for name, value in constants.items()}
     origins = -(-history // ORIGINS_STEP) * ORIGINS_STEP
     days = LOOKBACK + origins - 1
@@ -258,7 +260,7 @@ def _tables(panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows]) -> 
 
 @partial(jax.jit, static_argnames=("origins", "horizon"))
 def _made(window: Window, constants: Mapping[str, Array], *, origins: int, horizon: int) -> tuple[Any, Any, Any]:
-    """What trees read (depots, origins, horizon, inputs), level and trust (depots, origins)."""
+    """Tree inputs (depots, origins, horizon, inputs), level and trust (depots, origins)."""
     made = features.make(window, constants, scan=1, origins=origins, horizon=horizon, trees=True)
     return made.trees, made.level, made.tree_trust
 

@@ -34,7 +34,7 @@ CROPS_AT_ONCE = 8  # crops of which a CPU holds the numbers: those of more are n
 
 
 class State(NamedTuple):
-    """What training carries from step to step; each leaf but the key has the members as its first axis."""
+    """Training state from step to step; each leaf but the key has the members as its first axis."""
 
     parameters: Any
     optimizer: Any
@@ -52,7 +52,8 @@ class Restraints(NamedTuple):
 
 
 class PanelFacts(NamedTuple):
-    """What a program needs to know of the panel when it runs: traced values, not part of the compiled program."""
+    """Facts about the panel that a program needs when it runs: traced values, not part of the
+    compiled program."""
 
     days: Int[Array, ""]  # that may be learned from
     validation_start: Int[Array, ""]  # day on which validation begins

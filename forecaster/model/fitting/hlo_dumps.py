@@ -59,7 +59,7 @@ class ProgramChange:
         return abs(after[0] - before[0]) + abs(after[1] - before[1])
 
     def sentence(self) -> str:
-        """What became of the program, with its counts before and after."""
+        """Sentence about the program's change, with its counts before and after."""
         program = self.after or self.before
         assert program is not None
         if self.before is None:

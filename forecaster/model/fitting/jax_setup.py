@@ -62,8 +62,8 @@ def configure_for(spec: Spec) -> str | None:
 
 
 def cache_folder(spec: Spec) -> Path:
-    """Where this machine's programs are: in a folder that machines share, beside those of other kinds of processors,
-    whose instructions this one may not have."""
+    """Folder of this machine's programs: in a folder that machines share, beside those of other
+    kinds of processors, whose instructions this one may not have."""
     if named := os.environ.get(FOLDER):
         return Path(named)
     if spec.execution.compile_cache is None:
@@ -124,7 +124,8 @@ def _drop_damaged(cache: Path) -> None:
 
 
 def _whole(content: bytes) -> bool:
-    """Whether a program ends where its writer meant it to; what is packed in another way than zlib's is believed."""
+    """True if a program ends where its writer meant it to; what is packed in another way than
+    zlib's is believed."""
     if content[:1] != _ZLIB:
         return bool(content)
     stream = zlib.decompressobj()
@@ -151,7 +152,8 @@ def compiler_effort(level: int) -> dict[str, bool | int | str] | None:
 
 @dataclass
 class Compilations:
-    """What was compiled while `count_compilations` was open: cache hits pass through the compiler's door too."""
+    """Programs compiled while `count_compilations` was open: cache hits pass through the compiler's
+    door too."""
 
     hits: int = 0
     misses: int = 0

@@ -172,7 +172,8 @@ def _epochs(
 def _divergence_message(
     number: int, of: int, report: Report, validation_loss: NDArray[np.float32], panel: Panel
 ) -> str:
-    """Where training diverged: the first step whose loss is no number, and the depots whose crops it took."""
+    """Sentence about the divergence: the first step whose loss is no number, and the depots whose
+    crops it took."""
     places = np.argwhere(~np.isfinite(report.loss))
     if not len(places):
         template = N_("epoch {number} of {of}: the loss on the validation days is {loss}")
@@ -227,7 +228,8 @@ def _purpose(panel: Panel, spec: Spec, recipe: Recipe, prior: Prior | None) -> s
 
 
 def recurrence(spec: Spec) -> str:
-    """What runs the GRU over the days, on the first host: "compiled" for the processor, or "scan"; their sums differ in
-    the last bits. Every host must ask, or one of them would go on from a checkpoint that another one refuses."""
+    """Implementation of the GRU over the days, on the first host: "compiled" for the processor, or
+    "scan"; their sums differ in the last bits. Every host must ask, or one of them would go on
+    from a checkpoint that another one refuses."""
     compiled = distributed.broadcast_flag(gru_cpu.serves(spec.model.hidden, jnp.dtype(spec.training.precision)))
     return "compiled" if compiled else "scan"

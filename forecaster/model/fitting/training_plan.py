@@ -25,7 +25,7 @@ LEAST_BATCH = 8  # crops that each step takes, at least, where the depots are fe
 
 @dataclass(frozen=True)
 class Preset:
-    """How much is spent on a training."""
+    """Effort of a training."""
 
     steps: int  # for `REFERENCE_DEPOT_DAYS`
     members: int  # an even number, which two cores share evenly

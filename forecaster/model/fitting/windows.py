@@ -107,7 +107,7 @@ def cut(panel: DevicePanel, depots: Array, last: Array, days_back: int, horizon:
 
 
 class CropPlaces(NamedTuple):
-    """Where a batch's crops lie in the panel; each array is (batch,)."""
+    """Positions of a batch's crops in the panel; each array is (batch,)."""
 
     depots: Array
     last: Array  # the day of the crop's last origin

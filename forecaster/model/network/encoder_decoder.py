@@ -57,7 +57,8 @@ class Architecture:
 
 
 class NetworkOutput(NamedTuple):
-    """What a member predicts: quantiles of log(1 + demand), and the seasonal anchor that they started from."""
+    """Prediction of a member: quantiles of log(1 + demand), and the seasonal anchor that they
+    started from."""
 
     quantiles: Float[Array, "depots origins horizon levels"]
     anchor: Float[Array, "depots origins horizon"]
@@ -125,8 +126,8 @@ def member_forward(
 
 
 def _distance_from_median(out: Float[Array, "*shape levels"], median: int) -> Float[Array, "*shape levels"]:
-    """How far above the median each level lies, never as far as `FARTHEST_DOWN` or `FARTHEST_UP`: the sum of the steps
-    on the way.
+    """Distance of each level from the median, never as far as `FARTHEST_DOWN` or `FARTHEST_UP`: the
+    sum of the steps on the way.
 
     The sums are one product with zeros and ones. Level by level, what is short would be computed number by number.
     """
@@ -194,8 +195,8 @@ def forward(
 
 
 def _towards_trees(parameters: Parameters, inputs: Features, center: Array) -> Array:
-    """What the trees add to the medians (depots, horizon): less to a depot of which few of the last days are
-    known, of which trees have learned nothing."""
+    """Correction of the medians by the trees (depots, horizon): less to a depot of which few of the
+    last days are known, of which trees have learned nothing."""
     assert inputs.trees is not None  # as they were asked for
     assert inputs.tree_trust is not None
     said = jnp.maximum(trees.predict(parameters["trees"], inputs.trees[:, 0]) + inputs.level, 0.0)
@@ -216,7 +217,7 @@ def _surprised(distance: Array, missed: Array, levels: tuple[float, ...]) -> Arr
 
 
 def misses_asked(levels: tuple[float, ...]) -> list[float]:
-    """How many mean absolute misses each level lies from the median of a normal distribution."""
+    """Mean absolute errors between each level and the median of a normal distribution."""
     normal = NormalDist()
     return [abs(normal.inv_cdf(level)) * (math.pi / 2) ** 0.5 for level in levels]
 

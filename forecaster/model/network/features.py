@@ -122,7 +122,7 @@ def make(
     sums_off = special_days.days_off_of_year(surprise + weekday_known, day_off[:, :days] * surprising)
 
     def special_ahead_of(weeks_ahead: int) -> Array:
-        """What will be special on each day from `start` on, as it is known so many weeks and one before the day."""
+        """Special days from `start` on, as known so many weeks and one before the day."""
         known = 7 * (weeks_ahead + 1)
 
         def as_known(x: Array) -> Array:
@@ -168,7 +168,7 @@ def make(
     # The decoder reads a vector for each day of the horizon. First what does not depend on the origin: lags of whole
     # weeks, the anchor's parts, the same day a year ago, the day's own calendar and covariates.
     def ago(x: Array, by: int) -> Array:
-        """What x was `by` days before each day that may be forecast, those after the first origin."""
+        """Values of x `by` days before each day that may be forecast, those after the first origin."""
         return between(x, first + 1 - by, total - by)
 
     calendar = (window.calendar * constants["calendar"][None, None])[..., :-1]
@@ -191,7 +191,7 @@ def make(
         skipped = 7 * weeks_ahead
 
         def lately(x: Array, weeks: int) -> Array:
-            """What x was in the last weeks that are known of each day that may be forecast."""
+            """Values of x in the last weeks that are known of each day that may be forecast."""
             return between(x, first + 1 - 7 * weeks - skipped, total - 7 - skipped)
 
         def summed(recent: Array, weeks: int) -> Array:

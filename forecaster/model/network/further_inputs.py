@@ -34,7 +34,7 @@ OF_DATE = ("last_year -1", "last_year_known -1", "last_year +1", "last_year_know
 
 
 class Series(NamedTuple):
-    """What `features` knows of each day of the history, (depots, days)."""
+    """Known values of each day of the history, (depots, days)."""
 
     log: Array
     plain: Array
@@ -46,7 +46,8 @@ class Series(NamedTuple):
 
 
 class Origins(NamedTuple):
-    """Where origins lie: the first one's day, how many there are, the days between them, and the days ahead."""
+    """Positions of origins: the first one's day, how many there are, the days between them, and the
+    days ahead."""
 
     first: int
     number: int
@@ -58,7 +59,8 @@ class Origins(NamedTuple):
         return ahead_of(x, -1, self.number, self.horizon, self.stride)
 
     def ago(self, x: Array, days: int, end: int) -> Array:
-        """What x was so many days before each of the days from the one after the first origin until before `end`."""
+        """Values of x so many days before each of the days from the one after the first origin
+        until before `end`."""
         return between(x, self.first + 1 - days, end - days)
 
 
@@ -103,7 +105,7 @@ def names(covariates: Sequence[str], holidays: Sequence[str]) -> tuple[str, ...]
 
 
 def _up_to(series: Series, yearly: Array) -> Array:
-    """What is known on each day of the days up to it, (depots, days, …)."""
+    """Known values on each day of the days up to it, (depots, days, …)."""
     level = series.level
     counts, sums, known, misses = (
         trailing_sum(x, 7) for x in (series.observed, series.plain, series.surprising, jnp.abs(series.surprise))
@@ -164,7 +166,7 @@ def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
 
 
 def _around(known_ahead: Array, origins: Origins) -> Array:
-    """What is known of the days around each one; zero beyond the horizon, of which no origin knows."""
+    """Known values of the days around each one; zero beyond the horizon, of which no origin knows."""
     end = known_ahead.shape[1]
     today = origins.ahead(origins.ago(known_ahead, 0, end))
     parts = []

@@ -36,14 +36,15 @@ _COMPILE_TIMEOUT = 120.0  # seconds for the compiler, which takes four
 
 
 def serves(hidden: int, dtype: jnp.dtype) -> bool:
-    """Whether this recurrence is for so many units in that precision, on the devices that JAX computes on; compiles it
-    the first time."""
+    """True if this recurrence supports so many units in that precision, on the devices that JAX
+    computes on; compiles it the first time."""
     return dtype == jnp.float32 and hidden % WIDE == 0 and jax.default_backend() == "cpu" and ready()
 
 
 @cache
 def ready() -> bool:
-    """Whether the compiled recurrence is at hand. Warns where there is a compiler that cannot compile it."""
+    """True if the compiled recurrence is at hand. Warns where there is a compiler that cannot
+    compile it."""
     compiler_command = compiler()
     if compiler_command is None:
         return False
@@ -74,7 +75,7 @@ def compiler() -> str | None:
 
 
 def _command(compiler_command: str) -> list[str]:
-    """What compiles the source, but for the files' names."""
+    """Compiler command, but for the files' names."""
     native = "-mcpu=native" if platform.machine() in ("aarch64", "arm64") else "-march=native"
     flags = ["-std=c++17", "-O3", native, "-w", "-fPIC", "-shared", "-isystem", jax.ffi.include_dir()]
     return [*shlex.split(compiler_command), *flags]
@@ -120,7 +121,8 @@ def _content_digest(library: Path) -> str:
 
 
 def _private_folder() -> Path:
-    """Where only this user may write: what lies there runs in this process. In another's folder nothing is kept."""
+    """Folder that only this user may write to: what lies there runs in this process. In another's
+    folder nothing is kept."""
     cache_folder: str | None = jax.config.values["jax_compilation_cache_dir"]
     if cache_folder is None:
         return _temporary_folder()
@@ -143,7 +145,8 @@ def _temporary_folder() -> Path:
 
 
 def processor() -> str:
-    """What tells processors apart that run different instructions: folders of programs may be shared by machines."""
+    """Identity of processors with the same instructions: folders of programs may be shared by
+    machines."""
     try:
         lines = Path("/proc/cpuinfo").read_text().split("\n\n")[0].splitlines()
     except OSError:

@@ -26,8 +26,8 @@ LEAST_DAYS = 4  # of the week that can be compared
 def of_last_week(
     plain: Float[Array, "depots days"], observed: Float[Array, "depots days"]
 ) -> tuple[Float[Array, "depots days"], Float[Array, "depots days"]]:
-    """How far the week up to each day lies from the anchor of the week after it, in log counts, and which share of that
-    is to be followed."""
+    """Distance of the week up to each day from the anchor of the week after it, in log counts, and
+    which share of that is to be followed."""
     weeks_known = trailing_sum(observed, WEEKS, every=7)
     comparable = observed * (weeks_known > 1).astype(jnp.float32)
     distance = (plain - trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_known, 1.0)) * comparable

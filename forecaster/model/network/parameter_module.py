@@ -14,7 +14,7 @@ from forecaster.model.network.encoder_decoder import WIDER, Architecture
 
 
 class Network(nnx.Module):  # type: ignore[misc]  # flax has no types here
-    """What is learned, but for what members share."""
+    """Learned parameters, but for what members share."""
 
     def __init__(self, shape: Architecture, rngs: nnx.Rngs) -> None:
         hidden, embedded = shape.hidden, sum(_width(labels) for labels in shape.labels)

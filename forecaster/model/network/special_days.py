@@ -79,15 +79,15 @@ def swings(plain: Array, observed: Array) -> Array:
 
 
 def weekday_effect(plain: Array, observed: Array, level: Array) -> Array:
-    """How far above the level each day's weekday is, by its last four weeks, (depots, days)."""
+    """Deviation of each day's weekday from the level, by its last four weeks, (depots, days)."""
     weeks_observed = trailing_sum(observed, WEEKS, every=7)
     above = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_observed, 1.0) - level
     return jnp.where(weeks_observed > 0, above, 0.0)
 
 
 def days_off_of_year(height: Array, off: Array) -> tuple[Array, Array]:
-    """How far above the level the days off of the year up to each day were, summed, and how many they are; each
-    (depots, days)."""
+    """Deviation of the days off of the year up to each day from the level, summed, and their
+    number; each (depots, days)."""
     height = jnp.clip(height, -MOST_SPECIAL, MOST_SPECIAL) * off
     heights, count = (trailing_sum(trailing_sum(x, 7), YEAR // 7, every=7) for x in (height, off))
     return heights, count
@@ -96,7 +96,8 @@ def days_off_of_year(height: Array, off: Array) -> tuple[Array, Array]:
 def out_of_the_usual(
     surprise: Array, free: Array, free_weekday: Array, off: Array, weekday: Array, height: Array, trust: Array
 ) -> Array:
-    """What is out of the usual on each day by its counterpart and by the days off of a year, each (depots, days).
+    """Deviation of each day from the usual by its counterpart and by the days off of a year, each
+    (depots, days).
 
     `surprise` is the counterpart's, 0 where there is none, and no more of it, as the rest is last year's weather, by
     which a network would know the date. `free` marks that it was a day off, of which `free_weekday` says how far above
@@ -117,7 +118,7 @@ def out_of_the_usual(
 
 
 def of_last_holidays(surprise: Array, usual: Array, near: Array) -> Array:
-    """What the days near holidays of the last week, those of `near`, had out of the usual in the mean, (depots, days).
+    """Mean deviation of the days near holidays of the last week, those of `near`, (depots, days).
 
     It goes on until the holidays are over, as from Christmas to the new year: that is all that is known of the first
     ones that a depot sees. Of a holiday itself nothing follows for the days after it.
@@ -128,13 +129,14 @@ def of_last_holidays(surprise: Array, usual: Array, near: Array) -> Array:
 
 
 def excess(surprise: Array, usual: Array) -> Array:
-    """What of a surprise is more than usual."""
+    """Part of a surprise that is more than usual."""
     beyond = jnp.maximum(jnp.abs(surprise) - usual, 0.0)
     return jnp.where(surprise > 0, beyond, -beyond)
 
 
 def counterparts(x: Array, back: Array, start: int) -> Array:
-    """What x was so many days back (depots, days and horizon) from each day from `start` on; 0 where that is 0.
+    """Values of x so many days back (depots, days and horizon) from each day from `start` on; 0
+    where that is 0.
 
     As a sum over all days that may be meant, as a gather would be one of the few operations that are no product or sum.
     """

@@ -87,7 +87,7 @@ def _by_name(fresh: Kernel, names: Sequence[str], kernel: Kernel, old_names: Seq
 
 
 def _moved(kernel: Kernel, names: Sequence[str], old: Mapping[str, Any], new: Mapping[str, Any]) -> NDArray[np.float32]:
-    """What the bias gains, as the mean log count is another than the prior's, (members, units)."""
+    """Change of the bias, as the mean log count is another than the prior's, (members, units)."""
     by = (float(new["mean"]) - float(old["mean"])) / float(old["spread"])
     return np.asarray(np.float32(by) * kernel[:, names.index("size")])
 

@@ -22,7 +22,8 @@ _PARTS = {"unix": 1, "unix_ms": 1000}
 
 
 def form_of(values: Any) -> str | None:
-    """Which `date_format` counts all of these texts as days of this century, None where none does."""
+    """The `date_format` that counts all of these texts as days of this century, None where none
+    does."""
     whole = values.str.removesuffix(".0")
     if not len(whole) or not whole.str.fullmatch("[0-9]{5}|[0-9]{9,10}|[0-9]{12,13}").all():
         return None

@@ -36,7 +36,7 @@ def _is_unread(name: str) -> bool:
 
 
 def _reason(values: Any) -> str:
-    """What is wrong with days, empty where values are none."""
+    """Problem with days, empty where values are none."""
     is_iso = values.str.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
     if min(is_iso.mean(), (~is_iso).mean()) >= _PART and notation.date_form(values[~is_iso].reset_index(drop=True)):
         return (

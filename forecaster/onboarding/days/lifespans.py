@@ -44,7 +44,8 @@ class Lifespans:
 
 
 def of(table: FileTable, demand_form: str | None) -> Lifespans:
-    """What a file with a row a depot says of it; `demand_form` is the form of days of the counts, which may be its."""
+    """Openings and closings in a file with a row a depot; `demand_form` is the form of days of the
+    counts, which may be its."""
     names = {key: _named(table.frame, key) for key in _WORDS}
     texts = {key: notation.distinct(table.frame[name]) for key, name in names.items() if name}
     texts = {key: values for key, values in texts.items() if len(values)}

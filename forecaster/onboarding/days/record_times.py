@@ -30,7 +30,8 @@ class RecordedAt:
 
 
 def guess(table: FileTable, readings: Readings, zone: ZoneInfo, now: datetime) -> RecordedAt:
-    """What the file says of when its rows were recorded: nothing where it has no column of such a name."""
+    """Column with the instants at which rows were recorded: nothing where it has no column of such
+    a name."""
     used = (readings.depot_column, readings.date_column, readings.demand_column)
     names = column_names.best([name for name in table.frame if name not in used], "recorded")
     names = [name for name in names if table.frame[name].notna().any()]

@@ -34,7 +34,7 @@ CANDIDATE = "candidate"  # what the backtest calls the model that a night has ma
 
 @dataclass(frozen=True)
 class CanaryStart:
-    """What becomes of a model that the gate has admitted: it is promoted at once, or not yet; and why."""
+    """Start of an admitted model: it is promoted at once, or not yet; and why."""
 
     promotes: bool
     sentence: str
@@ -42,7 +42,7 @@ class CanaryStart:
 
 @dataclass(frozen=True)
 class CanaryOutcome:
-    """What a night has found of a canary, and the state that it is in since."""
+    """Result of a night's look at a canary, and its state since."""
 
     digest: str
     state: TrialState
@@ -216,7 +216,7 @@ def _fold(rows: pa.Table, cutoff: date, panel: Panel) -> Fold:
 
 
 def _counts(panel: Panel, days: Days) -> Floats:
-    """What came on these days, (depots, days); NaN where it is not known, or the depot was closed."""
+    """Actuals of these days, (depots, days); NaN where it is not known, or the depot was closed."""
     counts = np.full((len(panel.depot_ids), len(days)), np.nan, np.float32)
     known = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
     place = (days - panel.days[0]).astype(np.intp)

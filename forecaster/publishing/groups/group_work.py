@@ -70,7 +70,7 @@ class SeenDepots:
 
 @dataclass(frozen=True)
 class GroupHabits:
-    """What the depots of a group tell of the days of others."""
+    """Habits of the depots of a group, for others."""
 
     habits: Mapping[str, Counts]
     pairs: Pairs
@@ -78,7 +78,7 @@ class GroupHabits:
 
 @dataclass(frozen=True)
 class GroupStanding:
-    """How far the depots of a group are to be gone by."""
+    """Weight of the depots of a group in the level of their peers."""
 
     standing: cold_start.DepotStanding
     cities: tuple[str, ...]  # a depot's
@@ -88,7 +88,7 @@ class GroupStanding:
 
 @dataclass(frozen=True)
 class ForecastOrder:
-    """What is to be forecast, the same for all groups."""
+    """Forecast parameters that are the same for all groups."""
 
     choice: ModelChoice
     run_id: str
@@ -99,7 +99,7 @@ class ForecastOrder:
 
 @dataclass(frozen=True)
 class GroupForecast:
-    """What became of a group; its depots and rows of the archive are in files."""
+    """Result of a group; its depots and rows of the archive are in files."""
 
     depots: int  # of the panel
     published: int
@@ -133,7 +133,7 @@ def habits(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> GroupHab
 
 
 def feed(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> Counts:
-    """How many depots of a group are counted on each day, and how many are open."""
+    """Number of depots of a group counted on each day, and of open ones."""
     limits.renew()
     known = _openings(shuffle, facts, group)
     _, is_open = panels.usual_days(known, shuffle.spec, facts)

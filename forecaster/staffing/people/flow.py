@@ -31,7 +31,7 @@ COVERS, STAYS, ORDER = 1e-4, 2e-5, 1e-7  # of a missing driver's cost: what a sh
 
 @dataclass(frozen=True)
 class Flow:
-    """How many people of each contract take each arc, and what that costs."""
+    """Number of people of each contract on each arc, and the cost."""
 
     people: tuple[Mapping[Arc, int], ...]
     cost: float  # of uncovered drivers and overtime
@@ -151,7 +151,7 @@ def _quick(crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], sca
 def cost_of(
     people: Sequence[Mapping[Arc, int]], crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]]
 ) -> float:
-    """What is uncovered and overtime cost, in money."""
+    """Cost of uncovered shifts and overtime, in money."""
     drivers: Counter[Slot] = Counter()
     overtime = 0.0
     for taken, crowd in zip(people, crowds, strict=True):
@@ -163,7 +163,7 @@ def cost_of(
 
 
 def uncovered_cost(savings: Sequence[float], drivers: int) -> float:
-    """What a shift loses without the drivers beyond so many."""
+    """Loss of a shift without the drivers beyond so many."""
     return float(sum(max(value, 0.0) for value in savings[drivers:]))
 
 

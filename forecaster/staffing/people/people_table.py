@@ -73,7 +73,8 @@ def people(spec: Spec, depot_ids: Iterable[str], former: pd.DataFrame, findings:
 def _valid(
     named: pd.DataFrame, rows: pd.DataFrame, table: PeopleTable, spec: Spec, depot_ids: set[str], tell: RowFindings
 ) -> Any:
-    """Which rows say who works where; each other is told of once, by the first thing that is wrong with it."""
+    """Rows that say who works where; each other is told of once, by the first thing that is wrong
+    with it."""
     assert spec.staffing is not None
     contracts = [contract.name for contract in spec.staffing.people]
     columns, is_valid = table.columns, rows[sources.FAULT] == ""

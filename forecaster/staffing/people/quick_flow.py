@@ -32,8 +32,9 @@ class Crowd:
 def one_by_one(
     crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], *, covers: float, stays: float
 ) -> tuple[dict[Arc, int], ...]:
-    """How many people of each crowd take each arc. `savings` has what each driver of a slot saves, the first one first;
-    beyond money a covered shift is worth `covers`, and one that stays as it was planned `stays`."""
+    """Number of people of each crowd on each arc. `savings` has what each driver of a slot saves,
+    the first one first; beyond money a covered shift is worth `covers`, and one that stays as it
+    was planned `stays`."""
     people = [
         (place, crowd.graph.entry[state])
         for place, crowd in enumerate(crowds)
@@ -73,7 +74,7 @@ def _worth(
     covers: float,
     stays: float,
 ) -> dict[Arc, float]:
-    """What one more person on each arc is worth; arcs on which nobody is wanted are left out."""
+    """Value of one more person on each arc; arcs on which nobody is wanted are left out."""
     worth = {}
     for arc in crowd.graph.arcs:
         stay = stays if taken[arc] < crowd.planned_before.get(arc, 0) else 0.0

@@ -37,7 +37,7 @@ class ShiftHours:
 
 @dataclass(frozen=True)
 class WorkState:
-    """What the rules know of somebody on a morning."""
+    """State of a person on a morning, for the rules."""
 
     days_in_row: int = 0
     shifts: int = 0  # since Monday
@@ -115,7 +115,7 @@ def _ways(
     later: Sequence[Sequence[ShiftHours]],
     contract: EmploymentContract,
 ) -> list[tuple[int, WorkState, float]]:
-    """What somebody in a state may do on a day: the shift, the state after it, and the overtime in hours."""
+    """Choices in a state on a day: the shift, the state after it, and the overtime in hours."""
     if day.weekday() == 0:
         state = replace(state, shifts=0, hours=0.0)
     ways = [(OFF, _settled(replace(state, days_in_row=0), later), 0.0)]

@@ -28,7 +28,7 @@ def plain_number(value: float) -> str:
 
 
 def summary(plan: WeekPlan, money: Money = whole_money, number: Number = plain_number) -> str:
-    """What of the week is uncovered, what that is expected to cost, and how much overtime there is."""
+    """Sentence about uncovered shifts of the week, their expected cost, and the overtime."""
     wanted = sum(cover.wanted for cover in plan.shifts)
     if not wanted:
         return _("Nobody is wanted in these days.")
@@ -65,7 +65,7 @@ def summary(plan: WeekPlan, money: Money = whole_money, number: Number = plain_n
 
 
 def rule_sentence(rule: RuleCost, money: Money = whole_money, number: Number = plain_number) -> str:
-    """What the rule costs this week, all others in force."""
+    """Sentence about the cost of the rule this week, all others in force."""
     if rule.rule == "days_off":
         return _(
             "Days off ({contract}) cost {cost}: shifts are open that those who are off could work.",

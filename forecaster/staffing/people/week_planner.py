@@ -157,7 +157,7 @@ def plan_week(
 
 @dataclass(frozen=True)
 class _Problem:
-    """What is to be planned, by the places of days and of shifts in them."""
+    """Planning problem, by the places of days and of shifts in them."""
 
     days: tuple[date, ...]
     shifts: Mapping[Slot, WantedShift]
@@ -193,7 +193,8 @@ class _Problem:
         return Crowd(graph, entering, contract.cost_overtime or 0.0, earlier)
 
     def usual_shifts(self, person: Position) -> list[int] | None:
-        """What the plan before said of a person's days, OFF where nothing; None where there was none."""
+        """Planned shifts of a person's days in the plan before, OFF where nothing; None where there
+        was none."""
         if not (person.duties or person.before or person.cancelled):
             return None
         slots = {(shift.date, shift.name): slot for slot, shift in self.shifts.items()}
@@ -295,7 +296,7 @@ def _cover(shift: WantedShift, planned: int) -> ShiftCover:
 def _rule_costs(
     problem: _Problem, staff: Sequence[Staff], groups: Sequence[_Group], cost: float
 ) -> tuple[RuleCost, ...]:
-    """What the plan would cost less without each rule of each contract, and with one person more of it."""
+    """Savings without each rule of each contract, and with one person more of it."""
     costs: list[RuleCost] = []
     for contract in (of_contract.contract for of_contract in staff):
         here = [group for group in groups if group.contract == contract]

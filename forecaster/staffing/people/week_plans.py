@@ -89,7 +89,7 @@ def _tasks(
     before: Mapping[str, WeekPlan],
     named: Mapping[tuple[str, str], tuple[Worker, ...]],
 ) -> list[WeekTask]:
-    """What is to be planned of each depot; `troubles` gets the first three that cannot be."""
+    """Planning problem of each depot; `troubles` gets the first three that cannot be."""
     rows, savings = {depot: row for row, depot in enumerate(panel.depot_ids)}, roster.savings(staffing)
     tasks = []
     for depot in depots:
@@ -187,15 +187,16 @@ def wanted_shifts(
 
 
 def instants(shift: Shift, day: date, zone: ZoneInfo) -> tuple[datetime, datetime]:
-    """When a shift of a local day begins and ends, in UTC; one during which clocks are put forward or back is shorter
-    or longer than on other days. Of a time that comes twice, the first is meant."""
+    """Start and end of a shift of a local day, in UTC; one during which clocks are put forward or
+    back is shorter or longer than on other days. Of a time that comes twice, the first is meant."""
     ends_on = date.fromordinal(day.toordinal() + shift.passes_midnight)
     start, end = datetime.combine(day, shift.starts, zone), datetime.combine(ends_on, shift.ends, zone)
     return start.astimezone(UTC), end.astimezone(UTC)
 
 
 def people_of(contract: EmploymentContract, panel: Panel, row: int) -> int:
-    """How many people of a depot have a contract. Raises SpecError where its column holds no number."""
+    """Number of people of a depot with a contract. Raises SpecError where its column holds no
+    number."""
     if isinstance(contract.per_depot, int):
         return contract.per_depot
     words = panel.attributes.get(contract.per_depot)

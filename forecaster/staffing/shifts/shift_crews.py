@@ -50,9 +50,9 @@ class ShiftRoster(Roster):
     shares: ShiftShares | None = None  # of the shifts; None = they are declared
 
     def savings(self, staffing: Staffing) -> tuple[list[Doubles], ...]:
-        """What each driver of each crew is expected to save, the first one first: of each shift a list by depot and
-        day. Missing drivers grow dearer, as they do where vans are scarce (`shortage`), so that none of a day is
-        missing in vain while another day is full."""
+        """Expected savings of each driver of each crew, the first one first: of each shift a list
+        by depot and day. Missing drivers grow dearer, as they do where vans are scarce
+        (`shortage`), so that none of a day is missing in vain while another day is full."""
         cells = np.arange(self.drivers.size)
         return tuple(
             np.split(shortage.driver_savings(crew.ravel(), need.at(cells), staffing), np.cumsum(crew.ravel())[:-1])
@@ -88,7 +88,7 @@ def roster(
 
 
 def shift_needs(forecast: Forecast, staffing: Staffing, learned: ShiftShares | None = None) -> tuple[Need, ...]:
-    """What each shift needs: the day's need, scaled by the shift's share of all shares."""
+    """Need of each shift: the day's need, scaled by the shift's share of all shares."""
     day = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
     shares = day_shares(forecast, staffing, learned)
     return tuple(Need(np.round(day.knots * share, DIGITS), day.levels) for share in shares)
@@ -116,7 +116,7 @@ def blocks(shifts: Sequence[Shift]) -> tuple[int, ...]:
 
 
 def _overlap(first: Shift, second: Shift) -> bool:
-    """Whether they share a minute, on the days on which they begin or on the next ones."""
+    """True if they share a minute, on the days on which they begin or on the next ones."""
     (start, length), (later_start, later_length) = map(_span, (first, second))
     return (later_start - start) % MINUTES < length or (start - later_start) % MINUTES < later_length
 
@@ -228,7 +228,8 @@ class VanSharing:
         return _counts(self.cell[first], self.shift[first], (self.shifts, self.cells))
 
     def claims(self, cells: Positions, usual: Doubles, staffing: Staffing) -> Claims:
-        """What the depots of a day (depots,) claim for the vans of its cells; the median needs `usual` drivers.
+        """Claims of the depots of a day (depots,) for the vans of its cells; the median needs
+        `usual` drivers.
 
         First come the vans of `crew.min` drivers, then those of `crew.min_share` of the median's need, the smallest
         share first, then all others by what they are expected to save, as on days without shifts.
@@ -256,7 +257,7 @@ class VanSharing:
         return sums.reshape(self.cells, width)
 
     def _carried(self, vans: Positions) -> Bools:
-        """Who has a van where so many (cells,) stand."""
+        """Drivers with a van where so many (cells,) stand."""
         in_block = self.rank_in_block < vans[self.cell]
         order = np.cumsum(in_block) - 1
         first = np.full(self.cells, len(order), np.intp)
@@ -279,7 +280,7 @@ def _best_first(cell: Positions, saving: Doubles, shift: Positions, number: Ints
 
 
 def _counts(cell: Positions, shift: Positions, shape: tuple[int, ...]) -> Ints:
-    """How many drivers each shift has in each cell."""
+    """Number of drivers of each shift in each cell."""
     cells = int(np.prod(shape[1:]))
     counts: Ints = np.bincount(shift * cells + cell, minlength=shape[0] * cells).reshape(shape).astype(np.int32)
     return counts
@@ -288,8 +289,9 @@ def _counts(cell: Positions, shift: Positions, shape: tuple[int, ...]) -> Ints:
 def with_crews(
     crews: Ints, desired: Ints, placed: Ints | None, needs: tuple[Need, ...], open_: Bools, costs: Staffing
 ) -> ShiftRoster:
-    """What is expected of these crews (shifts, depots, horizon): what they cost, and what a driver more or fewer would
-    change at best; `desired` are drivers with vans for all, (depots, horizon)."""
+    """Expected costs with these crews (shifts, depots, horizon): what they cost, and what a driver
+    more or fewer would change at best; `desired` are drivers with vans for all, (depots,
+    horizon)."""
     paired = tuple(zip(needs, crews, strict=True))
     cost = np.stack([need.cost(crew, costs) for need, crew in paired])
     more = np.stack([need.cost(crew + np.int32(1), costs) for need, crew in paired]) - cost
@@ -314,7 +316,7 @@ def with_crews(
 
 
 def _ranks_in_row(group: Positions) -> Positions:
-    """How many of the same group stand before each, in a row whose groups stand together."""
+    """Number of earlier entries of the same group, in a row whose groups stand together."""
     starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]]) if len(group) else np.zeros(0, np.intp)
     sizes = np.diff(np.r_[starts, len(group)])
     ranks: Positions = np.arange(len(group)) - np.repeat(starts, sizes)

@@ -74,7 +74,8 @@ def orders_by_shift(
 
 
 def _closed(panel: Panel, length: int) -> Bools:
-    """Which of the last days of the history depots were closed on (depots, length); before the panel none is known."""
+    """Marks closed days among the last days of the history (depots, length); before the panel none
+    is known."""
     closed = np.zeros((len(panel.depot_ids), length), bool)
     days = min(length, panel.history)
     if days:

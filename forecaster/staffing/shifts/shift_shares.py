@@ -41,16 +41,16 @@ class ShiftShares:
 
     @property
     def of_network(self) -> Bools:
-        """Which depots take the network's (depots,)."""
+        """Marks depots that take the network's (depots,)."""
         return np.asarray(self.days.sum(axis=1) < FEW_DAYS, bool)
 
     @property
     def known(self) -> bool:
-        """Whether any day taught them; else they are those of the shifts' hours."""
+        """True if any day taught them; else they are those of the shifts' hours."""
         return bool(self.days.any())
 
     def published(self, names: Sequence[str], row: int, day: date) -> LearnedShares:
-        """What is told of them, of a depot's day."""
+        """Published shares of a depot's day."""
         weekday = day.weekday()
         shares = [round(float(share), 4) for share in self.shares[:, row, weekday]]
         source = "hours" if not self.known else "network" if self.of_network[row] else "depot"

@@ -36,7 +36,7 @@ def tables_read(knowledge: Knowledge) -> Iterator[InputTable]:
 
 
 def held_out_days(scores: Scores) -> InputTable:
-    """What the metrics of a run are measured on: the days of its backtest."""
+    """Days on which the metrics of a run are measured: those of its backtest."""
     days = scored(scores.folds, scores.scale)
     profile = {
         "depot_days": len(days.actual),

@@ -49,7 +49,8 @@ def files(spec: Spec, knowledge: Knowledge) -> dict[str, bytes]:
 
 
 def example(spec: Spec, knowledge: Knowledge, panel: Panel) -> dict[str, Any]:
-    """How the model is called: columns with their types and whether they must be there, some rows, and what it gives.
+    """Example call of the model: columns with their types and whether they must be there, some
+    rows, and what it gives.
 
     Rows are those of two depots on the last days; of covariates that the readings bring also of the days ahead.
     """

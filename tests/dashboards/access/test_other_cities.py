@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from forecaster.config import load
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import LANGUAGES
-from forecaster.ledger import drift, tables
+from forecaster.ledger import drift, soundness, tables
 from forecaster.ledger.drift import Drift
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
@@ -50,6 +50,13 @@ def _restaff(connection: sa.Connection, vans: int, share: float) -> None:
         roster = {**ROSTER, **lack, "vans": 2 if _is_own(row["depot_id"]) else vans}
         here = [table.c[name] == row[name] for name in ("publication_id", "depot_id", "target_date")]
         connection.execute(table.update().where(*here).values(roster=roster))
+    _write_digests(connection)
+
+
+def _write_digests(connection: sa.Connection) -> None:
+    """Accept the changed rows of every publication."""
+    for number in connection.execute(sa.select(tables.publications.c.publication_id)).scalars().all():
+        soundness.write_digest(connection, number)
 
 
 def _scale(

@@ -37,7 +37,7 @@ class NoSuchCity(LookupError):
 
 @dataclass(frozen=True)
 class DigestScope:
-    """What a digest is about: one depot, one city, or all."""
+    """Scope of a digest: one depot, one city, or all."""
 
     depot_id: str = ""
     city: str = ""
@@ -92,8 +92,8 @@ class Digest:
 def digest(
     edition: Edition, scope: DigestScope, base: str = "", depots: Sequence[PublishedDepot] | None = None
 ) -> Digest:
-    """What is to be said of a scope; `base` is the address of the page, `depots` are those of the edition where they
-    were read already. Raises NoSuchDepot, NoSuchCity."""
+    """Digest of a scope; `base` is the address of the page, `depots` are those of the edition where
+    they were read already. Raises NoSuchDepot, NoSuchCity."""
     if scope.depot_id:
         return _of_depot(edition, scope, base)
     return _of_city(edition, scope, base, edition.depots() if depots is None else depots)
@@ -177,7 +177,7 @@ def _everyone(depots: int) -> str:
 
 
 def _more(hidden: int) -> str:
-    """How many depots are not listed; empty where all are."""
+    """Number of unlisted depots, as text; empty where all are listed."""
     if hidden <= 0:
         return ""
     return ngettext("{n} depot more on the page", "{n} depots more on the page", hidden, n=display.number(hidden))
@@ -223,7 +223,7 @@ def _median(depots: Sequence[PublishedDepot], place: int, levels: tuple[float, .
 
 
 def _joint_change(depots: Sequence[PublishedDepot], place: int) -> PublishedChange | None:
-    """How the numbers of several depots moved together, part by part; None where some were not forecast before."""
+    """Change of the sum of several depots, part by part; None where some were not forecast before."""
     changes = [depot.days[place].change for depot in depots if depot.days[place].open]
     moves = [change for change in changes if change is not None]
     if not moves or len(moves) < len(changes):
@@ -267,7 +267,7 @@ def _is_old(edition: Edition) -> bool:
 
 
 def _alarm(edition: Edition, tier: str) -> str:
-    """What is wrong with the numbers: they are of a night before, or no model's."""
+    """Problem with the numbers: they are of a night before, or no model's."""
     front, made = edition.front, _published_on(edition)
     sentences = []
     if front.fruitless and not front.stale and made < front.today:

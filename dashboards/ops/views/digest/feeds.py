@@ -106,7 +106,7 @@ def calendar(item: FeedItem) -> bytes:
 
 
 def changed_at(edition: Edition) -> datetime:
-    """When what is shown last became what it is: by a night, a planner, or a step back."""
+    """Instant of the last change of the publication: by a night, a planner, or a step back."""
     flipped_at = edition.head.flipped_at
     return max(flipped_at, edition.revised_at() or flipped_at).astimezone(UTC).replace(microsecond=0)
 

@@ -26,7 +26,7 @@ def subject(digest: Digest, changed: bool = False) -> str:
 
 
 def marked_old(digest: Digest, text: str) -> str:
-    """What is of a night before says so first."""
+    """Text that begins with a warning if it is of an earlier night."""
     return _("Old forecast: {subject}", subject=text) if digest.old else text
 
 
@@ -57,7 +57,7 @@ def short(digest: Digest, changed: tuple[str, ...] = ()) -> str:
 
 
 def published(digest: Digest) -> str:
-    """When these numbers were made, and what the range means."""
+    """Sentence about the time of publication, and the meaning of the interval."""
     return _(
         "Published {instant}. In brackets the 80\N{NO-BREAK SPACE}% range: eight days in ten end inside it.",
         instant=digest.published,

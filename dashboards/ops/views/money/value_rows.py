@@ -14,8 +14,9 @@ from forecaster.staffing.value_account import HOW, RANGE, SPANS, Amount, Computi
 
 @dataclass(frozen=True)
 class ValueRow:
-    """What a way to roster cost over the last `weeks` weeks; `saved` is what ours cost less. `part` is all, city or
-    month, and `label` which; ends of ranges are null where fewer than four weeks are known."""
+    """Cost of a rostering policy over the last `weeks` weeks; `saved` is what ours cost less.
+    `part` is all, city or month, and `label` which; ends of ranges are null where fewer than
+    four weeks are known."""
 
     weeks: int
     part: str
@@ -35,7 +36,7 @@ class ValueRow:
 
 @dataclass(frozen=True)
 class SpanOut:
-    """What is known of the last `weeks` weeks besides; amounts say what was saved."""
+    """Savings of the last `weeks` weeks."""
 
     weeks: int
     first: date | None
@@ -50,8 +51,8 @@ class SpanOut:
 
 @dataclass(frozen=True)
 class ValueOut:
-    """What rosters cost and saved, in the declared currency (null: in the unit of `staffing`). Who does not see every
-    city gets theirs."""
+    """Costs and savings of rosters, in the declared currency (null: in the unit of `staffing`). Who
+    does not see every city gets theirs."""
 
     currency: str | None
     how: Mapping[str, str]  # way → how it was got

@@ -117,7 +117,7 @@ def worth_sheet(account: Account) -> CsvSheet:
 
 @dataclass(frozen=True)
 class SavedOut:
-    """What was written down; `said` is a sentence about it and about what the page shows."""
+    """Stored override; `said` is a sentence about it and about what the page shows."""
 
     override: Override
     said: str
@@ -125,7 +125,7 @@ class SavedOut:
 
 @dataclass(frozen=True)
 class GroupOut:
-    """What was written down of a group; `closed` are days of the wish that are closed and stay so."""
+    """Stored overrides of a group; `closed` are days of the wish that are closed and stay so."""
 
     overrides: list[Override]
     closed: int

@@ -77,8 +77,9 @@ class PlanPage:
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What a planner may choose from: kinds of suppositions, those of them that are on or off, reasons of overrides,
-    other depots that the reader sees, and the city of this one with its number of depots."""
+    """Choices of a planner: kinds of suppositions, those of them that are on or off, reasons of
+    overrides, other depots that the reader sees, and the city of this one with its number of
+    depots."""
 
     kinds: tuple[str, ...]
     yes_or_no: Collection[str]
@@ -127,7 +128,7 @@ def plan_page(
 
 
 def kind_and_value(choice: str, value: float | None) -> tuple[str, float | None]:
-    """What an entry of the form's list stands for: "promo:1" is `promo` with the value 1."""
+    """Kind and value of an entry of the form's list: "promo:1" is `promo` with the value 1."""
     for ending, number in ((YES, 1.0), (NO, 0.0)):
         if choice.endswith(ending):
             return choice.removesuffix(ending), number
@@ -157,7 +158,7 @@ def _kind_options(options: PlanOptions, answer: WhatIfAnswer | None) -> tuple[Se
 
 
 def _scopes(depot_id: str, options: PlanOptions) -> tuple[SelectOption, ...]:
-    """Whom a wish or a question is for: the depot of the page, or its whole city."""
+    """Scopes of a wish or a question: the depot of the page, or its whole city."""
     scopes = [SelectOption(ALONE, depot_id, True)]
     if options.city and options.city_depots > 1:
         text = ngettext(
@@ -207,8 +208,8 @@ def _covariate(name: str, value: float) -> str:
 
 
 def together(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow, ...]:
-    """Where several depots or days were asked about: their orders and drivers together, day by day, and what all are
-    expected to cost."""
+    """Sums over several depots or days: their orders and drivers together, day by day, and what all
+    are expected to cost."""
     if len(answer.days) < 2 and len(answer.supposed.depot_ids) < 2:
         return ()
     rows = []
@@ -290,7 +291,7 @@ def comparison(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow,
 
 
 def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -> str:
-    """What else is to be known: an override that hides the model, other days that move."""
+    """Further remarks: an override that hides the model, other days that move."""
     sentences = []
     if answer.overridden is not None and day.override is not None:
         override = override_sentence(day.override, levels)

@@ -15,7 +15,7 @@ MOST = 20  # depots that are named
 
 @dataclass(frozen=True)
 class DriftLine:
-    """What drifts, in a sentence; `href` is a depot's page."""
+    """Sentence about a drift; `href` is a depot's page."""
 
     name: str
     sentence: str
@@ -39,7 +39,7 @@ def drift_list(drifts: Sequence[Drift]) -> DriftList | None:
 
 
 def depot_sentence(drifts: Sequence[Drift]) -> str:
-    """What drifts at one depot; empty where nothing does."""
+    """Sentence about the drifts at one depot; empty where nothing does."""
     return " ".join(_sentence(drift) for drift in drifts)
 
 

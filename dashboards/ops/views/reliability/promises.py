@@ -66,7 +66,8 @@ def promises(book: Logbook, spec: Spec | None) -> Promises | None:
 
 
 def standings_of(book: Logbook) -> Sequence[Standing]:
-    """How every declared promise stands; nothing where none is declared, and for readers of some cities."""
+    """Standing of every declared objective; nothing where none is declared, and for readers of some
+    cities."""
     if book.spec is None or book.spec.slo is None or book.cities is not None:
         return ()
     return slo.standings(book.spec, book.ledger, book.now)

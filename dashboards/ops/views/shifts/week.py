@@ -27,7 +27,7 @@ class NoPlans(LookupError):
 
 @dataclass(frozen=True)
 class PersonWeek:
-    """What one person works: the letter of each day's shift, "off" on days off, empty on free days."""
+    """Week of one person: the letter of each day's shift, "off" on days off, empty on free days."""
 
     name: str
     cells: tuple[str, ...]
@@ -37,7 +37,7 @@ class PersonWeek:
 
 @dataclass(frozen=True)
 class CoverCell:
-    """How many drivers a shift has of those it should have: "2", or "1/2" where some are missing."""
+    """Drivers of a shift of those it should have: "2", or "1/2" where some are missing."""
 
     text: str
     short: bool
@@ -103,7 +103,7 @@ def week_file(edition: Edition, depot_id: str = "", city: str = "") -> WeekFile:
 
 
 def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
-    """What the page shows of a depot. Raises NoSuchDepot, NoPlans."""
+    """Week of a depot for the page. Raises NoSuchDepot, NoPlans."""
     [week] = week_file(edition, depot_id).weeks
     plan, zone, dates = week.plan, ZoneInfo(week.timezone), edition.front.target_dates
     names = sorted({cover.shift for cover in plan.shifts}, key=lambda name: (_clock(plan, name, zone), name))
@@ -139,7 +139,7 @@ def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
 
 
 def all_weeks(edition: Edition, city: str = "") -> AllWeeks:
-    """What the page shows of all depots, or of a city's. Raises NoPlans."""
+    """Weeks of all depots, or of a city's, for the page. Raises NoPlans."""
     file = week_file(edition, city=city)
     plans = sorted((week.plan for week in file.weeks), key=lambda plan: (-plan.cost, plan.depot_id))
     lines = tuple(
@@ -186,7 +186,7 @@ def _cell(cover: ShiftCover | None) -> CoverCell:
 
 
 def _uncovered(cover: ShiftCover, plan: WeekPlan, zone: ZoneInfo) -> str:
-    """What is missing of a shift, and who could work it but is off that day, or cannot work it."""
+    """Missing drivers of a shift, and people who are off that day or cannot work it."""
     start, end = cover.start.astimezone(zone), cover.end.astimezone(zone)
     values = {
         "day": display.day(cover.date),

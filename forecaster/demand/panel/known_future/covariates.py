@@ -104,7 +104,7 @@ def _indicate(result: Floats, column: Any, word_at: Mapping[int, str], at: Cells
 
 
 class _Needs(NamedTuple):
-    """Where a covariate needs a value: on the days ahead, and on past days with a count."""
+    """Days on which a covariate needs a value: the days ahead, and past days with a count."""
 
     needed: Bools  # (depots, days)
     history: int

@@ -33,7 +33,8 @@ def known_range(history: Floats) -> tuple[float, float] | None:
 
 
 def is_far(values: Floats, known: tuple[float, float]) -> Bools:
-    """Which values lie outside the range of the history by more than that range, or than half of its largest number."""
+    """Marks values outside the range of the history by more than that range, or than half of its
+    largest number."""
     low, high = known
     margin = max(high - low, max(abs(low), abs(high)) / 2, 1.0)
     far: Bools = (values < low - margin) | (values > high + margin)

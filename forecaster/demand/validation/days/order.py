@@ -40,7 +40,7 @@ class OtherOrder:
         return sentence(template, **_stretch(self.before))
 
     def hint(self, spec: Spec) -> str:
-        """What to set, or to mend where the source declares no order that could be another one."""
+        """Setting or correction where the source declares no order that could be another one."""
         values = _stretch(self.after)
         if form := self.form or (_with_other_order(spec) if self.is_whole else None):
             setting = f"demand.source.date_format: '{form}'"
@@ -64,7 +64,8 @@ def _stretch(run: tuple[np.datetime64, np.datetime64, int]) -> dict[str, Any]:
 
 
 def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
-    """Whether days stand far apart as they are read, and close together with day and month the other way round.
+    """True if days stand far apart as they are read, and close together with day and month the
+    other way round.
 
     `days_read` are days since 1970, and `days_ahead` those of rows that were refused because they are not over yet.
     """
@@ -88,8 +89,9 @@ def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
 
 
 def other_year(days_read: Any, days_ahead: Any, spec: Spec) -> OtherOrder | None:
-    """Whether days in a form with a year of two digits stand years apart, and close together with day and year the
-    other way round, as 24/03/05 is the 5th of March or the 24th; arguments are those of `other_order`."""
+    """True if days in a form with a year of two digits stand years apart, and close together with
+    day and year the other way round, as 24/03/05 is the 5th of March or the 24th; arguments are
+    those of `other_order`."""
     form = _exchanged(spec, "%d", "%y")
     read = np.unique(np.concatenate([days_read, days_ahead]).astype("int64")).astype("datetime64[D]")
     if form is None or len(read) < _WEEK:
@@ -107,7 +109,7 @@ def other_year(days_read: Any, days_ahead: Any, spec: Spec) -> OtherOrder | None
 
 
 def _with_year_for_day(day: date) -> date | None:
-    """What a text is with day and year of two digits in each other's place, None where that is no day."""
+    """Text with day and year of two digits in each other's place, None where that is no day."""
     try:
         return date(2000 + day.day, day.month, day.year % 100)
     except ValueError:
