@@ -78,7 +78,7 @@ def test_a_far_horizon_begins_no_earlier_than_enough_is_known_and_a_week_not_at_
 
 def test_holding_out_everything_is_refused() -> None:
     assert backtest.cutoffs(panel(3, 31, 7), 23)
-    with pytest.raises(NoUsableData, match=r"31 days of history, and backtest\.days holds out 24"):
+    with pytest.raises(NoUsableData, match=r"31 days of history, and the backtest \(backtest\.days\) holds out 24"):
         backtest.cutoffs(panel(3, 31, 7), 24)
     with pytest.raises(NoUsableData):
         backtest.cutoffs(panel(3, 31, 7), 400)

@@ -253,10 +253,10 @@ def test_a_planner_of_one_city_writes_there_and_nowhere_else_under_their_own_nam
     assert (answer.status_code, answer.json()["override"]["by"]) == (201, "paula")
     assert paula.writes("/api/v1/overrides", json=WISH).status_code == 404  # as if there were no such depot
     admin = signed_in(house(url, declared(), spec=planned), "ada")
-    other = admin.writes("/api/v1/overrides", json=WISH).json()["override"]["id"]
+    other = admin.writes("/api/v1/overrides", json={**WISH, "orders": 201}).json()["override"]["id"]
     assert paula.writes(f"/api/v1/overrides/{other}/withdrawal", json={}).status_code == 422
     assert {row["depot_id"] for row in paula("/api/v1/overrides").json()["overrides"]} == {"BOS-01"}
-    assert admin("/api/v1/audit").json()["rows"][0]["what"].startswith(f"override {other}: NYC-01 on 2025-06-18 is 200")
+    assert admin("/api/v1/audit").json()["rows"][0]["what"].startswith(f"override {other}: NYC-01 on 2025-06-18 is 201")
 
 
 def test_a_link_for_a_city_that_is_not_there_is_refused(url: str) -> None:
