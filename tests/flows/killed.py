@@ -121,7 +121,7 @@ POINTS: dict[str, Callable[[], None]] = {
     "after promote": at_boundary("promote", ended=True),
     "within predict": within_prediction,
     "after predict": at_boundary("predict", ended=True),
-    "within record": before(Path, "rename", lambda self, to: self.name.endswith(".new")),
+    "within record": before(Path, "replace", lambda self, to: Path(to).parent.name == "registry_waiting"),
     "after record": at_boundary("record", ended=True),
     "within register": before(mlflow_registry.Registry, "log"),
     "after register": at_boundary("register", ended=True),
