@@ -14,7 +14,6 @@ import sqlalchemy as sa
 
 from forecaster.errors import UnusableLedger
 from forecaster.ledger import tables
-from forecaster.ledger.columns.json_text import json_text
 
 MOST_DEPOTS = 500  # whose publication a page verifies: 5,000 depots take a second; `forecaster doctor` verifies all
 REMEDY = "`forecaster restore` brings a backup back"
@@ -82,7 +81,7 @@ def rows_digest(connection: sa.Connection, publication_id: int) -> str:
         query = sa.select(*columns).where(table.c.publication_id == publication_id)
         keys = [_by_code_point(connection, key) for key in table.primary_key.columns if key.name != "publication_id"]
         for row in connection.execute(query.order_by(*keys), execution_options={"yield_per": 1000}):
-            digest.update(json_text([None if value is None else _plain(value) for value in row]).encode())
+            digest.update(repr(tuple(row)).encode())
     return digest.hexdigest()
 
 
@@ -90,10 +89,6 @@ def _by_code_point(connection: sa.Connection, column: sa.Column[Any]) -> sa.Colu
     """The column in an order that does not depend on the database's locale."""
     is_text = isinstance(column.type, sa.Text) and connection.dialect.name == "postgresql"
     return sa.collate(column, "C") if is_text else column
-
-
-def _plain(value: object) -> object:
-    return value if isinstance(value, str | int | float | list | dict) else str(value)
 
 
 @contextmanager

@@ -214,8 +214,9 @@ def _update_rows(connection: sa.Connection, head: Head, before: Publication, aft
             connection.execute(query.values(quantiles=list(new_total.quantiles)))
     plans = {plan.depot_id: plan for plan in before.plans}
     plan_rows.update(connection, head.publication_id, (plan for plan in after.plans if plan != plans[plan.depot_id]))
-    if changed:
+    if changed or before.totals != after.totals:
         soundness.write_digest(connection, head.publication_id)
+    if changed:
         publications = tables.publications
         of_publication = publications.c.publication_id == head.publication_id
         connection.execute(publications.update().where(of_publication).values(revised_at=datetime.now(UTC)))
