@@ -21,6 +21,7 @@ from typer.testing import CliRunner
 
 from docs import dependencies, library_reference
 from flows import protocol
+from forecaster import plugins
 from forecaster.cli import app as cli
 from forecaster.core import metric_names
 
@@ -261,6 +262,7 @@ def contracts() -> str:
         "layers": _layers,
         "forbidden": _forbidden,
         "independence": _independence,
+        "protected": _protected,
     }
     return "\n".join(f"### {contract['name']}\n\n{draw[contract['type']](contract)}" for contract in every)
 
@@ -292,6 +294,19 @@ def _forbidden(contract: Schema) -> str:
 
 def _independence(contract: Schema) -> str:
     return f"{_listed(contract['modules'])} do not import one another.\n"
+
+
+def _protected(contract: Schema) -> str:
+    return f"No other package imports {_listed(contract['protected_modules'])}.\n"
+
+
+def plugin_table() -> str:
+    """The plug-ins: their packages, what they are for, and the keys that declare them."""
+    rows = [
+        [name, _listed(package.replace(".", "/") for package in packages), purpose, _listed(keys)]
+        for name, (keys, purpose, packages) in plugins.PLUGINS.items()
+    ]
+    return table(["plug-in", "packages", "needed for", "declared by"], rows)
 
 
 def _listed(names: Any) -> str:
@@ -358,6 +373,7 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "targets": targets,
     "contracts": contracts,
     "steps": steps,
+    "plug-ins": plugin_table,
     "measures": measures,
     "reference": library_reference.reference,
 }

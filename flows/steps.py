@@ -26,6 +26,7 @@ from forecaster.core.time_limits import call_within
 from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.errors import ForecasterError, NoUsableData
+from forecaster.plugins import plugin
 
 REGISTRY_SECONDS = 180.0  # for all that waits to be told
 
@@ -141,8 +142,8 @@ def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
 def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
     """Whether tonight's training is worth it; where that cannot be weighed, it is done."""
     from forecaster.ledger.store import Ledger
-    from forecaster.training import worthwhile
 
+    worthwhile = plugin("worthwhile")
     with night.stage("weigh"), Ledger.open(night.spec.ledger_url) as ledger:
         try:
             past_panels = _past_panels(night, panel, knowledge)
@@ -155,7 +156,7 @@ def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
     else:
         night.past_panels = None
         night.remark(sentence(N_("training skipped: {reason}"), reason=decision.reason))
-    return decision.trains
+    return bool(decision.trains)
 
 
 def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:

@@ -80,6 +80,7 @@ PLANTED = [
     ("dashboards/ops/routes/api.py", "import dashboards.inference.tensors", NO_INFERENCE),
     ("forecaster/demand/history", "import forecaster.demand.validation.contract", SOURCE),
     ("forecaster/demand/parsing.py", "import forecaster.demand.ingest", SOURCE),
+    ("flows/lines.py", "import forecaster.training.worthwhile", "Plug-in: worthwhile"),
 ]
 
 

@@ -17,6 +17,7 @@ from zoneinfo import ZoneInfo
 import yaml
 from pydantic import Field, PrivateAttr, ValidationError, ValidationInfo, field_validator, model_validator
 
+from forecaster import plugins
 from forecaster.config import messages
 from forecaster.config.access import Page
 from forecaster.config.base import Section
@@ -161,6 +162,12 @@ class Spec(Section):
                 "training.hosts.others: on_workers takes workers of a Dask cluster, and execution.runner is "
                 f"{self.execution.runner}; wanted dask"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _installed_plugins(self) -> Self:
+        if lacking := list(plugins.undeclarable(self)):
+            raise ValueError("; ".join(lacking))
         return self
 
     @model_validator(mode="after")

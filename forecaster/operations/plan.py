@@ -28,6 +28,7 @@ from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
+from forecaster.plugins import plugin
 from forecaster.publishing import champion_fit
 
 MOST_NAMES = 8  # of depots or days that a line names
@@ -233,11 +234,9 @@ def _training_reuse(spec: Spec, panel: Panel, panel_at: Past | None) -> str:
 
 def _worthwhile(spec: Spec, now: datetime) -> str:
     """By when is trained again at the latest; whether tonight is, the night weighs on what will have come in."""
-    from forecaster.training import worthwhile  # and with it what forecasts, which a refresh never needs
-
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
-            latest = worthwhile.latest(spec, ledger, now)
+            latest = plugin("worthwhile").latest(spec, ledger, now)
     except NoLedger:
         latest = None
     if latest is None:

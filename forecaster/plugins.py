@@ -1,0 +1,70 @@
+"""Plug-ins: optional features whose packages nothing else imports; each is found here by name and imported when used.
+
+A pipeline that does not declare a feature runs without its packages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+from forecaster.errors import MissingExtra
+
+
+class Plugin(NamedTuple):
+    """An optional feature."""
+
+    keys: tuple[str, ...]  # of the pipeline file that declare it, with the value if one value does
+    purpose: str
+    packages: tuple[str, ...]
+
+
+PLUGINS: Mapping[str, Plugin] = {
+    "worthwhile": Plugin(
+        ("training.when: worthwhile",),
+        "skipped trainings",
+        ("forecaster.training.worthwhile",),
+    ),
+}
+MODULES: Mapping[str, str] = {
+    "worthwhile": "forecaster.training.worthwhile",
+}
+"""Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
+
+
+def plugin(entry: str) -> Any:
+    """Module of an entry of `MODULES`. Raises MissingExtra where the plug-in's package is not installed."""
+    name = entry.partition(".")[0]
+    if not is_installed(name):
+        raise MissingExtra(missing(name))
+    return import_module(MODULES[entry])
+
+
+def is_installed(name: str) -> bool:
+    """True where all packages of a plug-in are installed."""
+    try:
+        return all(map(find_spec, PLUGINS[name].packages))
+    except ModuleNotFoundError:  # a package above
+        return False
+
+
+def undeclarable(spec: object) -> Iterator[str]:
+    """Sentences about keys of a pipeline file that declare a plug-in which is not installed."""
+    for name, (keys, _, _) in PLUGINS.items():
+        if any(_declares(spec, key) for key in keys) and not is_installed(name):
+            yield missing(name)
+
+
+def missing(name: str) -> str:
+    """Sentence about a plug-in that is not installed."""
+    keys, _, packages = PLUGINS[name]
+    return f"{' or '.join(keys)} needs {', '.join(packages)}, which this installation does not have"
+
+
+def _declares(spec: object, key: str) -> bool:
+    path, _, value = key.partition(": ")
+    for name in path.split("."):
+        spec = getattr(spec, name, None)
+    return spec == value if value else bool(spec)
