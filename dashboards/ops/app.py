@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -152,19 +151,8 @@ def session_options(context: AccessContext) -> dict[str, Any]:
 async def _serving(store: PublicationStore, _: FastAPI) -> AsyncIterator[None]:
     """Few threads, and a ledger that is closed at the end."""
     to_thread.current_default_thread_limiter().total_tokens = THREADS
-    async with keeping_up(store.keep_up):
-        yield
+    yield
     store.close()
-
-
-@asynccontextmanager
-async def keeping_up(keep_up: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[None]:
-    """Has what is shown kept at hand beside the answers."""
-    task = asyncio.create_task(keep_up())
-    try:
-        yield
-    finally:
-        task.cancel()
 
 
 class _CompiledOnce(BytecodeCache):

@@ -213,7 +213,7 @@ OF_PAGE = {
     "answers": Measure(
         "forecaster_page_answers_total",
         "answers",
-        "of the page's readers: kept, one of before while a newer is made, made for who asks, or of a copy",
+        "by origin: kept, earlier, made, or copy (from memory while the ledger is away)",
         ("origin",),
         "counter",
     ),

@@ -13,11 +13,10 @@ from dashboards.ops.access import person
 from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.csv import MEDIA_TYPE, CsvSheet
 from dashboards.ops.http.language import of_request
-from dashboards.ops.http.responses import OF_EDITION, ORIGIN, TRY_AGAIN, gzipped, not_modified, with_etag
-from dashboards.ops.reading.editions import Edition, Logbook, NothingPublished
+from dashboards.ops.http.responses import OF_EDITION, gzipped, not_modified, with_etag
+from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.views.api_schema import to_json
-from forecaster.errors import LedgerError
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -51,28 +50,14 @@ class Renderer:
         style, cities = of_request(request), person(request).cities
 
         with locale.active(style):
-            try:
-                edition = self.store.edition(cities, **past)
-                body = make(edition)
-            except LedgerError as error:
-                if (copy := self.copied(error, cities, media_type, **past)) is None:
-                    raise
-                return as_copy(request, make(copy), media_type)
+            edition = self.store.edition(cities, **past)
+            body = make(edition)
         request.scope[OF_EDITION] = not edition.past
         if cities is None:
             tag = self.store.tag(edition, request.url.path, media_type, of, style)
         else:  # the tag of an edition changes with numbers that the reader does not see
             tag = self.store.entity_tag(request.url.path, body)
         return not_modified(request, tag) or gzipped(request, body, media_type, tag)
-
-    def copied(
-        self, error: LedgerError, cities: frozenset[str] | None, media_type: str = HTML, **past: Any
-    ) -> Edition | None:
-        """What people are shown while the ledger is away, if anything is. Programs, and whoever asks for the past, are
-        told that it is: the sentence that says so stands on pages alone."""
-        if isinstance(error, NothingPublished) or media_type != HTML or any(past.values()):
-            return None
-        return self.store.copied_edition(error, cities)
 
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
         """Response about the last nights, rendered each time: it changes with every stage of a
@@ -107,12 +92,6 @@ class Renderer:
         if form == "csv":
             answer.headers["Content-Disposition"] = _as_file(file)
         return answer
-
-
-def as_copy(request: Request, body: bytes, media_type: str) -> Response:
-    """An answer that is made of a copy while the ledger is away: nobody keeps it, and all may ask again in a minute."""
-    request.scope[ORIGIN] = "copy"
-    return Response(body, media_type=media_type, headers={"Cache-Control": "no-store", **TRY_AGAIN})
 
 
 def attached(csv: bytes, file: str) -> Response:

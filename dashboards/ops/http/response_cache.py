@@ -16,16 +16,22 @@ import logging
 from collections import OrderedDict
 from contextlib import suppress
 from dataclasses import dataclass
+from gzip import decompress
+from html import escape
 from time import monotonic
 from typing import Any
 
 from anyio import fail_after, to_thread
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from dashboards.ops.access.roles import SAFE
-from dashboards.ops.http.responses import OF_EDITION, ORIGIN, etag_matches
+from dashboards.ops.formatting import locale
+from dashboards.ops.http.language import of_request
+from dashboards.ops.http.responses import OF_EDITION, ORIGIN, TRY_AGAIN, etag_matches
 from dashboards.ops.reading.store import PublicationStore
+from forecaster.core.language import _
 from forecaster.errors import LedgerError
 
 STALE_SECONDS = 2.0  # that the edition before may be behind when a new one is noticed
@@ -33,6 +39,7 @@ PATIENCE = 1.0  # seconds that an answer waits for the number, before its route 
 EARLIER_SECONDS = 10.0  # that it is sent at most, as thousands of depots take seconds to make
 MOST_BYTES = 32_000_000
 LARGEST_BODY = 1_000_000  # bytes of one that is kept
+ABSENCE = b"<!-- absence -->"  # place of the sentence in a page
 OF_A_BODY = (b"content-length", b"content-type", b"content-encoding", b"content-disposition")
 log = logging.getLogger("forecaster.page")
 
@@ -101,8 +108,11 @@ class ResponseCache:
         """The answer that is kept, or the earlier one while it is made anew; None where it has to be made."""
         try:
             await self._look()
-        except (LedgerError, TimeoutError):  # the route says it, or shows what is at hand
-            return None
+        except TimeoutError:
+            self._store.no_answer(PATIENCE)
+            return self._while_away(question, scope)
+        except LedgerError:
+            return self._while_away(question, scope)
         response = self._kept(question)
         if response is None and (earlier := self._earlier_response(question)) is not None:
             scope[ORIGIN] = "earlier"
@@ -113,6 +123,26 @@ class ResponseCache:
             response = self._kept(question)
         scope[ORIGIN] = "kept"
         return response
+
+    def _while_away(self, question: object, scope: Scope) -> CachedResponse | None:
+        """Page in memory with a sentence on the ledger's absence; None for what is no page, and the
+        route reports the error."""
+        page = self._bodies.get(question) or self._earlier.get(question)
+        if page is None or not isinstance(page.holds_for, tuple):
+            return None
+        headers = Headers(raw=page.start["headers"])
+        if not headers["content-type"].startswith("text/html"):
+            return None
+        with locale.active(of_request(Request(scope))):
+            if (sentence := self._store.absence_sentence(page.holds_for[0])) is None:
+                return None
+            alarm = f"<strong>{escape(_('Perhaps not the newest.'))}</strong> {escape(sentence)}"
+        html = decompress(page.body) if headers.get("content-encoding") == "gzip" else page.body
+        body = html.replace(ABSENCE, f'<p class="stale" role="status">{alarm}</p>'.encode(), 1)
+        scope[ORIGIN] = "copy"
+        kind = {"Content-Type": headers["content-type"], "Content-Length": str(len(body))}
+        answer = Headers({**kind, "Cache-Control": "no-store", **TRY_AGAIN})
+        return CachedResponse(None, {**page.start, "headers": answer.raw}, body, "absence")
 
     async def _look(self) -> None:
         """Learn the edition's number; while the ledger is read, that of a moment ago will do.
@@ -139,8 +169,8 @@ class ResponseCache:
             return
         if number != self._number:
             is_fresh = monotonic() - self._read_at <= STALE_SECONDS
-            self._earlier, self._earlier_number = self._bodies if is_fresh else RecentResponses(), self._number
-            self._earlier_until = monotonic() + EARLIER_SECONDS
+            self._earlier, self._earlier_number = self._bodies, self._number
+            self._earlier_until = monotonic() + EARLIER_SECONDS if is_fresh else 0.0
             self._number, self._bodies = number, RecentResponses()
         self._read_at, self._has_written = read_at, False
 
@@ -189,10 +219,11 @@ class ResponseCache:
             return send
 
         async def noting(message: Message) -> None:
-            self._writes += 1
-            self._bodies, self._earlier = RecentResponses(), RecentResponses()
-            self._has_written, self._read_at = True, monotonic()  # what is being read may be older
-            self._store.forget()
+            if message.get("status", 503) != 503:  # the ledger is away: pages in memory stay
+                self._writes += 1
+                self._bodies, self._earlier = RecentResponses(), RecentResponses()
+                self._has_written, self._read_at = True, monotonic()  # what is being read may be older
+                self._store.forget()
             await send(message)
 
         return noting

@@ -24,7 +24,7 @@ HEADERS = {
 REVALIDATED = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Cookie, Accept-Encoding"}
 TRY_AGAIN = {"Retry-After": "60"}  # of what cannot be read at the moment
 ORIGIN = "forecaster.origin"
-"""Of an answer, in the scope: "kept", "earlier" while a newer one is made, "made", or "copy"."""
+"""Of an answer, in the scope: "kept", "earlier" while a newer one is made, "made", or "copy" of memory."""
 OF_EDITION = "forecaster.of_edition"
 """True in the scope of an answer that says only what the edition says that is up."""
 FOREVER = "public, max-age=31536000, immutable"

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.middleware import AccessMiddleware
-from dashboards.ops.app import HERE, THREADS, keeping_up, now, page_app, session_options, templates
+from dashboards.ops.app import HERE, THREADS, now, page_app, session_options, templates
 from dashboards.ops.http.bodies import BodyLimits
 from dashboards.ops.http.head import CHANGING, HeadRequests
 from dashboards.ops.http.language import LanguageMiddleware
@@ -49,9 +49,9 @@ def create_portal(
 
     Raises SpecError where two have one name, they disagree about how people sign in, or a declared secret is not there.
     """
-    readers = SharedReaders(clock)
+    readers = SharedReaders()
     served, door = serve_together(specs, clock, readers)
-    overview = Overview({name: pipeline.context.url for name, pipeline in served.items()}, readers)
+    overview = Overview({name: pipeline.context.url for name, pipeline in served.items()}, readers, clock)
     front = FrontPage(served, readers, overview, clock)
     return Portal(served, door, front, metrics)
 
@@ -113,8 +113,7 @@ def _front_app(
     @asynccontextmanager
     async def serving(_: FastAPI) -> AsyncIterator[None]:
         to_thread.current_default_thread_limiter().total_tokens = THREADS
-        async with keeping_up(front.readers.keep_up):
-            yield
+        yield
         front.close()
         for pipeline in served.values():
             pipeline.context.store.close()

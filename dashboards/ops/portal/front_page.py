@@ -13,7 +13,6 @@ from dashboards.ops.reading.editions import read_outline
 from dashboards.ops.reading.header import Front
 from dashboards.ops.reading.overview import Counts, Look, Overview, ready
 from dashboards.ops.reading.readers import SharedReaders
-from dashboards.ops.reading.standby import absence_sentence
 from dashboards.ops.routes.errors import whole_sentence
 from dashboards.ops.views.tiles import (
     NOTHING,
@@ -90,18 +89,17 @@ class FrontPage:
 
         def make() -> DepotCount:
             url = self.served[name].context.url
-            standby = self.readers.standby(url) if look.absence else None
-            ledger = (standby.copy_of(name) if standby else None) or self.readers.open(url)
+            ledger = self.readers.open(url)
             return count_depots(head, header, read_outline(head, ledger), cities)
 
         return (name, head.publication_id, head.revised_at, header.today, cities), make
 
 
 def _why(look: Look, reader: Person) -> str:
-    """Why nothing can be shown, or no more than a copy: all of it to admins, a sentence without files and addresses to
+    """Why nothing can be shown, or only an earlier look: all of it to admins, a sentence without files and addresses to
     other readers."""
     error = look.error or NOTHING
     if look.absence is not None and look.head is not None:
-        absence = absence_sentence(look.absence, look.head)
+        absence = look.absence.sentence(look.head)
         return f"{absence} {whole_sentence(str(error))}" if reader.may("admin") else absence
     return whole_sentence(str(error) if reader.may("admin") else _(error.for_readers))

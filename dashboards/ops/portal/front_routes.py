@@ -13,8 +13,8 @@ from dashboards.ops.access import links, person
 from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.csv import MEDIA_TYPE, sheet
 from dashboards.ops.http.language import of_request
-from dashboards.ops.http.render import HTML, JSON, RenderPage, as_copy
-from dashboards.ops.http.responses import not_modified, with_etag
+from dashboards.ops.http.render import HTML, JSON, RenderPage
+from dashboards.ops.http.responses import ORIGIN, TRY_AGAIN, not_modified, with_etag
 from dashboards.ops.portal.front_page import FrontPage
 from dashboards.ops.portal.served import ServedPipeline
 from dashboards.ops.portal.tile_list import TileQuery, tile_list
@@ -45,7 +45,11 @@ def _of_readers(routes: APIRouter, front: FrontPage, page: RenderPage) -> None:
             tiles = front.tiles(readers)
             view = tile_list(tiles, TileQuery.of(request.query_params))
             body = page("portal.html", title=_(TITLE), list=view)
-        return as_copy(request, body, HTML) if any(tile.is_copy for tile in tiles) else _answer(request, body, HTML)
+        if not any(tile.is_copy for tile in tiles):
+            return _answer(request, body, HTML)
+        request.scope[ORIGIN] = "copy"
+        headers = {"Cache-Control": "no-store", **TRY_AGAIN}
+        return Response(body, media_type=HTML, headers=headers)
 
     @routes.get(f"{api.PREFIX}/pipelines", response_model=PipelinesOut, responses=api.TROUBLE | api.AS_CSV)
     def pipelines(request: Request, format: api.Format = "json") -> Response:

@@ -66,7 +66,6 @@ class Front:
     near: str  # "tomorrow", "today" or nothing
     today: date
     now: datetime
-    away: str | None = None  # the ledger cannot be read, and this is a copy: since when, in a sentence
 
     @property
     def alarm(self) -> Alarm | None:

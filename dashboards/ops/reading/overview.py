@@ -10,11 +10,12 @@ import threading
 from collections.abc import Callable, Collection, Hashable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from datetime import datetime
 from time import monotonic
 from typing import Generic, TypeVar
 
+from dashboards.ops.reading.absence import Absence, CircuitBreaker
 from dashboards.ops.reading.readers import SharedReaders
-from dashboards.ops.reading.standby import Absence
 from forecaster.errors import LedgerError
 from forecaster.ledger import overview
 from forecaster.ledger.publication import PublishedTotal
@@ -41,19 +42,19 @@ class Look:
     last: Run | None = None
     totals: tuple[PublishedTotal, ...] = ()
     error: LedgerError | None = None
-    absence: Absence | None = None  # the ledger is away, and this is of a copy
+    absence: Absence | None = None  # the ledger is away, and this is from memory
 
 
 class Overview:
     """The newest look at each pipeline, taken by one for all who come meanwhile. Thread-safe."""
 
-    def __init__(self, urls: Mapping[str, str], readers: SharedReaders) -> None:
+    def __init__(self, urls: Mapping[str, str], readers: SharedReaders, clock: Callable[[], datetime]) -> None:
         """`urls` has the ledger of each pipeline by name."""
         by_url: dict[str, list[str]] = {}
         for name, url in urls.items():
             by_url.setdefault(url, []).append(name)
         self._urls = dict(urls)
-        self._ledgers = {url: LedgerLooks(url, tuple(names), readers) for url, names in by_url.items()}
+        self._ledgers = {url: LedgerLooks(url, tuple(names), readers, clock) for url, names in by_url.items()}
         self._pool = ThreadPoolExecutor(min(len(by_url), MOST_LEDGERS), "overview")
         self._lock = threading.Lock()
         self._running: dict[str, Future[Mapping[str, Look]]] = {}
@@ -82,9 +83,9 @@ class Overview:
 class LedgerLooks:
     """Looks at the pipelines of one ledger; totals are read once for each publication."""
 
-    def __init__(self, url: str, names: tuple[str, ...], readers: SharedReaders) -> None:
+    def __init__(self, url: str, names: tuple[str, ...], readers: SharedReaders, clock: Callable[[], datetime]) -> None:
         self._url, self._names, self._readers = url, names, readers
-        self._standby = readers.standby(url)
+        self._breaker = CircuitBreaker(url, clock)
         self._totals: dict[str, tuple[object, tuple[PublishedTotal, ...]]] = {}
         self._at = 0.0
         self._looks: Mapping[str, Look] = {}
@@ -96,31 +97,29 @@ class LedgerLooks:
         """Previous content, while a slow ledger is being read."""
         if monotonic() - self._at < STALE_SECONDS:
             return self._looks
-        if self._standby is not None:
-            self._standby.failed(error)
-        return self._of_copies() or {}
+        self._breaker.failed(error)
+        return self._in_memory()
 
     def read(self) -> Mapping[str, Look]:
-        if (looks := self._of_copies()) is None:
-            try:
-                looks = self._all(self._readers.open(self._url))
-            except LedgerError as error:  # of whichever pipeline: each is asked for itself
-                if self._standby is not None:
-                    self._standby.failed(error)
-                looks = self._of_copies() or self._each()
+        """A look at each pipeline; while the ledger is away, the last one with the error."""
+        try:
+            looks = self._all(self._readers.open(self._url))
+        except LedgerError as error:  # of whichever pipeline: each is asked for itself
+            self._breaker.failed(error)
+            looks = self._in_memory() or self._each()
+        else:
+            self._breaker.answered()
         self._looks, self._at = looks, monotonic()
         return looks
 
-    def _of_copies(self) -> Mapping[str, Look] | None:
-        """What is held of each pipeline, while the ledger is away; None while it is not, or nothing is held."""
-        if self._standby is None or (absence := self._standby.absence(*self._names)) is None:
-            return None
-        if (ledger := self._standby.copy_of(*self._names)) is None:
-            return None
-        looks = self._all(ledger)
+    def _in_memory(self) -> Mapping[str, Look]:
+        """The last looks, if the ledger is away."""
+        absence = self._breaker.absence
+        if absence is None or not any(look.head for look in self._looks.values()):
+            return {}
         return {
             name: replace(look, error=absence.error, absence=absence if look.head else None)
-            for name, look in looks.items()
+            for name, look in self._looks.items()
         }
 
     def _all(self, ledger: Ledger) -> Mapping[str, Look]:

@@ -11,7 +11,8 @@ from hashlib import sha256
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from dashboards.ops.reading import point_in_time, standby
+from dashboards.ops.reading import point_in_time
+from dashboards.ops.reading.absence import CircuitBreaker
 from dashboards.ops.reading.editions import (
     Edition,
     Logbook,
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from forecaster.config import Spec
 
 REREAD_SECONDS = 1.0  # seconds after which the ledger is read in any case
+PATIENCE = 3.0  # seconds that a reader waits for another one who asks the ledger
 
 
 @dataclass(frozen=True)
@@ -69,9 +71,8 @@ class PublicationStore:
         where = spec.calendar if spec else None
         self._home = HolidayRegion(where.country or "", where.subdivision or "") if where else NOWHERE
         self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
-        self._readers, self._alone = readers or SharedReaders(clock), readers is None
-        self._standby = self._readers.standby(url)
-        self._watch(pipeline)
+        self._readers, self._alone = readers or SharedReaders(), readers is None
+        self._breaker = CircuitBreaker(url, clock)
         self._lock, self._reading = threading.Lock(), threading.Lock()
         self._ledger: Ledger | None = None
         self._outlines = Outlines()
@@ -98,30 +99,28 @@ class PublicationStore:
             past_head = past_head if cities is None else replace(past_head, note=None)
             header = front(past_head, looked_at)
             return Edition(past_head, header, None, ledger, self._outlines, cities, past=True, home=self._home)
-        return self._newest(ledger, head, last, cities)
-
-    def copied_edition(self, error: LedgerError, cities: frozenset[str] | None = None) -> Edition | None:
-        """What was up when the ledger could last be read, now that it says `error`: the header says since when. None
-        where there is no copy, and where all the days of that are over."""
-        if self._standby is None:
-            return None
-        self._standby.failed(error)
-        if (absence := self._standby.absence(self._pipeline)) is None:
-            return None
-        ledger = self._standby.copy_of(self._pipeline)
-        if ledger is None or (head := ledger.current(self._pipeline)) is None:
-            return None
-        last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None)
-        edition = self._newest(ledger, head, last, cities)
-        if edition.front.target_dates[-1] < edition.front.today:
-            return None
-        return replace(edition, front=replace(edition.front, away=standby.absence_sentence(absence, head)))
-
-    def _newest(self, ledger: Ledger, head: Head, last: Run | None, cities: frozenset[str] | None) -> Edition:
         head = head if cities is None else replace(head, note=None)  # it may name depots
         header = front(head, self._clock(), fruitless(last, head))
         aside = notice(last) if cities is None else None  # rows of other cities may be among them
         return Edition(head, header, aside, ledger, self._outlines, cities, home=self._home)
+
+    def absence_sentence(self, head: Head) -> str | None:
+        """Sentence on a page in memory while the ledger is away; None while it is not, and where all
+        days of the publication are over."""
+        absence = self._breaker.absence
+        header = front(head, self._clock())
+        if absence is None or header.target_dates[-1] < header.today:
+            return None
+        return absence.sentence(head)
+
+    def head_in_memory(self) -> Head | None:
+        """Publication that was shown before the ledger was away; None where there is none to show."""
+        head = self._snapshot.head if self._snapshot else None
+        return head if head is not None and self.absence_sentence(head) is not None else None
+
+    def no_answer(self, seconds: float) -> None:
+        """Record that the ledger has not answered for so many seconds."""
+        self._breaker.failed(LedgerError(f"the ledger has not answered for {seconds:g} s"))
 
     def logbook(self, cities: frozenset[str] | None = None) -> Logbook:
         """The last nights, whether or not they published. Raises LedgerError when there is no ledger to read.
@@ -144,10 +143,6 @@ class PublicationStore:
         """The ledger, for what is no publication. Raises LedgerError when there is none to read."""
         return self._head()[0]
 
-    async def keep_up(self) -> None:
-        """While the page is served alone, have what it shows at hand for when the ledger is away."""
-        await self._readers.keep_up()
-
     def close(self) -> None:
         """Give back what the ledger's database keeps open for us alone, and what was read of it; the next request opens
         it again."""
@@ -155,13 +150,12 @@ class PublicationStore:
         self._outlines = Outlines()
         if self._alone:
             self._readers.close()
-            self._standby = self._readers.standby(self._url)
 
     def tag(self, edition: Edition, *parts: object) -> str:
         """The ETag of an answer: another publication, day, notice or template, other cities, and other parts, have
         another tag."""
         head, header = edition.head, edition.front
-        when = (head.published_at, head.revised_at, header.today, header.fruitless_began, header.away)
+        when = (head.published_at, head.revised_at, header.today, header.fruitless_began)
         cities = None if edition.cities is None else sorted(edition.cities)
         return self.entity_tag(head.publication_id, head.pipeline, *when, edition.notice, cities, *parts)
 
@@ -194,12 +188,13 @@ class PublicationStore:
     def _now(self) -> tuple[Ledger, Head | None, Run | None]:
         """Current publication and last night, read again when the ledger's files have changed, or
         after a second."""
+        self._breaker.check()
         with self._only_reader():
             stamp, writes, at = self.stamp(), self._writes, monotonic()
             snapshot = self._snapshot
             if snapshot is not None and snapshot.holds(stamp, writes):
                 return snapshot.ledger, snapshot.head, snapshot.last
-            ledger, head = self._head()
+            ledger, head = self._read_head()
             if head is not None and (snapshot is None or snapshot.head != head):
                 with ledger.transaction() as connection:
                     require_unchanged(connection, head.publication_id)
@@ -209,18 +204,20 @@ class PublicationStore:
 
     @contextmanager
     def _only_reader(self) -> Iterator[None]:
-        """One reads for all who come meanwhile. Raises LedgerError where that takes too long, and there is a copy."""
-        has_copy = self._standby is not None and self._standby.copy_of(self._pipeline) is not None
-        if not self._reading.acquire(timeout=standby.PATIENCE if has_copy else -1):
-            raise LedgerError(f"the ledger has not answered for {standby.PATIENCE:g} s")
+        """One reads for all who come meanwhile. Raises LedgerError where that takes too long."""
+        if not self._reading.acquire(timeout=PATIENCE):
+            self.no_answer(PATIENCE)
+            raise LedgerError(f"the ledger has not answered for {PATIENCE:g} s")
         try:
             yield
         finally:
             self._reading.release()
 
     def _head(self) -> tuple[Ledger, Head | None]:
-        if self._standby is not None and (absence := self._standby.absence(self._pipeline)) is not None:
-            raise absence.again()
+        self._breaker.check()
+        return self._read_head()
+
+    def _read_head(self) -> tuple[Ledger, Head | None]:
         try:
             ledger = self._ledger or self._readers.open(self._url)
             try:
@@ -230,13 +227,8 @@ class PublicationStore:
                 self._readers.give_back(self._url, ledger)
                 raise
         except LedgerError as error:
-            if self._standby is not None:
-                self._standby.failed(error)
+            self._breaker.failed(error)
             raise
+        self._breaker.answered()
         self._ledger = ledger
-        self._watch(self._pipeline)
         return ledger, head
-
-    def _watch(self, pipeline: str | None) -> None:
-        if self._standby is not None and pipeline is not None:
-            self._standby.watch(pipeline)

@@ -13,7 +13,6 @@ from time import monotonic
 from fastapi import APIRouter, Request
 from fastapi.responses import PlainTextResponse, Response
 
-from dashboards.ops.reading.editions import NothingPublished
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.errors import LedgerError
 
@@ -50,10 +49,10 @@ class ReadinessCache:
         try:
             head = self._store.edition().head
         except LedgerError as error:
-            copy = None if isinstance(error, NothingPublished) else self._store.copied_edition(error)
-            ready, sentence, for_admins = copy is not None, error.for_readers, str(error)
-            if copy is not None:
-                sentence = f"a copy of publication {copy.head.publication_id} of {copy.head.pipeline}"
+            shown = self._store.head_in_memory()
+            ready, sentence, for_admins = shown is not None, error.for_readers, str(error)
+            if shown is not None:
+                sentence = f"publication {shown.publication_id} of {shown.pipeline}, from memory"
                 for_admins = f"{sentence}: {error}"
         else:
             ready, sentence = True, f"publication {head.publication_id} of {head.pipeline}"
@@ -72,7 +71,7 @@ def router(store: PublicationStore) -> APIRouter:
 
     @routes.get("/readyz", response_class=PlainTextResponse, responses={503: {"description": "Not ready, and why"}})
     def readyz(request: Request) -> Response:
-        """The ledger, or a copy of what it showed, can be read and something is published; else 503 and, for who has
+        """Something is published, and the ledger can be read or pages are in memory; else 503 and, for who has
         signed in, why."""
         who, readiness = request.state.person, cache.now()
         plain = "ready" if readiness.ready else "not ready"

@@ -10,10 +10,9 @@ from fastapi.responses import Response
 from dashboards.ops.access import person
 from dashboards.ops.formatting import locale
 from dashboards.ops.http.language import of_request
-from dashboards.ops.http.render import HTML, Renderer, RenderPage, as_copy
+from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import NoSuchDepot
 from dashboards.ops.routes.pages import depot_content
-from forecaster.errors import LedgerError
 
 COOKIE = "my_depot"
 A_YEAR = 365 * 24 * 3600
@@ -32,12 +31,7 @@ def my_depot(renderer: Renderer, page: RenderPage, *, plans: bool) -> APIRouter:
         depot_id = unquote(request.cookies.get(name, "")) if depot is None else depot[:LONGEST]
         with locale.active(of_request(request)):
             cities = person(request).cities
-            try:
-                edition = renderer.store.edition(cities)
-            except LedgerError as error:
-                if (copy := renderer.copied(error, cities)) is None:
-                    raise
-                edition = copy
+            edition = renderer.store.edition(cities)
             try:
                 content = depot_content(edition, depot_id, page, plans=plans, mine=True) if depot_id else None
             except NoSuchDepot:
@@ -46,7 +40,7 @@ def my_depot(renderer: Renderer, page: RenderPage, *, plans: bool) -> APIRouter:
                 content = None
             gone = depot_id if content is None else ""
             body = content or page("my_depot.html", front=edition.front, gone=gone)
-            answer = as_copy(request, body, HTML) if edition.front.away else Response(body, media_type=HTML)
+            answer = Response(body, media_type=HTML)
         if depot:
             options = {"secure": context.secure, "httponly": True, "samesite": "lax"}
             answer.set_cookie(name, quote(depot_id, safe=""), max_age=A_YEAR, **options)

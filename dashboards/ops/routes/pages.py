@@ -121,7 +121,6 @@ def depot_content(edition: Edition, depot_id: str, page: RenderPage, *, plans: b
     front = in_zone(edition.front, depot.timezone)
     view = depot_page(edition.head, depot, front, edition.said_before(depot_id), edition.home)
     drifting = depot_sentence(edition.drifts(depot))
-    plans = plans and front.away is None  # nothing can be changed while the ledger is away
     return page("depot.html", front=front, depot=view, plans=plans, mine=mine, drifting=drifting)
 
 

@@ -1,0 +1,68 @@
+"""Absence of a ledger whose database does not answer: since when, and when it is tried again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from time import monotonic
+from zoneinfo import ZoneInfo
+
+from dashboards.ops.formatting import display
+from forecaster.core.language import _
+from forecaster.errors import LedgerError, NoLedger
+from forecaster.ledger import connect
+from forecaster.ledger.records import Head
+
+RETRY_SECONDS = 2.0  # between two tries while the ledger is away
+log = logging.getLogger("forecaster.page")
+
+
+@dataclass(frozen=True)
+class Absence:
+    """Instant from which a ledger could not be read, and its error."""
+
+    since: datetime
+    error: LedgerError
+
+    def sentence(self, head: Head) -> str:
+        """Sentence for readers: since when, and as of when the shown publication is."""
+        zone = ZoneInfo(head.timezone)
+        return _(
+            "The database of the forecasts has not answered since {since}. These were published "
+            "{published}; nothing can be changed until it answers again.",
+            since=display.instant(self.since, zone),
+            published=display.instant(head.published_at, zone),
+        )
+
+
+class CircuitBreaker:
+    """Circuit breaker of a ledger: while it is away one request in two seconds tries it, the others
+    fail at once. A ledger in a file of this machine has none: where that is, so is the page."""
+
+    def __init__(self, url: str, clock: Callable[[], datetime]) -> None:
+        self._clock = clock
+        self._is_file = connect.stamp(url) is not None
+        self._retry_at = 0.0
+        self.absence: Absence | None = None
+
+    def check(self) -> None:
+        """Raise LedgerError while the ledger is away, except for the request that is to try it."""
+        if self.absence is not None:
+            if monotonic() < self._retry_at:
+                raise LedgerError(str(self.absence.error))
+            self._retry_at = monotonic() + RETRY_SECONDS
+
+    def failed(self, error: LedgerError) -> None:
+        """Record that the ledger could not be read."""
+        if self.absence is None and not self._is_file and not isinstance(error, NoLedger):
+            self.absence = Absence(self._clock(), error)
+            self._retry_at = monotonic() + RETRY_SECONDS
+            log.warning("the ledger cannot be read; pages in memory are shown meanwhile: %s", error)
+
+    def answered(self) -> None:
+        """Record that the ledger could be read."""
+        if self.absence is not None:
+            log.warning("the ledger can be read again")
+            self.absence = None

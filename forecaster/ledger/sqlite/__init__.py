@@ -1,1 +1,0 @@
-"""What a ledger needs only in SQLite, which has no checksums of its own."""
