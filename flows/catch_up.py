@@ -17,7 +17,7 @@ from forecaster.ledger import connect
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights, sample_overrides
 from forecaster.publishing import past_nights
-from forecaster.publishing.publish import PublishedForecast
+from forecaster.publishing.outcome import PublishedForecast
 
 
 def missing_nights(file: str, now: datetime | None = None) -> list[datetime]:

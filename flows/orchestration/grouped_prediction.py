@@ -11,7 +11,7 @@ from forecaster.core.parallel import Fan
 from forecaster.errors import LostLease, NoUsableData, WorkersKilled
 
 if TYPE_CHECKING:
-    from forecaster.publishing.publish import PublishedForecast
+    from forecaster.publishing.outcome import PublishedForecast
 
 Result = TypeVar("Result")
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from forecaster.config import Spec
 from forecaster.publishing import forecast
-from forecaster.publishing.publish import PublishedForecast, publish
+from forecaster.publishing.outcome import PublishedForecast
+from forecaster.publishing.publish import publish
 
 
 def archive(spec: Spec, *, as_of: datetime, run_id: str, bundle: Path | None = None) -> PublishedForecast:

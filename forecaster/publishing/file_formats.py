@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from forecaster.publishing.publish import PublishedForecast
+from forecaster.publishing.outcome import PublishedForecast
 
 Format = Literal["csv", "parquet", "json"]
 

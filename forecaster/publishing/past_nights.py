@@ -20,7 +20,8 @@ from forecaster.demand.panel import build as panels
 from forecaster.errors import NoUsableData
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import ModelChoice, choose, choose_as_of
-from forecaster.publishing.publish import PublishedForecast, publish
+from forecaster.publishing.outcome import PublishedForecast
+from forecaster.publishing.publish import publish
 from forecaster.serving import bundle as bundles
 
 NOTE = "Made afterwards, with what was known that morning, by a model that was not trained on the days since."

@@ -17,7 +17,8 @@ from forecaster.ledger import run_start
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import ModelChoice, choose
-from forecaster.publishing.publish import PublishedForecast, publish
+from forecaster.publishing.outcome import PublishedForecast
+from forecaster.publishing.publish import publish
 
 
 def predict(

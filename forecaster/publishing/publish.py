@@ -5,43 +5,38 @@ What goes out is worth more than what is kept beside it: nothing that only expla
 
 from __future__ import annotations
 
-import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.language import N_
-from forecaster.core.language.sentences import as_sentence, joined, of_error, packed, sentence
+from forecaster.core.language.sentences import joined, sentence
 from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.panel import Panel
-from forecaster.core.terminal import count
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.panel.panel_findings import panel_findings
 from forecaster.errors import LakeError, LedgerError
 from forecaster.lake import Lake
 from forecaster.ledger import lease
-from forecaster.ledger.publication import Publication, PublishedChange, PublishedDepot, Tier
-from forecaster.ledger.records import Head
+from forecaster.ledger.publication import Publication, PublishedChange, PublishedDepot
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
 from forecaster.ledger.week_plan import WeekPlan
-from forecaster.planning import apply, refresh, saved_inputs, service
+from forecaster.planning import apply, saved_inputs, service
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import CanaryInputs, SavedInputs, SavedPanel
-from forecaster.publishing import archive_rows, caveats, content, explain
+from forecaster.publishing import archive_rows, caveats, content, explain, listeners
 from forecaster.publishing.canary import side_by_side
 from forecaster.publishing.canary.side_by_side import Faulty
 from forecaster.publishing.caveats import Note
 from forecaster.publishing.forecast import ForecastResult, ModelChoice
-from forecaster.publishing.track_accuracy import track_accuracy
-from forecaster.publishing.track_drift import track_drift
-from forecaster.publishing.track_value import track_value
+from forecaster.publishing.listeners import PublicationEvent
+from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import published_crews
 from forecaster.staffing.people import week_plans
@@ -49,66 +44,6 @@ from forecaster.staffing.people.attendance import with_attendance
 from forecaster.staffing.people.worker import Worker
 from forecaster.staffing.shifts import shift_learning
 from forecaster.staffing.shifts.shift_shares import ShiftShares
-
-if TYPE_CHECKING:
-    from forecaster.demand.validation.external_forecasts import ExternalForecasts
-
-
-class Troubles:
-    """Non-fatal errors: what could not be done beside publishing, in sentences."""
-
-    def __init__(self, messages: Iterable[str] = ()) -> None:
-        self._messages = list(messages)
-
-    @property
-    def summary(self) -> str | None:
-        """All of them in one line; None where there were none."""
-        return joined(self._messages)
-
-    def add(self, message: str) -> None:
-        """Keep a sentence about what could not be done."""
-        self._messages.append(message)
-
-    @contextmanager
-    def collect(self, errors: type[Exception] | tuple[type[Exception], ...], lacking: str = "") -> Iterator[None]:
-        """Keep an error of the block as a trouble, after the words that say what is lacking by it."""
-        try:
-            yield
-        except errors as error:
-            why = of_error(error)
-            self._messages.append(sentence(N_("{what}: {why}"), what=as_sentence(lacking), why=why) if lacking else why)
-
-
-@dataclass(frozen=True)
-class PublishedForecast:
-    """A published forecast, as commands and flows report it."""
-
-    publication_id: int | None  # None: it went into the archive alone
-    tier: Tier
-    model: str
-    bundle_digest: str | None
-    cutoff: str
-    depots: int
-    note: str | None
-    forecast: Forecast
-    trouble: str | None = None  # what could not be done besides
-    remark: str | None = None  # what could not be looked back at, by which no forecast is worse
-    canary: str | None = None  # why the one that ran went back just now
-
-    def report(self) -> dict[str, Any]:
-        """Everything but the forecast itself."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "forecast"}
-
-    def to_json(self) -> str:
-        """The report, with what its sentences were made of beside them."""
-        return json.dumps(packed(self.report()))
-
-    def sentence(self, *, with_note: bool = True) -> str:
-        """For people: what went out, then note, trouble and remark, a line each."""
-        summary = f"{count(self.depots, 'depot')} from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
-        where = f"as publication {self.publication_id}" if self.publication_id is not None else "in the archive"
-        note = self.note if with_note else None
-        return "\n".join(line for line in (f"{summary}, {where}", note, self.trouble, self.remark) if line)
 
 
 def publish(
@@ -140,65 +75,20 @@ def publish(
     went_back = _without_canary(spec, faulty, run_id, now, troubles) if faulty else None
     # The archive comes first, so that what is shown can be scored; a forecast for the archive alone fails without it.
     with troubles.collect(LakeError, "the archive does not have these forecasts") if show else nullcontext():
-        Lake.of(spec).append("forecasts", archive_rows.rows(result, overrides, run_id, now))
-        if result.beside is not None:
-            rows = archive_rows.canary_rows(result.digest, result.beside, run_id, now)
-            Lake.of(spec).append("canary_forecasts", rows)
+        _archive(spec, result, overrides, run_id, now)
     number, notes = None, [*caveats.notes([note] if note else []), *result.notes]
     if show:
-        # Nothing up to the transaction may hold the publication up: saved inputs and explanations fail into `troubles`.
-        shares = None
-        with troubles.collect(LakeError, "the shares of shifts are those of their hours"):
-            shares = shift_learning.learn(spec, knowledge, result.panel)
-        notes += caveats.notes(caveats.shift_shares(shares))
-        inputs_name, too_large = _save_inputs(result, spec, shares, troubles)
-        notes += caveats.notes([too_large] if too_large else [])
-        overridden = apply.apply_overrides(result.forecast, overrides)
-        changes = _explain_changes(spec, knowledge, result, overridden, as_of, troubles)
-        before = _published_today(spec, as_of, run_id)
-        published_depots = tuple(
-            content.published_depots(overridden, result, spec, knowledge, overrides, changes, before, now, shares)
-        )
-        published_depots, plans = _plan_weeks(
-            published_depots, before, overridden, result, spec, now, run_id, troubles, shares, onto_page=onto_page
-        )
-        publication = Publication(
-            pipeline=spec.name,
-            run_id=run_id,
-            published_at=now,
-            as_of=as_of,
-            cutoff=result.panel.cutoff,
-            horizon=result.panel.horizon,
-            tier=result.choice.tier,
-            model=result.choice.model,
-            timezone=spec.timezone,
-            levels=result.forecast.levels,
-            depots=published_depots,
-            totals=content.published_totals(overridden, result.panel),
-            bundle_digest=result.digest,
-            note=joined((note.for_readers for note in notes), " "),
-            desk=inputs_name,
-            plans=plans,
-        )
-        with Ledger.open(spec.ledger_url) as ledger:
-            findings, computing = panel_findings(knowledge, result.panel, spec), _computing(spec, result)
-            measures = {"depots": Counter(depot.tier or publication.tier for depot in published_depots)}
-            ledger.note(
-                run_id, findings=findings, lake_versions=knowledge.versions, computing=computing, measures=measures
-            )
-            tell_of_namesake(ledger, publication, troubles)
-            number = ledger.publish(publication, keep=spec.retention.publications, show=onto_page)
-        _follow_up(spec, result.panel, run_id, troubles)
-        _look_back(spec, result.panel, run_id, remarks, shares)
-    cutoff, depots = result.panel.cutoff.isoformat(), len(result.panel.depot_ids)
-    tier, model, digest = result.choice.tier, result.choice.model, result.digest
+        draft = Draft(spec, knowledge, result, overrides, as_of, now, run_id, onto_page)
+        publication, shares = draft.publication(notes, troubles)
+        number = draft.write(publication, troubles)
+        listeners.notify(PublicationEvent(spec, result.panel, run_id, shares), troubles, remarks)
     return PublishedForecast(
         number,
-        tier,
-        model,
-        digest,
-        cutoff,
-        depots,
+        result.choice.tier,
+        result.choice.model,
+        result.digest,
+        result.panel.cutoff.isoformat(),
+        len(result.panel.depot_ids),
         joined((note.text for note in notes), " "),
         result.forecast,
         troubles.summary,
@@ -207,11 +97,117 @@ def publish(
     )
 
 
-def kept(head: Head, forecast: Forecast, depots: int, notes: Iterable[Note]) -> PublishedForecast:
-    """The report of a forecast that is not published, since `head` stays."""
-    cutoff, note = head.cutoff.isoformat(), joined((note.text for note in notes), " ")
-    shown = (head.publication_id, head.tier, head.model, head.bundle_digest, cutoff)
-    return PublishedForecast(*shown, depots, note, forecast, caveats.outdated(head))
+def _archive(
+    spec: Spec,
+    result: ForecastResult,
+    overrides: dict[tuple[int, int], Override],
+    run_id: str,
+    now: datetime,
+) -> None:
+    Lake.of(spec).append("forecasts", archive_rows.rows(result, overrides, run_id, now))
+    if result.beside is not None:
+        rows = archive_rows.canary_rows(result.digest, result.beside, run_id, now)
+        Lake.of(spec).append("canary_forecasts", rows)
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A publication in the making. Nothing up to its transaction may hold it up: saved inputs,
+    explanations and plans of the week fail into `troubles`."""
+
+    spec: Spec
+    knowledge: Knowledge
+    result: ForecastResult
+    overrides: dict[tuple[int, int], Override]  # by positions of depot and day
+    as_of: datetime
+    now: datetime
+    run_id: str
+    onto_page: bool
+
+    def publication(self, notes: list[Note], troubles: Troubles) -> tuple[Publication, ShiftShares | None]:
+        """Return the publication, and the shares of shifts that its rosters use; extends `notes`."""
+        spec, result = self.spec, self.result
+        shares = None
+        with troubles.collect(LakeError, "the shares of shifts are those of their hours"):
+            shares = shift_learning.learn(spec, self.knowledge, result.panel)
+        notes += caveats.notes(caveats.shift_shares(shares))
+        inputs_name, too_large = _save_inputs(result, spec, shares, troubles)
+        notes += caveats.notes([too_large] if too_large else [])
+        overridden = apply.apply_overrides(result.forecast, self.overrides)
+        depots, plans = self._depots(overridden, shares, troubles)
+        publication = Publication(
+            pipeline=spec.name,
+            run_id=self.run_id,
+            published_at=self.now,
+            as_of=self.as_of,
+            cutoff=result.panel.cutoff,
+            horizon=result.panel.horizon,
+            tier=result.choice.tier,
+            model=result.choice.model,
+            timezone=spec.timezone,
+            levels=result.forecast.levels,
+            depots=depots,
+            totals=content.published_totals(overridden, result.panel),
+            bundle_digest=result.digest,
+            note=joined((note.for_readers for note in notes), " "),
+            desk=inputs_name,
+            plans=plans,
+        )
+        return publication, shares
+
+    def write(self, publication: Publication, troubles: Troubles) -> int:
+        """Write the publication in one transaction, and return its number. Raises LedgerError."""
+        spec, result = self.spec, self.result
+        findings = panel_findings(self.knowledge, result.panel, spec)
+        tiers = Counter(depot.tier or publication.tier for depot in publication.depots)
+        with Ledger.open(spec.ledger_url) as ledger:
+            ledger.note(
+                self.run_id,
+                findings=findings,
+                lake_versions=self.knowledge.versions,
+                computing=_computing(spec, result),
+                measures={"depots": tiers},
+            )
+            tell_of_namesake(ledger, publication, troubles)
+            return ledger.publish(publication, keep=spec.retention.publications, show=self.onto_page)
+
+    def _depots(
+        self, overridden: Forecast, shares: ShiftShares | None, troubles: Troubles
+    ) -> tuple[tuple[PublishedDepot, ...], tuple[WeekPlan, ...]]:
+        """Return the depots as they are published, and the plans of the week."""
+        spec, result = self.spec, self.result
+        changes: dict[tuple[int, int], PublishedChange] = {}
+        with (
+            troubles.collect(Exception, "why the numbers moved is not told"),
+            Ledger.open(spec.ledger_url) as ledger,
+        ):
+            changes |= explain.explain_changes(ledger, spec, self.knowledge, result, overridden, self.as_of)
+        before = _published_today(spec, self.as_of, self.run_id)
+        depots = tuple(
+            content.published_depots(
+                overridden,
+                result,
+                spec,
+                self.knowledge,
+                self.overrides,
+                changes,
+                before,
+                self.now,
+                shares,
+            )
+        )
+        return _plan_weeks(
+            depots,
+            before,
+            overridden,
+            result,
+            spec,
+            self.now,
+            self.run_id,
+            troubles,
+            shares,
+            onto_page=self.onto_page,
+        )
 
 
 def _without_canary(spec: Spec, faulty: Faulty, run_id: str, now: datetime, troubles: Troubles) -> str | None:
@@ -337,55 +333,6 @@ def _people(spec: Spec, panel: Panel, run_id: str) -> tuple[Worker, ...]:
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.note(run_id, findings=findings)
     return people
-
-
-def _explain_changes(
-    spec: Spec, knowledge: Knowledge, result: ForecastResult, overridden: Forecast, as_of: datetime, troubles: Troubles
-) -> dict[tuple[int, int], PublishedChange]:
-    """Why each day's number moved since the day before; a publication goes out without it where it cannot be told."""
-    changes: dict[tuple[int, int], PublishedChange] = {}
-    with troubles.collect(Exception, "why the numbers moved is not told"), Ledger.open(spec.ledger_url) as ledger:
-        changes.update(explain.explain_changes(ledger, spec, knowledge, result, overridden, as_of))
-    return changes
-
-
-def _follow_up(spec: Spec, panel: Panel, run_id: str, troubles: Troubles) -> None:
-    """What follows a publication: the overrides saved while it was made, files that nothing names, looking back."""
-    folder = spec.paths.saved_inputs
-    # Of whatever kind an error is: the forecast is out.
-    with troubles.collect(Exception, "overrides saved meanwhile are not shown"), Ledger.open(spec.ledger_url) as ledger:
-        refresh.refresh(ledger, spec.name, folder)
-    with (
-        troubles.collect(Exception, "inputs of earlier nights were not removed"),
-        Ledger.open(spec.ledger_url) as ledger,
-    ):
-        saved_inputs.prune(folder, ledger.desks())
-    rival = None
-    with troubles.collect(Exception, "the legacy system is not compared"):
-        rival = _legacy_forecasts(spec, panel, run_id)
-    with troubles.collect(Exception, "what came of earlier forecasts is not told"):
-        track_accuracy(spec, panel, rival)
-
-
-def _look_back(spec: Spec, panel: Panel, run_id: str, remarks: Troubles, shares: ShiftShares | None) -> None:
-    """What rosters cost, and what drifts: the world did that, not this run, so it degrades nothing."""
-    with remarks.collect(Exception, "what rosters cost is not told"):
-        track_value(spec, panel, shares)
-    with remarks.collect(Exception, "what drifts is not told"):
-        if summary := track_drift(spec, panel, run_id):
-            remarks.add(summary)
-
-
-def _legacy_forecasts(spec: Spec, panel: Panel, run_id: str) -> ExternalForecasts | None:
-    if spec.legacy is None:
-        return None
-    from forecaster.demand.validation import external_forecasts  # which brings all that reads sources
-
-    findings = list[Finding]()
-    rival = external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
-    with Ledger.open(spec.ledger_url) as ledger:
-        ledger.note(run_id, findings=findings)
-    return rival
 
 
 def overrides_in_force(result: ForecastResult, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:

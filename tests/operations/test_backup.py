@@ -25,8 +25,8 @@ from forecaster.operations import backup as backups
 from forecaster.operations import restore as restores
 from forecaster.operations.backup import backup
 from forecaster.operations.restore import LEAP, restore
+from forecaster.publishing.outcome import PublishedForecast
 from forecaster.publishing.predict import predict
-from forecaster.publishing.publish import PublishedForecast
 from forecaster.serving import bundle, encryption, keys
 from tests import fleets
 from tests.databases import Postgres, postgres  # noqa: F401 (a fixture)

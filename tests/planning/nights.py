@@ -12,8 +12,8 @@ from forecaster.ledger.publication import Publication, PublishedDay
 from forecaster.ledger.store import Ledger
 from forecaster.model.export import to_onnx
 from forecaster.planning.overrides import ProposedOverride
+from forecaster.publishing.outcome import PublishedForecast
 from forecaster.publishing.predict import predict
-from forecaster.publishing.publish import PublishedForecast
 from forecaster.serving import bundle, keys
 from tests import fleets, graphs
 from tests.fleets import AS_OF, Fleet

@@ -17,7 +17,8 @@ from forecaster.ledger.accuracy import ALL, LEGACY
 from forecaster.ledger.store import Ledger
 from forecaster.planning import saved_inputs
 from forecaster.publishing.forecast import ModelChoice
-from forecaster.publishing.publish import PublishedForecast, Troubles, publish, tell_of_namesake
+from forecaster.publishing.outcome import PublishedForecast, Troubles
+from forecaster.publishing.publish import publish, tell_of_namesake
 from tests.dashboards.seed import depot, fill, publication
 from tests.demand.history.test_past_panels import FIRST, LAST, TONIGHT, days, write
 from tests.staffing.test_rosters import DEPOTS, spec_of

@@ -243,7 +243,7 @@ def test_a_publication_goes_out_though_nobody_can_say_what_rosters_cost(
     def fails(*_: object) -> None:
         raise RuntimeError("no such luck")
 
-    monkeypatch.setattr(publishing, "track_value", fails)
+    monkeypatch.setattr("forecaster.publishing.listeners.track_value", fails)
     outcome = publishing.publish(spec, FALLBACK, as_of=TONIGHT + timedelta(days=1), run_id="second")
     assert (outcome.publication_id, outcome.trouble) == (2, None)
     assert outcome.remark == "what rosters cost is not told: RuntimeError: no such luck"

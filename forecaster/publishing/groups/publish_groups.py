@@ -41,7 +41,7 @@ from forecaster.publishing.forecast import ModelChoice, choose, differing, ready
 from forecaster.publishing.groups import depot_files, group_work
 from forecaster.publishing.groups.group_work import DepotGroup, ForecastOrder, GroupForecast
 from forecaster.publishing.groups.survey import Survey, survey
-from forecaster.publishing.publish import PublishedForecast, Troubles, kept
+from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
 from forecaster.serving import totals
 
 LEFT_SECONDS = 24 * 3600  # after which a run that has written nothing is dead; others may share `state`

@@ -19,8 +19,8 @@ from forecaster.model.export import to_onnx
 from forecaster.planning import service
 from forecaster.planning.overrides import ProposedOverride
 from forecaster.publishing.groups.publish_groups import publish_groups
+from forecaster.publishing.outcome import PublishedForecast
 from forecaster.publishing.predict import predict
-from forecaster.publishing.publish import PublishedForecast
 from forecaster.serving import bundle, keys
 from tests import fleets, graphs
 from tests.panels import LEVELS

@@ -1,0 +1,104 @@
+"""Listeners of a publication: what follows it, explains it or looks back. None of them can hold it up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from forecaster.config import Spec
+from forecaster.core.knowledge import Finding
+from forecaster.core.panel import Panel
+from forecaster.demand.history.point_in_time import former_ids
+from forecaster.ledger.store import Ledger
+from forecaster.planning import refresh, saved_inputs
+from forecaster.publishing.outcome import Troubles
+from forecaster.publishing.track_accuracy import track_accuracy
+from forecaster.publishing.track_drift import track_drift
+from forecaster.publishing.track_value import track_value
+from forecaster.staffing.shifts.shift_shares import ShiftShares
+
+if TYPE_CHECKING:
+    from forecaster.demand.validation.external_forecasts import ExternalForecasts
+
+
+@dataclass(frozen=True)
+class PublicationEvent:
+    """A publication that is out, as listeners get it."""
+
+    spec: Spec
+    panel: Panel
+    run_id: str
+    shares: ShiftShares | None  # of shifts, where they are learned
+
+
+@dataclass(frozen=True)
+class Listener:
+    """A function that is called after a publication; `lacking` says what is missing if it fails.
+
+    An error degrades the run, unless `degrades` is false.
+    """
+
+    lacking: str
+    after: Callable[[PublicationEvent, Troubles], None]
+    degrades: bool = True
+
+
+def show_new_overrides(event: PublicationEvent, _: Troubles) -> None:
+    """Apply the overrides that were saved while the publication was made."""
+    with Ledger.open(event.spec.ledger_url) as ledger:
+        refresh.refresh(ledger, event.spec.name, event.spec.paths.saved_inputs)
+
+
+def prune_inputs(event: PublicationEvent, _: Troubles) -> None:
+    """Remove saved inputs that no publication names."""
+    with Ledger.open(event.spec.ledger_url) as ledger:
+        saved_inputs.prune(event.spec.paths.saved_inputs, ledger.desks())
+
+
+def compare_accuracy(event: PublicationEvent, troubles: Troubles) -> None:
+    """Compare earlier forecasts, and those of the legacy system, with actuals."""
+    rival = None
+    with troubles.collect(Exception, "the legacy system is not compared"):
+        rival = _legacy_forecasts(event)
+    track_accuracy(event.spec, event.panel, rival)
+
+
+def account_value(event: PublicationEvent, _: Troubles) -> None:
+    """Compute the cost of rosters on days with actuals."""
+    track_value(event.spec, event.panel, event.shares)
+
+
+def report_drift(event: PublicationEvent, remarks: Troubles) -> None:
+    """Report what drifts."""
+    if summary := track_drift(event.spec, event.panel, event.run_id):
+        remarks.add(summary)
+
+
+LISTENERS = (
+    Listener("overrides saved meanwhile are not shown", show_new_overrides),
+    Listener("inputs of earlier nights were not removed", prune_inputs),
+    Listener("what came of earlier forecasts is not told", compare_accuracy),
+    Listener("what rosters cost is not told", account_value, degrades=False),
+    Listener("what drifts is not told", report_drift, degrades=False),
+)
+
+
+def notify(event: PublicationEvent, troubles: Troubles, remarks: Troubles) -> None:
+    """Call every listener; errors become `troubles`, or `remarks` where they degrade nothing."""
+    for listener in LISTENERS:
+        sink = troubles if listener.degrades else remarks
+        with sink.collect(Exception, listener.lacking):
+            listener.after(event, sink)
+
+
+def _legacy_forecasts(event: PublicationEvent) -> ExternalForecasts | None:
+    if event.spec.legacy is None:
+        return None
+    from forecaster.demand.validation import external_forecasts  # imports all readers of sources
+
+    spec, findings = event.spec, list[Finding]()
+    rival = external_forecasts.external_forecasts(spec, event.panel, former_ids(spec), findings)
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.note(event.run_id, findings=findings)
+    return rival

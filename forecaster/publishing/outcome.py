@@ -1,0 +1,82 @@
+"""Outcome of a publication: what went out, and non-fatal errors in sentences."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+from forecaster.core.forecast import Forecast
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import as_sentence, joined, of_error, packed, sentence
+from forecaster.core.terminal import count
+from forecaster.ledger.publication import Tier
+from forecaster.ledger.records import Head
+from forecaster.publishing import caveats
+from forecaster.publishing.caveats import Note
+
+
+class Troubles:
+    """Non-fatal errors: what could not be done beside publishing, in sentences."""
+
+    def __init__(self, messages: Iterable[str] = ()) -> None:
+        self._messages = list(messages)
+
+    @property
+    def summary(self) -> str | None:
+        """All of them in one line; None where there were none."""
+        return joined(self._messages)
+
+    def add(self, message: str) -> None:
+        """Keep a sentence about what could not be done."""
+        self._messages.append(message)
+
+    @contextmanager
+    def collect(self, errors: type[Exception] | tuple[type[Exception], ...], lacking: str = "") -> Iterator[None]:
+        """Keep an error of the block as a trouble, after the words that say what is lacking by it."""
+        try:
+            yield
+        except errors as error:
+            why = of_error(error)
+            self._messages.append(sentence(N_("{what}: {why}"), what=as_sentence(lacking), why=why) if lacking else why)
+
+
+@dataclass(frozen=True)
+class PublishedForecast:
+    """A published forecast, as commands and flows report it."""
+
+    publication_id: int | None  # None: it went into the archive alone
+    tier: Tier
+    model: str
+    bundle_digest: str | None
+    cutoff: str
+    depots: int
+    note: str | None
+    forecast: Forecast
+    trouble: str | None = None  # what could not be done besides
+    remark: str | None = None  # what could not be looked back at, by which no forecast is worse
+    canary: str | None = None  # why the one that ran went back just now
+
+    def report(self) -> dict[str, Any]:
+        """Everything but the forecast itself."""
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "forecast"}
+
+    def to_json(self) -> str:
+        """The report, with what its sentences were made of beside them."""
+        return json.dumps(packed(self.report()))
+
+    def sentence(self, *, with_note: bool = True) -> str:
+        """For people: what went out, then note, trouble and remark, a line each."""
+        summary = f"{count(self.depots, 'depot')} from {self.model}, tier {self.tier}, cutoff {self.cutoff}"
+        where = f"as publication {self.publication_id}" if self.publication_id is not None else "in the archive"
+        note = self.note if with_note else None
+        return "\n".join(line for line in (f"{summary}, {where}", note, self.trouble, self.remark) if line)
+
+
+def kept(head: Head, forecast: Forecast, depots: int, notes: Iterable[Note]) -> PublishedForecast:
+    """The report of a forecast that is not published, since `head` stays."""
+    cutoff, note = head.cutoff.isoformat(), joined((note.text for note in notes), " ")
+    shown = (head.publication_id, head.tier, head.model, head.bundle_digest, cutoff)
+    return PublishedForecast(*shown, depots, note, forecast, caveats.outdated(head))
