@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -161,15 +162,16 @@ def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
 
 def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
     """Fit and calibrate tonight's candidate, in a process that may die or be ended without the night."""
-    from flows.orchestration import training_hosts
     from forecaster.training.train import fit_in_child_process
 
-    with night.stage("train"), training_hosts.other_hosts(night.spec, night.file) as start_others:
+    hosts = night.spec.training.hosts
+    other_hosts = nullcontext() if hosts is None else plugin("hosts").other_hosts(night.spec, night.file)
+    with night.stage("train"), other_hosts as start_others:
 
         def on_begin() -> None:
             night.waits.set()
-            start_others()
-            if (hosts := night.spec.training.hosts) is not None:
+            if hosts is not None:
+                start_others()
                 night.progress.say(f"           {hosts.wait_of(0)}")
 
         candidate = fit_in_child_process(

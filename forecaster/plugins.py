@@ -27,9 +27,15 @@ PLUGINS: Mapping[str, Plugin] = {
         "skipped trainings",
         ("forecaster.training.worthwhile",),
     ),
+    "hosts": Plugin(
+        ("training.hosts",),
+        "training on several machines",
+        ("flows.orchestration.training_hosts",),
+    ),
 }
 MODULES: Mapping[str, str] = {
     "worthwhile": "forecaster.training.worthwhile",
+    "hosts": "flows.orchestration.training_hosts",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

@@ -81,6 +81,7 @@ PLANTED = [
     ("forecaster/demand/history", "import forecaster.demand.validation.contract", SOURCE),
     ("forecaster/demand/parsing.py", "import forecaster.demand.ingest", SOURCE),
     ("flows/lines.py", "import forecaster.training.worthwhile", "Plug-in: worthwhile"),
+    ("flows/night.py", "import flows.orchestration.training_hosts", "Plug-in: hosts"),
 ]
 
 

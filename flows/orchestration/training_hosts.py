@@ -34,14 +34,15 @@ GRACE = 10.0  # seconds that a process has to end by itself, once the night's ow
 
 @contextmanager
 def other_hosts(spec: Spec, file: Path) -> Iterator[Callable[[], None]]:
-    """Context in which the other hosts of a training run; nothing where there are none, or somebody
-    starts them by hand. `file` is the pipeline file, which all workers see.
+    """Context in which the other hosts of a training run; nothing where somebody starts them by
+    hand. `file` is the pipeline file, which all workers see.
 
     Starting them raises TrainingError where the cluster does not come up or has too few workers, MissingExtra where
     Dask is not installed. A TrainingError of the training itself also says how the others ended.
     """
     hosts = spec.training.hosts
-    if hosts is None or hosts.others == "by_hand":
+    assert hosts is not None
+    if hosts.others == "by_hand":
         yield _nothing
         return
     with ExitStack() as stack:
@@ -168,4 +169,4 @@ def _ending(number: int, future: Any) -> str:
 
 
 def _nothing() -> None:
-    """There is no other host to start."""
+    """Somebody starts the other hosts."""
