@@ -19,13 +19,13 @@ from prefect.cache_policies import NO_CACHE
 from prefect.context import TaskRunContext
 from prefect.task_runners import TaskRunner, ThreadPoolTaskRunner
 
-from flows.orchestration import dask_workers
 from forecaster.config import Spec
 from forecaster.config.execution import Execution
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.errors import MissingExtra
+from forecaster.plugins import plugin
 
 AHEAD = 2  # parts a worker that are handed over before the oldest is done: panels are large
 
@@ -73,14 +73,16 @@ def task_runner(execution: Execution) -> TaskRunner[Any]:
         ) from error
     if execution.address:
         return DaskTaskRunner(address=execution.address)
-    return DaskTaskRunner(cluster_kwargs=dask_workers.cluster_arguments(execution.workers))
+    return DaskTaskRunner(cluster_kwargs=plugin("groups.workers").cluster_arguments(execution.workers))
 
 
 def _handing_to(pool: Any, execution: Execution) -> Fan:
     """The fan of a runner that is started. Raises whatever a cluster raises that does not come up."""
     outcome_of: Callable[[Any], Any] = methodcaller("result")
     if execution.runner == "dask":
-        outcome_of = partial(dask_workers.outcome_of, client=pool.client)  # comes up when it is first asked for
+        outcome_of = partial(
+            plugin("groups.workers").outcome_of, client=pool.client
+        )  # comes up when it is first asked for
 
     def submit(call: Callable[[], Any]) -> Any:
         # The task from which a part is handed over would be sent along, and with it the night, which has locks.

@@ -14,7 +14,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from flows.night import Night
-from flows.orchestration import grouped_prediction
 from forecaster.config import credentials
 from forecaster.core.forecast import Candidate, Scores, Verdict
 from forecaster.core.knowledge import Knowledge
@@ -327,12 +326,20 @@ def predict(night: Night, *, fan: Fan = in_turn) -> None:
     so, else in a process of its own that never imports JAX."""
     with night.stage("predict"):
         try:
-            published = grouped_prediction.predict(night, fan) or night.predict_in_its_own_process()
+            published = _by_groups(night, fan) or night.predict_in_its_own_process()
         except NoUsableData:
             raise
         except ForecasterError as error:
             published = _predict_here(night, error)
     night.settle(published)
+
+
+def _by_groups(night: Night, fan: Fan) -> Mapping[str, Any] | None:
+    """What was published by groups of depots; None where it is to be done whole."""
+    published: Mapping[str, Any] | None = None
+    if night.spec.execution.depots_at_a_time is not None:
+        published = plugin("groups").predict(night, fan)
+    return published
 
 
 def _predict_here(night: Night, error: ForecasterError) -> Mapping[str, Any]:

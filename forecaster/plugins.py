@@ -32,10 +32,22 @@ PLUGINS: Mapping[str, Plugin] = {
         "training on several machines",
         ("flows.orchestration.training_hosts",),
     ),
+    "groups": Plugin(
+        ("execution.depots_at_a_time", "execution.runner: dask"),
+        "a publication by groups of depots, and work on a Dask cluster",
+        (
+            "forecaster.publishing.groups",
+            "forecaster.demand.history.shuffle",
+            "flows.orchestration.grouped_prediction",
+            "flows.orchestration.dask_workers",
+        ),
+    ),
 }
 MODULES: Mapping[str, str] = {
     "worthwhile": "forecaster.training.worthwhile",
     "hosts": "flows.orchestration.training_hosts",
+    "groups": "flows.orchestration.grouped_prediction",
+    "groups.workers": "flows.orchestration.dask_workers",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

@@ -82,6 +82,7 @@ PLANTED = [
     ("forecaster/demand/parsing.py", "import forecaster.demand.ingest", SOURCE),
     ("flows/lines.py", "import forecaster.training.worthwhile", "Plug-in: worthwhile"),
     ("flows/night.py", "import flows.orchestration.training_hosts", "Plug-in: hosts"),
+    ("flows/steps.py", "import forecaster.publishing.groups", "Plug-in: groups"),
 ]
 
 

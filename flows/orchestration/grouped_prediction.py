@@ -23,8 +23,7 @@ def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
     Raises NoUsableData when there is nothing to forecast from, LostLease when another run has taken over.
     """
     depots = night.spec.execution.depots_at_a_time
-    if depots is None:
-        return None
+    assert depots is not None
     from forecaster.publishing.groups.publish_groups import publish_groups
 
     def publish(at_a_time: int) -> PublishedForecast | str:

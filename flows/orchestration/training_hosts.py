@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from flows.orchestration import dask_workers
 from forecaster.config import Spec
 from forecaster.config.execution import Execution
 from forecaster.config.model import Hosts
 from forecaster.core.language.sentences import of_error
 from forecaster.core.processes import parent_watch
 from forecaster.errors import MissingExtra, TrainingError
+from forecaster.plugins import plugin
 
 PATIENCE = 60.0  # seconds in which the cluster has to have as many workers
 LOOK = 0.5  # seconds between two looks at a process
@@ -154,7 +154,8 @@ def _client(execution: Execution, workers: int) -> Iterator[Any]:
     with ExitStack() as stack:
         address = execution.address
         if address is None:
-            address = stack.enter_context(LocalCluster(**dask_workers.cluster_arguments(workers)))  # type: ignore[no-untyped-call]
+            arguments = plugin("groups.workers").cluster_arguments(workers)
+            address = stack.enter_context(LocalCluster(**arguments))  # type: ignore[no-untyped-call]
         yield stack.enter_context(Client(address, set_as_default=False))  # type: ignore[no-untyped-call]
 
 
