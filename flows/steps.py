@@ -26,7 +26,7 @@ from forecaster.core.time_limits import call_within
 from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.errors import ForecasterError, NoUsableData
-from forecaster.plugins import plugin
+from forecaster.plugins import is_installed, plugin
 
 REGISTRY_SECONDS = 180.0  # for all that waits to be told
 
@@ -102,17 +102,22 @@ def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
     from forecaster.publishing import forecast
 
     champion = night.champion()
-    if not night.spec.model.is_of_prior or (champion is not None and forecast.is_usable(night.spec, champion)):
+    if (
+        not is_installed("prior")
+        or not night.spec.model.is_of_prior
+        or (champion is not None and forecast.is_usable(night.spec, champion))
+    ):
         return
     from forecaster.lake import Lake
     from forecaster.publishing import publish
-    from forecaster.training import preview as previews
     from forecaster.training import score_rows
     from forecaster.training.backtest import PRIOR
 
     with night.stage("preview"):
         try:
-            made = previews.make(panel, knowledge, night.spec, panel_at=_past_panels(night, panel, knowledge))
+            made = plugin("prior.preview").make(
+                panel, knowledge, night.spec, panel_at=_past_panels(night, panel, knowledge)
+            )
         except ForecasterError as error:  # the night is as good without
             night.remark(sentence(N_("the prior does not forecast: {why}"), why=of_error(error)))
             return

@@ -42,12 +42,26 @@ PLUGINS: Mapping[str, Plugin] = {
             "flows.orchestration.dask_workers",
         ),
     ),
+    "prior": Plugin(
+        ("training.start: prior",),
+        "a training that starts from pretrained parameters, and their forecast before the first model",
+        (
+            "forecaster.model.prior",
+            "forecaster.demand.synthetic",
+            "forecaster.training.preview",
+            "forecaster.training.pretrain",
+            "forecaster.training.pooling",
+        ),
+    ),
 }
 MODULES: Mapping[str, str] = {
     "worthwhile": "forecaster.training.worthwhile",
     "hosts": "flows.orchestration.training_hosts",
     "groups": "flows.orchestration.grouped_prediction",
     "groups.workers": "flows.orchestration.dask_workers",
+    "prior": "forecaster.model.prior.store",
+    "prior.warm_start": "forecaster.model.prior.warm_start",
+    "prior.preview": "forecaster.training.preview",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

@@ -83,6 +83,7 @@ PLANTED = [
     ("flows/lines.py", "import forecaster.training.worthwhile", "Plug-in: worthwhile"),
     ("flows/night.py", "import flows.orchestration.training_hosts", "Plug-in: hosts"),
     ("flows/steps.py", "import forecaster.publishing.groups", "Plug-in: groups"),
+    ("forecaster/training/train.py", "import forecaster.model.prior.store", "Plug-in: prior"),
 ]
 
 

@@ -34,6 +34,14 @@ class Candidate:
 
 
 @dataclass(frozen=True)
+class Prior:
+    """A pretrained model, and the SHA-256 of its bytes."""
+
+    model: Candidate
+    digest: str
+
+
+@dataclass(frozen=True)
 class Forecast:
     """Quantiles of demand for the horizon after one cutoff."""
 

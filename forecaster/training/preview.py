@@ -15,13 +15,12 @@ from functools import cache, partial
 import numpy as np
 
 from forecaster.config import Spec
-from forecaster.core.forecast import Candidate, Forecast, Scores
+from forecaster.core.forecast import Candidate, Forecast, Prior, Scores
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
 from forecaster.evaluation import backtest as backtests
 from forecaster.model.export import to_onnx
 from forecaster.model.prior import untrained
-from forecaster.model.prior.store import Prior
 from forecaster.serving import bundle as bundles
 from forecaster.serving.fallback import seasonal_naive
 from forecaster.serving.numpy_model import ReferenceModel

@@ -34,7 +34,7 @@ from forecaster.core.language.sentences import amount, as_argument, from_argumen
 from forecaster.core.panel import Panel
 from forecaster.core.processes import garbage, parent_watch, resource_usage
 from forecaster.errors import ForecasterError, NoUsableData, TrainingError
-from forecaster.model.prior import store as prior_store
+from forecaster.plugins import plugin
 from forecaster.training import device_utilisation
 
 TRAINED = "trained-"  # begins the name of the file with the model that the checkpoints ended in
@@ -154,7 +154,7 @@ def cached_model_path(panel: bytes, spec: Spec) -> Path:
     of training."""
     settings = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
     if spec.training.start == "prior":
-        settings += prior_store.digest().encode()
+        settings += plugin("prior").digest().encode()
     return spec.paths.checkpoints / f"{TRAINED}{hashlib.sha256(settings + panel).hexdigest()[:32]}.npz"
 
 

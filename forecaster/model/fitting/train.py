@@ -22,7 +22,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.forecast import Candidate
+from forecaster.core.forecast import Candidate, Prior
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Panel
@@ -37,8 +37,7 @@ from forecaster.model.fitting.training_plan import Recipe, choose_recipe
 from forecaster.model.fitting.windows import CropSizes
 from forecaster.model.network import encoder_decoder
 from forecaster.model.network.encoder_decoder import Architecture
-from forecaster.model.prior import store as prior_store
-from forecaster.model.prior.store import Prior
+from forecaster.plugins import plugin
 
 VALIDATION = 28  # days
 LEAST_HISTORY = 28  # days of history that training needs before the validation days
@@ -207,7 +206,8 @@ def _prior_to_begin_from(spec: Spec, prior: Prior | None) -> Prior | None:
     """The prior, by default the package's own; None where `training.start` is `fresh`."""
     if spec.training.start == "fresh":
         return None
-    return prior_store.load() if prior is None else prior
+    own: Prior = plugin("prior").load() if prior is None else prior
+    return own
 
 
 def _sizes(panel: Panel, spec: Spec, recipe: Recipe) -> ProgramSizes:

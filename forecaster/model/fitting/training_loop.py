@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from forecaster import __version__
 from forecaster.config import Spec
+from forecaster.core.forecast import Prior
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import and_more, sentence
 from forecaster.core.panel import Panel
@@ -32,8 +33,7 @@ from forecaster.model.fitting.jax_setup import Compilations
 from forecaster.model.fitting.training_plan import Recipe
 from forecaster.model.fitting.windows import DevicePanel
 from forecaster.model.network import gru_cpu
-from forecaster.model.prior import warm_start
-from forecaster.model.prior.store import Prior
+from forecaster.plugins import plugin
 
 SAVE_INTERVAL = 20.0  # seconds between checkpoints, lost at most when the process is killed; a save takes half a second
 PROFILED = (2, 3)  # epochs that a trace shows, the first of them once everything is compiled
@@ -202,7 +202,8 @@ def _resume(checkpoints: Checkpoints, state: State, monitoring: Monitoring) -> t
 def _begun_from(prior: Prior, fresh: State, panel: Panel, sizes: ProgramSizes, inputs: TrainingInputs) -> State:
     """The fresh state with the prior's parameters, where it has them."""
     constants = distributed.to_numpy(inputs.facts.constants)
-    begun = warm_start.parameters(distributed.to_numpy(fresh.parameters), prior, panel, sizes.architecture, constants)
+    parameters = distributed.to_numpy(fresh.parameters)
+    begun = plugin("prior.warm_start").parameters(parameters, prior, panel, sizes.architecture, constants)
     # Twice, as the buffers of both are given to the compiled programs.
     return fresh._replace(parameters=jax.tree.map(jnp.asarray, begun), best=jax.tree.map(jnp.array, begun))
 

@@ -9,25 +9,16 @@ from __future__ import annotations
 import json
 import zipfile
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from forecaster.core import artifact
-from forecaster.core.forecast import Candidate
+from forecaster.core.forecast import Candidate, Prior
 from forecaster.errors import TrainingError
 
 FOLDER = Path(__file__).parent
 MOST_BYTES = 2_000_000  # of a prior, which goes with the package
 _REMEDY = "reinstall the package, or set training.start: fresh"
-
-
-@dataclass(frozen=True)
-class Prior:
-    """A pretrained model, and the SHA-256 of its bytes."""
-
-    model: Candidate
-    digest: str
 
 
 def save(model: Candidate, provenance: Mapping[str, Any], folder: Path) -> str:

@@ -10,12 +10,11 @@ from __future__ import annotations
 import numpy as np
 
 from forecaster.config import Spec
-from forecaster.core.forecast import Candidate
+from forecaster.core.forecast import Candidate, Prior
 from forecaster.core.panel import Panel
 from forecaster.model.fitting import train
 from forecaster.model.network.encoder_decoder import FIRST_STEP
 from forecaster.model.prior import store, warm_start
-from forecaster.model.prior.store import Prior
 
 
 def candidate(panel: Panel, spec: Spec, prior: Prior | None = None) -> Candidate:

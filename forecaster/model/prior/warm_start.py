@@ -15,11 +15,11 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from forecaster.core.forecast import Prior
 from forecaster.core.panel import Panel
 from forecaster.errors import TrainingError
 from forecaster.model.network import features
 from forecaster.model.network.encoder_decoder import Architecture
-from forecaster.model.prior.store import Prior
 
 Kernel = NDArray[np.float32]  # (members, inputs, units)
 

@@ -8,11 +8,11 @@ import jax
 import numpy as np
 import pytest
 
+from forecaster.core.forecast import Prior
 from forecaster.errors import TrainingError
 from forecaster.model.export import to_onnx
 from forecaster.model.network.features import LOOKBACK
 from forecaster.model.prior import untrained
-from forecaster.model.prior.store import Prior
 from tests import panels
 
 

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from forecaster.core.forecast import Candidate
+from forecaster.core.forecast import Candidate, Prior
 from forecaster.core.panel import Panel
 from forecaster.errors import TrainingError
 from forecaster.model.export import to_onnx
@@ -20,7 +20,6 @@ from forecaster.model.network import features
 from forecaster.model.network.encoder_decoder import Architecture
 from forecaster.model.network.features import LOOKBACK, Window
 from forecaster.model.prior import warm_start
-from forecaster.model.prior.store import Prior
 from tests import panels
 from tests.panels import random_members
 
