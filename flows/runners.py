@@ -80,9 +80,8 @@ def _handing_to(pool: Any, execution: Execution) -> Fan:
     """The fan of a runner that is started. Raises whatever a cluster raises that does not come up."""
     outcome_of: Callable[[Any], Any] = methodcaller("result")
     if execution.runner == "dask":
-        outcome_of = partial(
-            plugin("groups.workers").outcome_of, client=pool.client
-        )  # comes up when it is first asked for
+        # The client comes up when it is first asked for.
+        outcome_of = partial(plugin("groups.workers").outcome_of, client=pool.client)
 
     def submit(call: Callable[[], Any]) -> Any:
         # The task from which a part is handed over would be sent along, and with it the night, which has locks.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -26,7 +26,7 @@ from forecaster.core.time_limits import call_within
 from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.errors import ForecasterError, NoUsableData
-from forecaster.plugins import is_installed, plugin
+from forecaster.plugins import optional, plugin
 
 REGISTRY_SECONDS = 180.0  # for all that waits to be told
 
@@ -101,12 +101,10 @@ def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
     than the seasonal naive."""
     from forecaster.publishing import forecast
 
-    champion = night.champion()
-    if (
-        not is_installed("prior")
-        or not night.spec.model.is_of_prior
-        or (champion is not None and forecast.is_usable(night.spec, champion))
-    ):
+    previews, champion = optional("prior.preview"), night.champion()
+    if previews is None or not night.spec.model.is_of_prior:
+        return
+    if champion is not None and forecast.is_usable(night.spec, champion):
         return
     from forecaster.lake import Lake
     from forecaster.publishing import publish
@@ -115,9 +113,7 @@ def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
 
     with night.stage("preview"):
         try:
-            made = plugin("prior.preview").make(
-                panel, knowledge, night.spec, panel_at=_past_panels(night, panel, knowledge)
-            )
+            made = previews.make(panel, knowledge, night.spec, panel_at=_past_panels(night, panel, knowledge))
         except ForecasterError as error:  # the night is as good without
             night.remark(sentence(N_("the prior does not forecast: {why}"), why=of_error(error)))
             return
@@ -169,7 +165,9 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
     from forecaster.training.train import fit_in_child_process
 
     hosts = night.spec.training.hosts
-    other_hosts = nullcontext() if hosts is None else plugin("hosts").other_hosts(night.spec, night.file)
+    other_hosts: AbstractContextManager[Any] = (
+        nullcontext() if hosts is None else plugin("hosts").other_hosts(night.spec, night.file)
+    )
     with night.stage("train"), other_hosts as start_others:
 
         def on_begin() -> None:

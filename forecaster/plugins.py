@@ -74,6 +74,11 @@ def plugin(entry: str) -> Any:
     return import_module(MODULES[entry])
 
 
+def optional(entry: str) -> Any:
+    """Module of an entry of `MODULES`; None where the plug-in is not installed."""
+    return import_module(MODULES[entry]) if is_installed(entry.partition(".")[0]) else None
+
+
 def is_installed(name: str) -> bool:
     """True where all packages of a plug-in are installed."""
     try:
