@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from flows.outcome.troubles import NightTroubles
 from flows.outcome.verdict_lines import verdict_lines, verdict_row
 from forecaster.config import Spec, load
-from forecaster.core.forecast import Scores, Verdict
+from forecaster.core.forecast import CanaryOutcome, Scores, Verdict
 from forecaster.core.knowledge import Finding, Knowledge, finding_of_row
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import (
@@ -56,7 +56,6 @@ from forecaster.registry import outbox
 
 if TYPE_CHECKING:
     from forecaster.demand.history.past_panels import Past
-    from forecaster.publishing.canary.trial import CanaryOutcome
 
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
 LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds after which a run hangs, beside twice what training may take

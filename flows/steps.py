@@ -78,20 +78,18 @@ def panel(night: Night) -> tuple[Knowledge, Panel]:
 def judge(night: Night, panel: Panel) -> None:
     """Whether the canary that runs, if one does, becomes the champion, goes back or goes on."""
     from forecaster.ledger.store import Ledger
-    from forecaster.ledger.trials import canaries
     from forecaster.monitoring import slo
-    from forecaster.publishing.canary import trial
 
     with Ledger.open(night.spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
-            running = canaries.running(connection, night.spec.name)
+            running = plugin("canary.ledger").running(connection, night.spec.name)
         if running is None:
             return
         with night.stage("judge"):
             freeze = slo.freeze(night.spec, ledger, night.as_of)
             frozen = freeze.sentence if freeze else None
             now = datetime.now(UTC)
-            night.canary = trial.look(night.spec, ledger, panel, run_id=night.run_id, now=now, frozen=frozen)
+            night.canary = plugin("canary").look(night.spec, ledger, panel, run_id=night.run_id, now=now, frozen=frozen)
     if night.canary is not None:
         night.remark(night.canary.sentence)
 
@@ -290,7 +288,6 @@ def promote(night: Night, exported: ExportedBundle, panel: Panel) -> None:
     broken."""
     from forecaster.ledger.store import Ledger
     from forecaster.monitoring import slo
-    from forecaster.publishing.canary import trial
 
     bundle, start = exported.folder.name, None
     with night.stage("promote"):
@@ -298,8 +295,8 @@ def promote(night: Night, exported: ExportedBundle, panel: Panel) -> None:
             champion = ledger.champion(night.spec.name)
             freeze = slo.freeze(night.spec, ledger, night.as_of)
             is_confirmed = champion is not None and champion.bundle_digest == bundle
-            if freeze is None and not is_confirmed:
-                start = trial.start(
+            if freeze is None and not is_confirmed and night.spec.canary is not None:
+                start = plugin("canary").start(
                     night.spec, ledger, panel, run_id=night.run_id, bundle=bundle, now=datetime.now(UTC)
                 )
         if start is not None:

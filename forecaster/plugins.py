@@ -53,6 +53,15 @@ PLUGINS: Mapping[str, Plugin] = {
             "forecaster.training.pooling",
         ),
     ),
+    "canary": Plugin(
+        ("canary",),
+        "a trial of new models at some depots",
+        (
+            "forecaster.publishing.canary",
+            "forecaster.ledger.trials",
+            "forecaster.evaluation.canary",
+        ),
+    ),
 }
 MODULES: Mapping[str, str] = {
     "worthwhile": "forecaster.training.worthwhile",
@@ -62,6 +71,9 @@ MODULES: Mapping[str, str] = {
     "prior": "forecaster.model.prior.store",
     "prior.warm_start": "forecaster.model.prior.warm_start",
     "prior.preview": "forecaster.training.preview",
+    "canary": "forecaster.publishing.canary.trial",
+    "canary.ledger": "forecaster.ledger.trials.canaries",
+    "canary.side_by_side": "forecaster.publishing.canary.side_by_side",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from flows import lines, steps
 from flows.night import Night
 from forecaster.config import Spec, load
-from forecaster.core.forecast import Candidate, Fold, Scores
+from forecaster.core.forecast import CanaryTrial, Candidate, Fold, Scores
 from forecaster.core.panel import Panel
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.panel import build as panels
@@ -23,7 +23,6 @@ from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
-from forecaster.ledger.trials.canaries import CanaryTrial
 from forecaster.model.export import to_onnx
 from forecaster.publishing.predict import predict
 from forecaster.serving import bundle as bundles

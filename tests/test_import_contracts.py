@@ -84,6 +84,7 @@ PLANTED = [
     ("flows/night.py", "import flows.orchestration.training_hosts", "Plug-in: hosts"),
     ("flows/steps.py", "import forecaster.publishing.groups", "Plug-in: groups"),
     ("forecaster/training/train.py", "import forecaster.model.prior.store", "Plug-in: prior"),
+    ("flows/night.py", "import forecaster.ledger.trials.canaries", "Plug-in: canary"),
 ]
 
 

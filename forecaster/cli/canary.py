@@ -10,10 +10,11 @@ import typer
 
 from forecaster.cli.options import By, File, Json, decision, print_line
 from forecaster.errors import NoSuchRow, SpecError
+from forecaster.plugins import plugin
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
-    from forecaster.ledger.trials.canaries import CanaryTrial
+    from forecaster.core.forecast import CanaryTrial
 
 
 def canary(
@@ -29,9 +30,8 @@ def canary(
     """
     from forecaster.config import load
     from forecaster.ledger.store import Ledger
-    from forecaster.ledger.trials import canaries
 
-    spec = load(file)
+    spec, canaries = load(file), plugin("canary.ledger")
     if stop:
         _stop(spec, reason, by)
         return
@@ -55,10 +55,9 @@ def canary(
 
 def _stop(spec: Spec, reason: str | None, by: str | None) -> None:
     from forecaster.ledger.store import Ledger
-    from forecaster.ledger.trials import canaries
     from forecaster.registry import outbox
 
-    who = decision(by, reason or "")
+    who, canaries = decision(by, reason or ""), plugin("canary.ledger")
     with Ledger.open_reader(spec.ledger_url):  # where there is none, none is made
         pass
     with Ledger.open(spec.ledger_url) as ledger:

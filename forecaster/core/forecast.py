@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import date
+from datetime import date, datetime
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -39,6 +39,43 @@ class Prior:
 
     model: Candidate
     digest: str
+
+
+TrialState = Literal["running", "promoted", "rolled_back", "stopped", "superseded"]
+
+
+@dataclass(frozen=True)
+class CanaryTrial:
+    """A new model beside the champion, as far as it got."""
+
+    id: int
+    pipeline: str
+    run_id: str  # which made its bundle
+    bundle_digest: str
+    champion_digest: str  # whom it is compared with
+    model_version: str | None
+    since: datetime
+    cohort: frozenset[str]  # depots that see it
+    state: TrialState
+    nights: int  # that looked at counts which had come in
+    judged: Mapping[str, Any] | None  # what the last of them found; None before the first
+    ended_at: datetime | None
+    by: str | None  # who ended it
+    reason: str | None
+
+    @property
+    def days(self) -> int:
+        """Calendar days on which both models are compared."""
+        return int((self.judged or {}).get("days", 0))
+
+
+@dataclass(frozen=True)
+class CanaryOutcome:
+    """Result of a night's look at a canary, and its state since."""
+
+    digest: str
+    state: TrialState
+    sentence: str
 
 
 @dataclass(frozen=True)

@@ -25,11 +25,10 @@ from forecaster.ledger.publication import Publication, PublishedDepot, Published
 from forecaster.ledger.records import Head, Kind, Outcome, Promotion, Run
 from forecaster.ledger.staging import parts as staging
 from forecaster.ledger.staging.parts import Parts
-from forecaster.ledger.trials import canaries
 from forecaster.ledger.week_plan import WeekPlan
+from forecaster.plugins import optional
 
-GATE = "gate"  # who promotes by itself, in a night
-ITSELF = (GATE, canaries.CANARY)  # nobody promoted by hand
+GATE, CANARY = ITSELF = "gate", "canary"  # who promotes by itself, in a night
 TIMED_RUNS = 14  # finished runs behind an expected timing
 
 
@@ -352,7 +351,8 @@ class Ledger:
             self._run_row(connection, run_id)
             bundle, now = (run_id, bundle_digest, model_version), at or datetime.now(UTC)
             promotion = records.add_promotion(connection, pipeline, *bundle, by=by, reason=reason, at=now)
-            canaries.end_at_promotion(connection, promotion)
+            if canaries := optional("canary.ledger"):
+                canaries.end_at_promotion(connection, promotion)
         return promotion
 
     def name_versions(self, pipeline: str, versions: Mapping[str, str]) -> None:

@@ -9,19 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime, time, timedelta
 from statistics import median
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
 from zoneinfo import ZoneInfo
 
 import sqlalchemy as sa
 
 from forecaster.config import Spec
+from forecaster.core.forecast import TrialState
 from forecaster.core.metric_names import OF_RUNS
 from forecaster.ledger import accuracy, run_totals, tables, value
 from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.publication import TIERS
 from forecaster.ledger.store import TIMED_RUNS, Ledger
-from forecaster.ledger.trials import canaries
 from forecaster.operations import due_nights
+from forecaster.plugins import optional
 
 WINDOWS = (1, 4)  # weeks that are looked back at
 NEVER_YET = ("degraded", "failed", run_totals.KILLED)  # outcomes of nights that alerts look for
@@ -196,13 +197,14 @@ def _champion(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
 
 def _canaries(connection: sa.Connection, spec: Spec) -> Iterator[Reading]:
     """The newest canary, and how those before it ended; nothing where none is declared and none ever was."""
-    newest = next(iter(canaries.history(connection, spec.name, limit=1)), None)
+    canaries = optional("canary.ledger")
+    newest = next(iter(canaries.history(connection, spec.name, limit=1)), None) if canaries else None
     if newest is None and spec.canary is None:
         return
     row = tables.canaries.c
     query = sa.select(row.state, sa.func.count()).where(row.pipeline == spec.name).group_by(row.state)
     ended = dict(connection.execute(query).tuples().all())
-    for state in canaries.STATES:
+    for state in get_args(TrialState):
         yield Reading("canary", float(newest is not None and newest.state == state), (state,))
         if state != "running":  # what never happened is told as none, so that the first time is seen as an increase
             yield Reading("canaries", ended.get(state, 0), (state,))

@@ -20,7 +20,7 @@ from forecaster.demand.history import lake_owner
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import plan_rows
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.trials import canaries
+from forecaster.plugins import optional
 from forecaster.serving.bundle import MANIFEST
 
 LEFTOVER = timedelta(days=1)  # of a writer that was killed; a living one renames within minutes
@@ -74,8 +74,8 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
         head = ledger.current(spec.name)
         in_use = reigned | {head.bundle_digest if head else None}
         with ledger.transaction() as connection:
-            trial = canaries.running(connection, spec.name)
-            in_use |= {trial.bundle_digest} if trial else set()
+            if (canaries := optional("canary.ledger")) and (trial := canaries.running(connection, spec.name)):
+                in_use.add(trial.bundle_digest)
             nameless = plan_rows.forget_names(connection, spec.name, now - timedelta(days=retention.people))
         runs = ledger.forget_runs(spec.name, before=now - timedelta(days=retention.runs), keep=keep)
     lake = Lake.of(spec)

@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from forecaster.config import Spec
-from forecaster.core.forecast import Forecast
+from forecaster.core.forecast import CanaryTrial, Forecast
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import as_sentence, of_error, sentence
@@ -25,8 +25,7 @@ from forecaster.errors import BundleError, SpecError
 from forecaster.ledger.publication import Tier
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.trials import canaries
-from forecaster.ledger.trials.canaries import CanaryTrial
+from forecaster.plugins import plugin
 from forecaster.publishing import caveats, champion_fit
 from forecaster.publishing.caveats import Note
 from forecaster.serving import bundle as bundles
@@ -133,7 +132,8 @@ def _canary_beside(spec: Spec, ledger: Ledger) -> CanaryTrial | None:
     if spec.canary is None:
         return None
     with ledger.transaction() as connection:
-        return canaries.running(connection, spec.name)
+        trial: CanaryTrial | None = plugin("canary.ledger").running(connection, spec.name)
+    return trial
 
 
 def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
@@ -20,21 +21,18 @@ from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.panel import Panel
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.panel.panel_findings import panel_findings
-from forecaster.errors import LakeError, LedgerError
+from forecaster.errors import LakeError
 from forecaster.lake import Lake
-from forecaster.ledger import lease
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDepot
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.trials import canaries
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning import apply, saved_inputs, service
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import CanaryInputs, SavedInputs, SavedPanel
+from forecaster.plugins import plugin
 from forecaster.publishing import archive_rows, caveats, content, explain, listeners
-from forecaster.publishing.canary import side_by_side
-from forecaster.publishing.canary.side_by_side import Faulty
 from forecaster.publishing.caveats import Note
-from forecaster.publishing.forecast import ForecastResult, ModelChoice
+from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.listeners import PublicationEvent
 from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
 from forecaster.staffing import rosters
@@ -66,13 +64,13 @@ def publish(
     so. A bundle that cannot be used is not an error here: the fallback goes out, with the reason in the note.
     """
     knowledge = knowledge or read_as_of(spec, as_of=as_of)
-    result, faulty = side_by_side.forecast_both(spec, choice, knowledge)
+    result, faulty = _forecast(spec, choice, knowledge)
     if show and (head := caveats.outdated_by(spec, result.panel.cutoff, as_of)):
         return kept(head, result.forecast, len(result.panel.depot_ids), result.notes)
     now = datetime.now(UTC)
     overrides = overrides_in_force(result, spec, as_of) if show else {}
     troubles, remarks = Troubles(knowledge.lacking), Troubles()
-    went_back = _without_canary(spec, faulty, run_id, now, troubles) if faulty else None
+    went_back = faulty.tell(spec, run_id, now, troubles) if faulty else None
     # The archive comes first, so that what is shown can be scored; a forecast for the archive alone fails without it.
     with troubles.collect(LakeError, "the archive does not have these forecasts") if show else nullcontext():
         _archive(spec, result, overrides, run_id, now)
@@ -210,19 +208,12 @@ class Draft:
         )
 
 
-def _without_canary(spec: Spec, faulty: Faulty, run_id: str, now: datetime, troubles: Troubles) -> str | None:
-    """Tell that all depots see the champion's numbers, and let the canary go back where it is at fault; returns why."""
-    digest = faulty.trial.bundle_digest
-    nowhere = N_("canary {bundle} is shown to no depot: {reason}")
-    troubles.add(sentence(nowhere, bundle=digest, reason=faulty.reason))
-    went_back: str | None = None
-    if faulty.goes_back:
-        with troubles.collect(LedgerError, "it could not be taken back"), Ledger.open(spec.ledger_url) as ledger:
-            with ledger.transaction() as connection:
-                lease.admit(connection, spec.name, run_id)
-                canaries.take_back(connection, faulty.trial, reason=faulty.reason, now=now)
-            went_back = sentence(N_("canary {bundle} went back: {reason}"), bundle=digest, reason=faulty.reason)
-    return went_back
+def _forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> tuple[ForecastResult, Any]:
+    """The forecast that is shown, and the fault of a canary that forecasts nothing of it."""
+    if choice.trial is None:
+        return forecast(spec, choice, knowledge), None
+    result, faulty = plugin("canary.side_by_side").forecast_both(spec, choice, choice.trial, knowledge)
+    return result, faulty
 
 
 def tell_of_namesake(ledger: Ledger, publication: Publication, troubles: Troubles) -> None:

@@ -21,7 +21,7 @@ from forecaster.core.language.sentences import sentence
 from forecaster.errors import LedgerError, RegistryError
 from forecaster.ledger.records import previous_champion
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.trials import canaries
+from forecaster.plugins import optional
 from forecaster.registry import addresses
 from forecaster.registry.run_record import Record
 
@@ -120,8 +120,10 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
             bundle = promotions[-1].bundle_digest
             return sentence(N_("it has no model of bundle {bundle} yet"), bundle=bundle)
         registry.promote(version, registry.version_of(previous.bundle_digest) if previous else None)
-        with ledger.transaction() as connection:
-            trial = canaries.running(connection, spec.name)
+        trial, canaries = None, optional("canary.ledger")
+        if canaries:
+            with ledger.transaction() as connection:
+                trial = canaries.running(connection, spec.name)
         registry.try_out(registry.version_of(trial.bundle_digest) if trial else None)
     except Exception as error:  # of whatever kind a client may raise
         return _first_line(error)

@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.reading.header import Front, front
 from dashboards.ops.reading.last_night import Notice, fruitless
+from forecaster.core.forecast import CanaryTrial
 from forecaster.core.language import N_, _
 from forecaster.core.language.holiday_names import NOWHERE, HolidayRegion
 from forecaster.errors import LedgerError
@@ -24,8 +25,7 @@ from forecaster.ledger.drift import Drift
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedTotal
 from forecaster.ledger.records import Head, Promotion, Run
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.trials import canaries
-from forecaster.ledger.trials.canaries import CanaryTrial
+from forecaster.plugins import optional
 from forecaster.staffing import value_account
 from forecaster.staffing.value_account import ValueAccount
 
@@ -198,8 +198,10 @@ class Logbook:
 
     def canary(self) -> CanaryTrial | None:
         """The newest new model that was tried at some depots. Who does not see every city is told of theirs."""
-        with self.ledger.transaction() as connection:
-            trial = next(iter(canaries.history(connection, self.pipeline, 1)), None) if self.pipeline else None
+        trial: CanaryTrial | None = None
+        if self.pipeline and (canaries := optional("canary.ledger")):
+            with self.ledger.transaction() as connection:
+                trial = next(iter(canaries.history(connection, self.pipeline, 1)), None)
         if trial is None or self.cities is None:
             return trial
         visible = trial.cohort & {depot.depot_id for depot in self.depots()}

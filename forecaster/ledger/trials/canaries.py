@@ -7,47 +7,20 @@ connection whose transaction the caller holds, so that a night that is killed le
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any
 
 import sqlalchemy as sa
 
+from forecaster.core.forecast import CanaryTrial, TrialState
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import packed, sentence, unpacked
 from forecaster.errors import LedgerError
 from forecaster.ledger import records, tables
 from forecaster.ledger.columns.sentences import sentence_values, with_sentence
 from forecaster.ledger.records import Promotion
-
-CANARY = "canary"  # who promotes, or lets the champion stay, when a canary was judged
-TrialState = Literal["running", "promoted", "rolled_back", "stopped", "superseded"]
-STATES: tuple[TrialState, ...] = get_args(TrialState)
-
-
-@dataclass(frozen=True)
-class CanaryTrial:
-    """A new model beside the champion, as far as it got."""
-
-    id: int
-    pipeline: str
-    run_id: str  # which made its bundle
-    bundle_digest: str
-    champion_digest: str  # whom it is compared with
-    model_version: str | None
-    since: datetime
-    cohort: frozenset[str]  # depots that see it
-    state: TrialState
-    nights: int  # that looked at counts which had come in
-    judged: Mapping[str, Any] | None  # what the last of them found; None before the first
-    ended_at: datetime | None
-    by: str | None  # who ended it
-    reason: str | None
-
-    @property
-    def days(self) -> int:
-        """Calendar days on which both models are compared."""
-        return int((self.judged or {}).get("days", 0))
+from forecaster.ledger.store import CANARY
 
 
 def start(

@@ -8,17 +8,22 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
+from datetime import datetime
 
 import numpy as np
 
 from forecaster.config import Spec
+from forecaster.core.forecast import CanaryTrial
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, of_error, sentence
 from forecaster.core.panel import Panel
-from forecaster.errors import BundleError
-from forecaster.ledger.trials.canaries import CanaryTrial
+from forecaster.errors import BundleError, LedgerError
+from forecaster.ledger import lease
+from forecaster.ledger.store import Ledger
+from forecaster.ledger.trials import canaries
 from forecaster.publishing.forecast import Beside, ForecastResult, ModelChoice, forecast, forecast_of_bundle
+from forecaster.publishing.outcome import Troubles
 from forecaster.serving.numpy_model import ReferenceModel
 from forecaster.serving.predict import Predictor
 
@@ -38,16 +43,28 @@ class Faulty:
     reason: str
     goes_back: bool
 
+    def tell(self, spec: Spec, run_id: str, now: datetime, troubles: Troubles) -> str | None:
+        """Report that all depots see the champion's numbers, and take a faulty canary back; returns why."""
+        digest, went_back = self.trial.bundle_digest, None
+        nowhere = N_("canary {bundle} is shown to no depot: {reason}")
+        troubles.add(sentence(nowhere, bundle=digest, reason=self.reason))
+        if self.goes_back:
+            with troubles.collect(LedgerError, "it could not be taken back"), Ledger.open(spec.ledger_url) as ledger:
+                with ledger.transaction() as connection:
+                    lease.admit(connection, spec.name, run_id)
+                    canaries.take_back(connection, self.trial, reason=self.reason, now=now)
+                went_back = sentence(N_("canary {bundle} went back: {reason}"), bundle=digest, reason=self.reason)
+        return went_back
 
-def forecast_both(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> tuple[ForecastResult, Faulty | None]:
-    """The forecast that is shown: the cohort's days by the canary, where one runs, and all others by the champion.
+
+def forecast_both(
+    spec: Spec, choice: ModelChoice, trial: CanaryTrial, knowledge: Knowledge
+) -> tuple[ForecastResult, Faulty | None]:
+    """The forecast that is shown: the cohort's days by the canary, and all others by the champion.
 
     Raises as `forecast` does.
     """
     result = forecast(spec, choice, knowledge)
-    trial = choice.trial
-    if trial is None:
-        return result, None
     if result.digest != trial.champion_digest:
         return result, Faulty(trial, sentence(_RIVAL_AWAY), goes_back=False)
     try:

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from forecaster.config import Canary, Spec
 from forecaster.core.arrays import Days, Floats
-from forecaster.core.forecast import Fold, Forecast
+from forecaster.core.forecast import CanaryOutcome, CanaryTrial, Fold, Forecast
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import counted, sentence
 from forecaster.core.panel import Panel
@@ -21,10 +21,9 @@ from forecaster.evaluation.canary import CanaryVerdict, coverage_objection, judg
 from forecaster.evaluation.metrics import seasonal_scale
 from forecaster.evaluation.paired_test import Pairs, pairs
 from forecaster.lake import Lake
-from forecaster.ledger import lease, records
+from forecaster.ledger import lease, records, store
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.trials import canaries
-from forecaster.ledger.trials.canaries import CanaryTrial, TrialState
 from forecaster.publishing.archive_rows import CANARY, CHAMPION
 from forecaster.publishing.canary.cohort import cohort
 from forecaster.serving.bundle import MANIFEST
@@ -40,17 +39,8 @@ class CanaryStart:
     sentence: str
 
 
-@dataclass(frozen=True)
-class CanaryOutcome:
-    """Result of a night's look at a canary, and its state since."""
-
-    digest: str
-    state: TrialState
-    sentence: str
-
-
 def start(spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, bundle: str, now: datetime) -> CanaryStart | None:
-    """Let an admitted bundle run as a canary; None where no canary is declared, or nobody reigns beside whom it could.
+    """Let an admitted bundle run as a canary; None where nobody reigns beside whom it could.
 
     One that runs is judged first: nights train every day, and if each new model took its place none were ever judged.
     The first model that is admitted after that is tried next. Raises LedgerError, LostLease.
@@ -121,7 +111,7 @@ def look(
         why = sentence(N_("its champion does not reign any more"))
         with ledger.transaction() as connection:
             lease.admit(connection, spec.name, run_id)
-            canaries.end(connection, trial, "superseded", by=canaries.CANARY, reason=why, now=now)
+            canaries.end(connection, trial, "superseded", by=store.CANARY, reason=why, now=now)
         ended = sentence(N_("canary {bundle} has ended: {why}"), bundle=trial.bundle_digest, why=why)
         return CanaryOutcome(trial.bundle_digest, "superseded", ended)
     verdict = _verdict(spec, spec.canary, trial, panel)

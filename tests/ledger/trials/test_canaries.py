@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import get_args
 
 import pytest
 import sqlalchemy as sa
 
+from forecaster.core.forecast import CanaryTrial, TrialState
 from forecaster.errors import LedgerError
 from forecaster.ledger import tables
 from forecaster.ledger.store import GATE, Ledger
 from forecaster.ledger.trials import canaries
-from forecaster.ledger.trials.canaries import CanaryTrial
 from tests.ledger.publications import NIGHT, start
 
 PIPELINE = "harbor-fleet"
@@ -141,5 +142,5 @@ def test_its_run_is_not_forgotten(ledger: Ledger, running: CanaryTrial) -> None:
 
 
 def test_states_are_those_that_are_documented() -> None:
-    assert canaries.STATES == ("running", "promoted", "rolled_back", "stopped", "superseded")
+    assert get_args(TrialState) == ("running", "promoted", "rolled_back", "stopped", "superseded")
     assert isinstance(tables.canaries, sa.Table)

@@ -7,9 +7,9 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.retelling import capitalised, told
+from forecaster.core.forecast import CanaryTrial
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.records import Head
-from forecaster.ledger.trials.canaries import CanaryTrial
 
 STATES = {
     "running": N_("is tried"),

@@ -10,9 +10,9 @@ import pytest
 
 from dashboards.ops.app import create_app
 from dashboards.ops.views.reliability.canary import canary_line
+from forecaster.core.forecast import CanaryTrial
 from forecaster.ledger.store import GATE, Ledger
 from forecaster.ledger.trials import canaries
-from forecaster.ledger.trials.canaries import CanaryTrial
 from tests.dashboards.seed import NOON, PUBLISHED, fill, publication
 from tests.dashboards.visitor import ask_locally, text
 
