@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from forecaster.config import Spec, load
@@ -109,7 +110,22 @@ def _graphs_of_the_session(spec: Spec) -> Iterator[None]:
 
 
 def build_fleet(folder: Path, more: str = "", horizon: int = 3, recorded: str = "next_day") -> Fleet:
-    """Make the whole of it in a folder; `more` are further lines of the pipeline file."""
+    """The whole of it in a folder; `more` are further lines of the pipeline file."""
+    name = f"fleet-{shared.digest(more, horizon, recorded)}"
+    shared.copy(name, partial(_build, more=more, horizon=horizon, recorded=recorded), folder)
+    return found(folder)
+
+
+def found(folder: Path) -> Fleet:
+    """The fleet that a folder holds, and the bundle that reigns in it."""
+    spec = load(folder / "pipeline.yaml")
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        champion = ledger.champion(spec.name)
+    assert champion is not None
+    return Fleet(folder / "pipeline.yaml", spec, spec.paths.bundle(champion.bundle_digest))
+
+
+def _build(folder: Path, more: str, horizon: int, recorded: str) -> None:
     from forecaster.training import export
 
     content = PIPELINE.replace("horizon: 3", f"horizon: {horizon}").replace("next_day", recorded)
@@ -123,4 +139,3 @@ def build_fleet(folder: Path, more: str = "", horizon: int = 3, recorded: str = 
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.start_run("first", pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
         ledger.promote(spec.name, run_id="first", bundle_digest=bundle.name, by="test", reason="the first")
-    return Fleet(folder / "pipeline.yaml", spec, bundle)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import atexit
 import fcntl
+import hashlib
 import os
 import shutil
 import tempfile
@@ -46,3 +47,24 @@ def content(name: str, make: Callable[[], bytes]) -> bytes:
             temporary.write_bytes(make())
             temporary.rename(file)
         return file.read_bytes()
+
+
+def tree(name: str, make: Callable[[Path], None]) -> Path:
+    """A folder as `make` filled it for the first who asked; whoever changes something takes a copy."""
+    with locked(name) as path:
+        if not (path / "made").exists():
+            shutil.rmtree(path / "tree", ignore_errors=True)
+            (path / "tree").mkdir()
+            make(path / "tree")
+            (path / "made").touch()
+    return path / "tree"
+
+
+def copy(name: str, make: Callable[[Path], None], folder: Path) -> None:
+    """Put a copy of that folder into another one, which may be there already."""
+    shutil.copytree(tree(name, make), folder, dirs_exist_ok=True)
+
+
+def digest(*words: object) -> str:
+    """A name of what is made of these words."""
+    return hashlib.sha256(repr(words).encode()).hexdigest()[:16]

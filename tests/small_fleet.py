@@ -58,16 +58,16 @@ class Outcome:
     err: str
 
 
-def forecaster(*arguments: str | Path) -> Outcome:
+def forecaster(*arguments: str | Path, **environment: str) -> Outcome:
     """`forecaster …` as a process of its own."""
     process = subprocess.run(
         [sys.executable, "-m", "forecaster", *map(str, arguments)],
         cwd=ROOT,
-        env={**os.environ, "COLUMNS": "200"},
+        env={**os.environ, "COLUMNS": "200", **environment},
         capture_output=True,
         text=True,
         check=False,
-        timeout=500,
+        timeout=700,
     )
     return Outcome(process.returncode, process.stdout, process.stderr)
 

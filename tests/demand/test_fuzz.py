@@ -117,7 +117,7 @@ def test_a_value_of_any_type_is_accepted_or_refused_with_its_row(
     spec = spec_of(tmp_path, "America/New_York", DEMAND.replace(SOURCE, "{kind: parquet, path: demand.parquet}"))
     read, accepted, refused = sorted_rows(spec)
     assert read == accepted + refused == 12
-    if not attempt(lambda: write_deltalake(str(tmp_path / "demand"), table), others=True)[1]:
+    if column == "demand" and not attempt(lambda: write_deltalake(str(tmp_path / "demand"), table), others=True)[1]:
         spec = spec_of(tmp_path, "America/New_York", DEMAND.replace(SOURCE, "{kind: delta, path: demand}"))
         assert sorted_rows(spec) == (read, accepted, refused)
 
@@ -210,7 +210,7 @@ def test_any_value_of_a_database_costs_its_row(tmp_path: Path, kind: str) -> Non
         assert refused >= 1
 
 
-@pytest.mark.parametrize("zone", ZONES)
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Etc/GMT+12"])
 def test_a_lake_takes_what_is_refused_of_odd_cells_and_gives_it_back(tmp_path: Path, zone: str) -> None:
     spec = spec_of(tmp_path, zone, DEMAND)
     odd = [["A", "2024-02-01", cell, "2024-03-05T00:00Z"] for cell in CELLS]

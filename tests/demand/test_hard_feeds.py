@@ -124,6 +124,7 @@ def test_depots_may_have_odd_names_in_one_line(tmp_path: Path) -> None:
     assert (panel.demand == 7).all()
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", [("random", "8"), ("boundaries",)], ids=lambda kind: kind[0])
 def test_a_lake_is_whole_after_any_kill_and_the_next_run_completes_it(tmp_path: Path, kind: tuple[str, ...]) -> None:
     command = [sys.executable, "-m", "tests.demand.killed_ingests", str(tmp_path), *kind]

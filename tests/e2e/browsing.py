@@ -50,12 +50,6 @@ def running(code: str, *arguments: str) -> Iterator[str]:
             server.terminate()
 
 
-def shot(page: Page, name: str) -> None:
-    folder = ROOT / "var" / "screenshots"
-    folder.mkdir(parents=True, exist_ok=True)
-    page.screenshot(path=folder / f"{name}.png", full_page=True)
-
-
 def too_wide(page: Page) -> bool:
     """Does anything reach over the right edge?"""
     return bool(page.evaluate("document.documentElement.scrollWidth > document.documentElement.clientWidth"))

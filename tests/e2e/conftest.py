@@ -1,4 +1,4 @@
-"""A browser, and a page for it to look at, for each module of tests."""
+"""A browser, and a page for it to look at, for all tests of a worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.dashboards.seed import NOON, ODD_ID, depot, earlier, fill, publicatio
 from tests.e2e.browsing import AT_NOON, CHROMIUM, FLAGS, running
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Where six depots and one with an odd id are shown, at noon of the day they were published."""
     url = f"sqlite:///{tmp_path_factory.mktemp('page') / 'ledger.db'}"
@@ -23,7 +23,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield base_url
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     with sync_playwright() as playwright:
         opened = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)

@@ -43,7 +43,8 @@ def test_your_own_csv_works_as_written(tmp_path: Path) -> None:
     folder.mkdir()
     (folder / "demand.csv").write_text(demand(block("csv").splitlines()[0]), "utf-8")
     # Of what is written nothing else takes minutes.
-    quick = "model: {hidden: 8, boosted: false}\ntraining: {epochs: 12, members: 1, learning_rate: 1.0e-2}\n"
+    quick = "model: {layers: 1, hidden: 4, boosted: false}\ntraining: {epochs: 3, members: 1, learning_rate: 1.0e-2}\n"
+    quick += "gate: {beat: [], coverage: [0.0, 1.0], max_bias: 9.0}\n"
     (folder / "pipeline.yaml").write_text(block("yaml") + quick, "utf-8")
     commands = [line for line in block("sh").splitlines() if line]
     assert [line.split()[1] for line in commands] == ["check", "run", "serve"]

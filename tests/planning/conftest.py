@@ -1,14 +1,12 @@
-"""A fleet of which two nights were published, once for a session, and copies of it."""
+"""Copies of a fleet of which two nights were published."""
 
 from __future__ import annotations
 
-import shutil
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from forecaster.config import load
 from tests import fleets
 from tests.fleets import Fleet
 from tests.planning.nights import publish_nights
@@ -16,7 +14,7 @@ from tests.planning.nights import publish_nights
 
 @pytest.fixture(scope="session")
 def published_fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    """A fleet of which two nights were published."""
+    """One that stays as it is."""
     return publish_nights(tmp_path_factory.mktemp("kept"), fleets.counts("ABCD"))
 
 
@@ -29,8 +27,6 @@ def without_thursdays(tmp_path: Path) -> Fleet:
 
 
 @pytest.fixture
-def fleet(published_fleet: Fleet, tmp_path: Path) -> Fleet:
-    """A copy that a test may change."""
-    shutil.copytree(published_fleet.file.parent, tmp_path / "fleet")
-    file = tmp_path / "fleet" / "pipeline.yaml"
-    return Fleet(file, load(file), tmp_path / "fleet" / published_fleet.bundle.relative_to(published_fleet.file.parent))
+def fleet(tmp_path: Path) -> Fleet:
+    """One that a test may change."""
+    return publish_nights(tmp_path / "fleet", fleets.counts("ABCD"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 from forecaster.config import Spec, load
@@ -15,7 +16,7 @@ from forecaster.planning.overrides import ProposedOverride
 from forecaster.publishing.outcome import PublishedForecast
 from forecaster.publishing.predict import predict
 from forecaster.serving import bundle, keys
-from tests import fleets, graphs
+from tests import fleets, graphs, shared
 from tests.fleets import AS_OF, Fleet
 
 STAFFING = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, vans: {total: 30}}\n"
@@ -29,9 +30,16 @@ def publish_as_of(spec: Spec, as_of: datetime, folder: Path | None = None) -> Pu
 
 
 def publish_nights(
-    folder: Path, rows: list[str], cities: dict[str, str] = fleets.CITIES, staffing: str = STAFFING
+    folder: Path, rows: list[str], cities: dict[str, str] = fleets.CITIES, staffing: str = STAFFING, people: str = ""
 ) -> Fleet:
-    """A fleet of which two nights were published."""
+    """A fleet of which two nights were published; `people` is what people.csv holds."""
+    name = f"nights-{shared.digest(rows, cities, staffing, people)}"
+    shared.copy(name, partial(_publish, rows=rows, cities=cities, staffing=staffing, people=people), folder)
+    return fleets.found(folder)
+
+
+def _publish(folder: Path, rows: list[str], cities: dict[str, str], staffing: str, people: str) -> None:
+    (folder / "people.csv").write_text(people, "utf-8")
     file = folder / "pipeline.yaml"
     file.write_text(fleets.PIPELINE + staffing, "utf-8")
     spec = load(file)
@@ -42,7 +50,6 @@ def publish_nights(
         ledger.promote(spec.name, run_id="first", bundle_digest=bundle_folder.name, by="test", reason="the first")
     publish_as_of(spec, AS_OF - DAY)
     publish_as_of(spec, AS_OF)
-    return Fleet(file, spec, bundle_folder)
 
 
 def write_bundle(spec: Spec, factor: float) -> Path:

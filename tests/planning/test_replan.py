@@ -31,8 +31,8 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The pipeline file of a fleet that plans people, of which two nights were published."""
     folder = tmp_path_factory.mktemp("people")
     named = [f"Ana,A,full-time,{THURSDAY},{THURSDAY}", "Bo,B,full-time,,", "Secret Sam,A,half-time,,"]
-    (folder / "people.csv").write_text("\n".join(["person,depot_id,contract,first,last", *named, ""]), "utf-8")
-    return publish_nights(folder, fleets.counts("ABCD"), staffing=STAFFING).file
+    people = "\n".join(["person,depot_id,contract,first,last", *named, ""])
+    return publish_nights(folder, fleets.counts("ABCD"), staffing=STAFFING, people=people).file
 
 
 def plans(file: Path) -> dict[str, WeekPlan]:
@@ -134,8 +134,8 @@ def test_names_are_forgotten_when_retention_says_so(nights: Path) -> None:
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The same, with two people a depot for crews of six and more."""
     folder, staffing = tmp_path_factory.mktemp("few"), STAFFING.replace("per_depot: 11", "per_depot: 2")
-    (folder / "people.csv").write_text("person,depot_id,contract,first,last\n", "utf-8")
-    return publish_nights(folder, fleets.counts("ABCD"), staffing=staffing).file
+    head = "person,depot_id,contract,first,last\n"
+    return publish_nights(folder, fleets.counts("ABCD"), staffing=staffing, people=head).file
 
 
 def _coming(plan: WeekPlan) -> tuple[int, int]:

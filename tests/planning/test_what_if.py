@@ -21,7 +21,7 @@ from forecaster.serving import bundle, keys
 from forecaster.serving.predict import Predictor
 from tests.dashboards.signing_in import signing_in
 from tests.dashboards.visitor import ask_locally
-from tests.e2e.browsing import CHROMIUM, FLAGS, faults, shot, too_wide
+from tests.e2e.browsing import CHROMIUM, FLAGS, faults, too_wide
 from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import DAY, PROPOSED, THURSDAY, current, day
 
@@ -167,12 +167,10 @@ def test_who_signed_in_as_planner_saves_and_withdraws_in_a_browser_without_scrip
         page.get_by_role("button", name="Ask").click()
         assert "If 90 orders" in main.inner_text()
         assert not too_wide(page)
-        shot(page, "what-if-phone")
         assert page.get_by_label("Your name").count() == 0
         page.get_by_role("button", name="Save").click()
         assert "90 orders by ana@example.com (local event)" in main.inner_text()
         assert not too_wide(page)
-        shot(page, "overridden-phone")
 
         provider.signs_in = {"email": "vic@example.com"}
         page.get_by_role("button", name="Sign out").click()

@@ -133,10 +133,10 @@ def test_no_answer_depends_on_what_other_cities_need(
         f"/api/v1/what-if?date={THURSDAY}&depot={depot}&kind={kind}&value={value}&format={form}"
         for depot, (kind, value), form in product("AC", (("orders", 9), ("orders", 900), ("promo", 1)), ("json", "csv"))
     ]
-    before = [_reader(fleet, ["Ulm"])(path) for path in paths]
+    before = [*map(_reader(fleet, ["Ulm"]), paths)]
     whole = _reader(fleet, ["*"])(paths[2]).json()
     _triple_bonn(fleet.spec)
-    after = [_reader(fleet, ["Ulm"])(path) for path in paths]
+    after = [*map(_reader(fleet, ["Ulm"]), paths)]
     assert [answer.status_code for answer in before] == [200] * len(paths)
     assert [answer.content for answer in after] == [answer.content for answer in before]
     assert _reader(fleet, ["*"])(paths[2]).json() != whole

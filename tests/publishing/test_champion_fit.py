@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -14,23 +13,17 @@ from forecaster.operations import plan
 from forecaster.publishing import champion_fit
 from tests import fleets
 from tests.calls import Call
-from tests.fleets import AS_OF, Fleet
+from tests.fleets import AS_OF
 
 UNTIL = "; it forecasts until a night admits another."
 
 
-@pytest.fixture(scope="module")
-def published_fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    fleet = fleets.build_fleet(tmp_path_factory.mktemp("kept"))
-    plan.save_spec(fleet.spec)
-    return fleet
-
-
 @pytest.fixture
-def file(published_fleet: Fleet, tmp_path: Path) -> Path:
-    """The pipeline file of a copy that a test may change."""
-    shutil.copytree(published_fleet.file.parent, tmp_path / "fleet")
-    return tmp_path / "fleet" / "pipeline.yaml"
+def file(tmp_path: Path) -> Path:
+    """The pipeline file of a fleet whose last run knew the same file."""
+    fleet = fleets.build_fleet(tmp_path / "fleet")
+    plan.save_spec(fleet.spec)
+    return fleet.file
 
 
 def changed(file: Path, before: str, after: str) -> Path:

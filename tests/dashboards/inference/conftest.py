@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import shutil
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -27,7 +26,7 @@ from forecaster.publishing.predict import predict
 from forecaster.serving import bundle, keys
 from forecaster.serving.batching import BatchLimits
 from forecaster.serving.encryption import Cipher
-from tests import fleets, graphs
+from tests import fleets, graphs, shared
 from tests.fleets import AS_OF, LEVELS
 
 STAFFING = "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, vans: {total: 30}}\n"
@@ -57,8 +56,17 @@ def promote(spec: Spec, folder: Path) -> None:
 
 @pytest.fixture(scope="session")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pipeline file of a fleet whose night is out."""
-    file = tmp_path_factory.mktemp("inference") / "pipeline.yaml"
+    """The pipeline file of a fleet whose night is published."""
+    return _published_in(tmp_path_factory.mktemp("inference"))
+
+
+def _published_in(folder: Path) -> Path:
+    shared.copy("inference", _publish, folder)
+    return folder / "pipeline.yaml"
+
+
+def _publish(folder: Path) -> None:
+    file = folder / "pipeline.yaml"
     file.write_text(fleets.PIPELINE + STAFFING, "utf-8")
     spec = load(file)
     fleets.fill(spec, fleets.counts("ABCD"), fleets.CITIES)
@@ -66,14 +74,12 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ledger.start_run("first", pipeline=spec.name, as_of=AS_OF, spec_digest=spec.digest)
     promote(spec, write_bundle(spec, 1.0))
     predict(spec, as_of=AS_OF, bundle=None, run_id=None, note=None)
-    return file
 
 
 @pytest.fixture
-def file(published: Path, tmp_path: Path) -> Path:
+def file(tmp_path: Path) -> Path:
     """A copy that a test may change."""
-    shutil.copytree(published.parent, tmp_path / "fleet")
-    return tmp_path / "fleet" / "pipeline.yaml"
+    return _published_in(tmp_path / "fleet")
 
 
 @dataclass(frozen=True)

@@ -228,7 +228,7 @@ class Compiled:
 
 
 @pytest.fixture(scope="module")
-def of_odd_depots() -> Compiled:
+def of_odd_depots(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     """A depot without history, one without orders, and one that is always closed; the shortest history allowed."""
     ordinary = panel(5, 59)
     demand, open_ = np.array(ordinary.demand), np.array(ordinary.open)
@@ -236,13 +236,15 @@ def of_odd_depots() -> Compiled:
     odd, declared = replace(ordinary, demand=demand, open=open_), spec(members=1, epochs=3)
     uncompiled = declared.model_copy(update={"model": declared.model.model_copy(update={"hidden": 9})})
     epochs, seconds = list[Epoch](), list[float]()
-    with count_compilations() as compilations:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.delenv("JAX_COMPILATION_CACHE_DIR")  # which keeps what earlier sessions compiled
+        with panels.quickly(tmp_path_factory.mktemp("compiled")), count_compilations() as compilations:
 
-        def on_epoch(epoch: Epoch) -> None:
-            epochs.append(epoch)
-            seconds.append(compilations.seconds)
+            def on_epoch(epoch: Epoch) -> None:
+                epochs.append(epoch)
+                seconds.append(compilations.seconds)
 
-        candidate = train.fit(odd, uncompiled, on_epoch=on_epoch)
+            candidate = train.fit(odd, uncompiled, on_epoch=on_epoch)
     return Compiled(odd, candidate, epochs, seconds, compilations)
 
 
