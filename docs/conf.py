@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sphinx.application import Sphinx
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
-from docs import notebooks
+from docs import generate, notebooks
 
 project = "forecaster"
 version = release = installed("harbor-forecaster")
@@ -105,6 +105,10 @@ def add_navigation(app: Sphinx, page: str, content: list[str]) -> None:
         content[0] += "".join(navigation(caption, pages) for caption, pages in NAVIGATION.items())
 
 
+def fill(app: Sphinx, page: str, content: list[str]) -> None:
+    content[0] = generate.filled_at_build(content[0])
+
+
 class NotebookParser(MystParser):
     """Reads a notebook as the page that it makes when it is executed; a cell that fails ends the build."""
 
@@ -127,4 +131,5 @@ def setup(app: Sphinx) -> None:
     app.add_source_suffix(".ipynb", "ipynb")
     app.add_source_parser(NotebookParser)
     app.connect("source-read", add_navigation)
+    app.connect("source-read", fill)
     app.connect("build-finished", add_entrance)

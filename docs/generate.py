@@ -369,14 +369,20 @@ BLOCKS: Mapping[str, Callable[[], str]] = {
     "packages": packages,
     "terms": terms,
     "keys": keys,
-    "commands": commands,
     "targets": targets,
     "contracts": contracts,
     "steps": steps,
     "plug-ins": plugin_table,
     "measures": measures,
-    "reference": library_reference.reference,
 }
+
+AT_BUILD: Mapping[str, Callable[[], str]] = {"commands": commands, "reference": library_reference.reference}
+"""Blocks that are long and repeat what `--help` and docstrings say: only the built site has them."""
+
+
+def filled_at_build(page: str) -> str:
+    """Return the text of a page with the blocks that are made when the site is built."""
+    return re.sub(r"<!-- at build: (\w+) -->", lambda mark: AT_BUILD[mark[1]](), page)
 
 
 def filled(page: str) -> str:

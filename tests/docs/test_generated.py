@@ -30,6 +30,8 @@ def test_its_generated_blocks_are_current(page: Path) -> None:
 def test_every_block_that_can_be_made_stands_on_a_page() -> None:
     names = [block["name"] for page in PAGES for block in generate.BLOCK.finditer(page.read_text("utf-8"))]
     assert sorted(names) == sorted(generate.BLOCKS)
+    at_build = [name for page in PAGES for name in re.findall(r"<!-- at build: (\w+) -->", page.read_text("utf-8"))]
+    assert sorted(at_build) == sorted(generate.AT_BUILD)
 
 
 @pytest.mark.parametrize("section", SECTIONS)
@@ -58,7 +60,7 @@ def test_every_section_of_the_file_is_in_the_overview() -> None:
 
 
 def test_every_command_is_listed_with_its_options() -> None:
-    page = block("commands", "commands")
+    page = generate.commands()
     names = list(generate.command_names(typer.main.get_command(cli.app)))
     assert re.findall(r"^## (.*)$", page, re.M) == names
     assert {"run", "quarantine list"} <= set(names)
@@ -66,7 +68,7 @@ def test_every_command_is_listed_with_its_options() -> None:
 
 
 def test_every_public_name_of_the_library_has_a_heading_and_a_meaning() -> None:
-    page = block("library-reference", "reference")
+    page = generate.library_reference.reference()
     assert re.findall(r"^## (.*)$", page, re.M) == forecaster.__all__
     assert {"Forecaster.predict", "Pipeline.scores", "BacktestResult.forecasts"} <= set(
         re.findall(r"^### (.*)$", page, re.M)

@@ -123,14 +123,13 @@ def test_readers_of_a_ledger_that_does_not_answer_get_pages_in_memory(
     house: tuple[House, CollectorRegistry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, _ = house
-    monkeypatch.setattr(response_cache, "PATIENCE", 0.1)
-    monkeypatch.setattr(store, "PATIENCE", 0.1)
-    monkeypatch.setattr(overview, "PATIENCE", 0.1)
-    monkeypatch.setattr(overview, "STALE_SECONDS", 0.0)
     ada, vic = page.as_("ada"), page.as_("vic")
     shown = [text(ada(path)) for path in ("/p/alpha/", "/p/alpha/roster", "/")]
     assert not any(SINCE in page for page in shown)
-    with frozen(page.server):
+    with monkeypatch.context() as impatient, frozen(page.server):
+        for module in (response_cache, store, overview):
+            impatient.setattr(module, "PATIENCE", 0.1)
+        impatient.setattr(overview, "STALE_SECONDS", 0.0)
         assert vic("/p/alpha/wall").status_code == 503
         answers = [text(ada(path)) for path in ("/p/alpha/roster", "/")]
         assert [SINCE in answer for answer in answers] == [True, True]
