@@ -68,7 +68,7 @@ test: $(ENV) ## run the tests, whole nights and browsers included, but for the l
 	@$(PYTEST) -m "not long"
 
 # Packages whose tests neither train, nor start servers, nor run nights.
-QUICK := check cli config core evaluation lake monitoring planning reports staffing
+QUICK := check cli config core evaluation lake monitoring reports staffing
 test-quick: $(ENV) ## run the tests of the packages that neither train nor serve (aim: 2 minutes)
 	@$(PYTEST) -m "not long and not e2e" $(addprefix tests/,$(QUICK))
 

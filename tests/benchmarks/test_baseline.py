@@ -82,6 +82,7 @@ def caught(group: str, planted: dict[str, list[Any]]) -> list[Difference]:
     return baseline.differences({name: before[name] for name in planted}, planted)
 
 
+@pytest.mark.long
 def test_an_extra_compile_is_caught(now: dict[str, list[Any]], programs: Path) -> None:
     assert now  # by which the programs are there
     found = caught("training", baseline.measure("training", plant=EXTRA_COMPILE, COUNTS_CACHE=str(programs)))
@@ -91,6 +92,7 @@ def test_an_extra_compile_is_caught(now: dict[str, list[Any]], programs: Path) -
     )
 
 
+@pytest.mark.long
 def test_a_query_for_each_row_of_a_page_is_caught() -> None:
     found = caught("pages", baseline.measure("pages", plant=ONE_QUERY_A_DEPOT, COUNTS_ADDRESSES="/roster /champion"))
     [difference] = found  # and nothing of the page that does not list depots
@@ -100,6 +102,7 @@ def test_a_query_for_each_row_of_a_page_is_caught() -> None:
     assert difference.now >= difference.before + 6  # depots
 
 
+@pytest.mark.long
 def test_a_slower_step_is_caught() -> None:
     planted = baseline.measure("step", plant=RECURRENCE_TWICE, COUNTS_PROGRAMS="step")
     found = {difference.name: difference for difference in caught("step", planted)}

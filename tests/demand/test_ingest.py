@@ -239,7 +239,7 @@ ROWS = [
 ]
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -262,7 +262,7 @@ def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
         assert counts(spec, datetime(2024, 3, day, 4, tzinfo=UTC)) == expected
 
 
-@settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_feed_without_instants_may_come_in_any_order_and_pieces_and_again(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

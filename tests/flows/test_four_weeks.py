@@ -2,39 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from flows import catch_up, lines, steps
+from flows.night import Night
 from forecaster.config import load
 from forecaster.ledger.store import Ledger
+from tests.calls import predict_in_this_process
 from tests.dashboards.visitor import visitor
 from tests.flows.tiny import DAYS, NIGHT, pipeline
 
-ROOT = Path(__file__).resolve().parents[2]
 HISTORY = 200  # days
 AT = NIGHT + timedelta(HISTORY - DAYS)
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline with one night, and the one before it made up for."""
+    """A pipeline with one night, of which nothing is recorded in MLflow, and the one before it made up for."""
     file = pipeline(tmp_path_factory.mktemp("four-weeks"), "horizon: 28\n", days=HISTORY)
-    process = subprocess.run(
-        [sys.executable, "-m", "forecaster", "run", "--plain", str(file), "--as-of", AT.isoformat(), "--past", "1"],
-        cwd=ROOT,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=500,
-    )
-    assert process.returncode == 0, process.stderr
+    by = SimpleNamespace(**{**vars(steps), "record": lambda *_: None, "register": lambda *_: None})
+    with pytest.MonkeyPatch.context() as patch:
+        predict_in_this_process(patch)
+        night = Night.begin(str(file), AT)
+        night.run(lambda: lines.nightly(night, by))  # type: ignore[arg-type]
+        assert night.exit_code == 0, night.message
+        catch_up.publish_past_nights(night, 1)
     return file
 
 
