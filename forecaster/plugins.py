@@ -62,6 +62,11 @@ PLUGINS: Mapping[str, Plugin] = {
             "forecaster.evaluation.canary",
         ),
     ),
+    "portal": Plugin(
+        ("page.together", "forecaster serve FILE FILE"),
+        "several pipelines on one page",
+        ("dashboards.ops.portal",),
+    ),
 }
 MODULES: Mapping[str, str] = {
     "worthwhile": "forecaster.training.worthwhile",
@@ -74,6 +79,7 @@ MODULES: Mapping[str, str] = {
     "canary": "forecaster.publishing.canary.trial",
     "canary.ledger": "forecaster.ledger.trials.canaries",
     "canary.side_by_side": "forecaster.publishing.canary.side_by_side",
+    "portal": "dashboards.ops.portal.app",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

@@ -85,6 +85,7 @@ PLANTED = [
     ("flows/steps.py", "import forecaster.publishing.groups", "Plug-in: groups"),
     ("forecaster/training/train.py", "import forecaster.model.prior.store", "Plug-in: prior"),
     ("flows/night.py", "import forecaster.ledger.trials.canaries", "Plug-in: canary"),
+    ("dashboards/ops/server.py", "import dashboards.ops.portal.app", "Plug-in: portal"),
 ]
 
 

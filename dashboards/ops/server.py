@@ -16,6 +16,7 @@ from starlette.types import ASGIApp
 from dashboards.ops.app import create_app
 from dashboards.ops.http.listening import address_of, config, open_listener, quick
 from forecaster.monitoring.page_answers import AnswerLog, written_regularly
+from forecaster.plugins import plugin
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -91,9 +92,8 @@ def _app(specs: Sequence[Spec], metrics: PageMetrics | None) -> ASGIApp:
         spec = specs[0]
         access = spec.page.access
         return create_app(spec.ledger_url, pipeline=spec.name, access=access, spec=spec, metrics=metrics)
-    from dashboards.ops.portal.app import create_portal
-
-    return create_portal(specs, metrics=metrics)
+    portal: ASGIApp = plugin("portal").create_portal(specs, metrics=metrics)
+    return portal
 
 
 def _answer_logs(specs: Sequence[Spec], port: int) -> Mapping[str, AnswerLog]:
