@@ -67,6 +67,11 @@ PLUGINS: Mapping[str, Plugin] = {
         "several pipelines on one page",
         ("dashboards.ops.portal",),
     ),
+    "inference": Plugin(
+        ("forecaster infer",),
+        "other programs that ask for forecasts over HTTP",
+        ("dashboards.inference",),
+    ),
 }
 MODULES: Mapping[str, str] = {
     "worthwhile": "forecaster.training.worthwhile",
@@ -80,6 +85,7 @@ MODULES: Mapping[str, str] = {
     "canary.ledger": "forecaster.ledger.trials.canaries",
     "canary.side_by_side": "forecaster.publishing.canary.side_by_side",
     "portal": "dashboards.ops.portal.app",
+    "inference": "dashboards.inference.server",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

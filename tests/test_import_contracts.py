@@ -28,7 +28,6 @@ PAGE = "The page and inference import no training code and no pandas"
 PAGE_LAYERS = "Layers of the page"
 VALUES = "Packages exchange values and are independent"
 INFERENCE_LAYERS = "Layers of the inference service"
-NO_INFERENCE = "The page does not import the inference service"
 SOURCE = "Layers of demand"
 CONTAINERS = ("forecaster", "dashboards/ops", "dashboards/inference")
 
@@ -77,7 +76,6 @@ PLANTED = [
     ("dashboards/ops/formatting/charts.py", "def late():\n    import dashboards.ops.routes.pages", PAGE_LAYERS),
     ("dashboards/inference/served_models.py", "import dashboards.inference.app", INFERENCE_LAYERS),
     ("dashboards/inference/nights.py", "import forecaster.demand.sample.simulate", PAGE),
-    ("dashboards/ops/routes/api.py", "import dashboards.inference.tensors", NO_INFERENCE),
     ("forecaster/demand/history", "import forecaster.demand.validation.contract", SOURCE),
     ("forecaster/demand/parsing.py", "import forecaster.demand.ingest", SOURCE),
     ("flows/lines.py", "import forecaster.training.worthwhile", "Plug-in: worthwhile"),
@@ -86,6 +84,7 @@ PLANTED = [
     ("forecaster/training/train.py", "import forecaster.model.prior.store", "Plug-in: prior"),
     ("flows/night.py", "import forecaster.ledger.trials.canaries", "Plug-in: canary"),
     ("dashboards/ops/server.py", "import dashboards.ops.portal.app", "Plug-in: portal"),
+    ("dashboards/ops/routes/api.py", "import dashboards.inference.tensors", "Plug-in: inference"),
 ]
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import getpass
 import shutil
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, time
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -55,12 +57,19 @@ def load_spec(file: Path) -> Spec:
 
 def entry_point(name: str) -> Any:
     """Object of another part of the project under the entry-point group `forecaster.lines`."""
-    extra = {"nightly": "train,flows", "page": "dashboard", "digest": "dashboard", "infer": "serve"}.get(name, "flows")
+    extra = {"nightly": "train,flows", "page": "dashboard", "digest": "dashboard"}.get(name, "flows")
     entry = next(iter(entry_points(group="forecaster.lines", name=name)), None)
-    try:
+    with needs_extra(extra):
         if entry is None:
             raise ModuleNotFoundError("this command's part of the project is not installed")
         return entry.load()
+
+
+@contextmanager
+def needs_extra(extra: str) -> Iterator[None]:
+    """Name the extra that brings a package which an import inside lacks. Raises MissingExtra."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[{extra}]'") from error
 

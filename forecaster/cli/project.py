@@ -9,9 +9,10 @@ from typing import Annotated
 
 import typer
 
-from forecaster.cli.options import AsOf, File, entry_point, instant, load_spec, parsed_time, print_line
+from forecaster.cli.options import AsOf, File, entry_point, instant, load_spec, needs_extra, parsed_time, print_line
 from forecaster.core.terminal import escaped_lines
 from forecaster.errors import NO_DATA, OUR_FAULT, SpecError
+from forecaster.plugins import plugin
 
 DATA_FILES = {".csv", ".tsv", ".txt", ".gz", ".bz2", ".xz", ".zip", ".zst", ".parquet"}
 DATA_FILES |= {".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"}
@@ -153,7 +154,9 @@ def infer(
     from forecaster.core.parallel import available_cores
     from forecaster.serving.batching import BatchLimits
 
-    spec, start = load_spec(file), entry_point("infer")
+    spec = load_spec(file)
+    with needs_extra("serve"):
+        start = plugin("inference").serve
     limits = BatchLimits(batch_rows, batch_wait / 1000, queue_rows, available_cores())
     start(spec, host=host, port=port, metrics=metrics, limits=limits)
 
