@@ -72,6 +72,16 @@ PLUGINS: Mapping[str, Plugin] = {
         "other programs that ask for forecasts over HTTP",
         ("dashboards.inference",),
     ),
+    "people": Plugin(
+        ("staffing.people",),
+        "people by name, and their plans of the week",
+        (
+            "forecaster.staffing.people",
+            "forecaster.planning.replan",
+            "dashboards.ops.views.shifts",
+            "dashboards.ops.routes.weeks",
+        ),
+    ),
 }
 MODULES: Mapping[str, str] = {
     "worthwhile": "forecaster.training.worthwhile",
@@ -86,6 +96,13 @@ MODULES: Mapping[str, str] = {
     "canary.side_by_side": "forecaster.publishing.canary.side_by_side",
     "portal": "dashboards.ops.portal.app",
     "inference": "dashboards.inference.server",
+    "people": "forecaster.staffing.people.week_plans",
+    "people.attendance": "forecaster.staffing.people.attendance",
+    "people.table": "forecaster.staffing.people.people_table",
+    "people.files": "forecaster.staffing.people.roster_files",
+    "people.replan": "forecaster.planning.replan",
+    "people.rows": "dashboards.ops.views.shifts.shift_rows",
+    "people.routes": "dashboards.ops.routes.weeks",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

@@ -85,6 +85,7 @@ PLANTED = [
     ("flows/night.py", "import forecaster.ledger.trials.canaries", "Plug-in: canary"),
     ("dashboards/ops/server.py", "import dashboards.ops.portal.app", "Plug-in: portal"),
     ("dashboards/ops/routes/api.py", "import dashboards.inference.tensors", "Plug-in: inference"),
+    ("forecaster/publishing/publish.py", "import forecaster.staffing.people", "Plug-in: people"),
 ]
 
 

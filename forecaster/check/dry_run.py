@@ -29,10 +29,10 @@ from forecaster.demand.panel.panel_findings import panel_findings
 from forecaster.demand.validation import external_forecasts
 from forecaster.errors import LakeError, NoUsableData, SourceError, StaleHistory
 from forecaster.lake import TABLES, Lake
+from forecaster.plugins import plugin
 from forecaster.publishing import caveats
 from forecaster.reports import finding_examples
 from forecaster.reports.finding_examples import Evidence
-from forecaster.staffing.people import people_table
 
 COPIED_TABLES = tuple(
     name for name in TABLES if name not in ("forecasts", "scores", "canary_forecasts")
@@ -137,7 +137,8 @@ def _table_findings(spec: Spec, panel: Panel) -> list[Finding]:
     """Findings on the other system's forecasts, and on the table of people."""
     findings: list[Finding] = []
     external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
-    people_table.people(spec, panel.depot_ids, former_ids(spec), findings)
+    if spec.staffing is not None and spec.staffing.people_table is not None:
+        plugin("people.table").people(spec, panel.depot_ids, former_ids(spec), findings)
     return findings
 
 

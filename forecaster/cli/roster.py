@@ -5,19 +5,19 @@ from __future__ import annotations
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from forecaster.cli.options import File, load_spec, print_line
 from forecaster.errors import NoSuchRow, SpecError
+from forecaster.plugins import plugin
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
     from forecaster.ledger.publication import PublishedDepot
     from forecaster.ledger.records import Head
     from forecaster.ledger.store import Ledger
-    from forecaster.staffing.people.roster_files import WeekFile
 
 
 class FileForm(StrEnum):
@@ -103,21 +103,20 @@ def _crews(depots: tuple[PublishedDepot, ...]) -> bytes:
     return CsvSheet(("depot", "city", "date", "shift", "drivers"), rows).csv()
 
 
-def _plans(spec: Spec, ledger: Ledger, head: Head, depots: tuple[PublishedDepot, ...]) -> WeekFile:
+def _plans(spec: Spec, ledger: Ledger, head: Head, depots: tuple[PublishedDepot, ...]) -> Any:
     """The plans of the week of depots. Raises SpecError where no people are declared, or no plan was made."""
-    from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
-
     if spec.staffing is None or not spec.staffing.people:
         raise SpecError("--week: found no staffing.people in the pipeline file, wanted the contracts of those who work")
+    files = plugin("people.files")
     places = {published.depot_id: published for published in depots}
     weeks = tuple(
-        DepotWeek(plan, _city(places[plan.depot_id]), places[plan.depot_id].timezone or head.timezone)
+        files.DepotWeek(plan, _city(places[plan.depot_id]), places[plan.depot_id].timezone or head.timezone)
         for plan in ledger.plans(head.publication_id, next(iter(places)) if len(places) == 1 else None)
         if plan.depot_id in places
     )
     if not weeks:
         raise SpecError("--week: what is published has no plan of the week; the next night makes it")
-    return WeekFile(spec.name, head.revised_at or head.published_at, weeks)
+    return files.WeekFile(spec.name, head.revised_at or head.published_at, weeks)
 
 
 def _city(published: PublishedDepot) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter
 
+EPOCH = datetime(2020, 1, 1, tzinfo=UTC)  # from which SEQUENCE of calendars counts seconds; 31 bits until 2088
 Rule = Literal["max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "per_depot"]
 
 

@@ -26,12 +26,11 @@ from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.planning import apply, override_table, saved_inputs
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
-from forecaster.planning.replan import replan
 from forecaster.planning.saved_inputs import SavedInputs
+from forecaster.plugins import plugin
 from forecaster.serving import totals
 from forecaster.staffing import changes, rosters
 from forecaster.staffing.changes import PublishedCrews
-from forecaster.staffing.people.attendance import with_attendance
 
 OVERRIDE = "override"  # the part of a change that planners made
 
@@ -131,13 +130,10 @@ def with_overrides(
         for total in publication.totals
     )
     revised = replace(publication, depots=tuple(map(update_depot, publication.depots)), totals=summed)
-    if not publication.plans:
-        return revised, None
-    plans, remark = replan(publication, revised, roster, inputs, now)
-    changed = {after.depot_id for was, after in zip(publication.depots, revised.depots, strict=True) if was != after}
-    of_changed = [plan for plan in plans if plan.depot_id in changed]
-    attended = with_attendance(revised.depots, of_changed, roster, forecast, inputs.staffing)
-    return replace(revised, depots=attended, plans=plans), remark
+    remark = None
+    if publication.plans:
+        revised, remark = plugin("people.replan").replanned(publication, revised, roster, forecast, inputs, now)
+    return revised, remark
 
 
 def published_crews(

@@ -37,9 +37,6 @@ from forecaster.publishing.listeners import PublicationEvent
 from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import published_crews
-from forecaster.staffing.people import week_plans
-from forecaster.staffing.people.attendance import with_attendance
-from forecaster.staffing.people.worker import Worker
 from forecaster.staffing.shifts import shift_learning
 from forecaster.staffing.shifts.shift_shares import ShiftShares
 
@@ -298,29 +295,27 @@ def _plan_weeks(
     with troubles.collect(Exception, lacking), Ledger.open(spec.ledger_url) as ledger:
         head = ledger.current(spec.name) if onto_page else None
         before |= {plan.depot_id: plan for plan in ledger.plans(head.publication_id)} if head else {}
-    people: Sequence[Worker] | None = () if spec.staffing.people_table is None else None
+    people: Sequence[Any] | None = () if spec.staffing.people_table is None else None
     if people is None:
         with troubles.collect(Exception, "the table of people is not read, and those of the plans before are planned"):
             people = _people(spec, result.panel, run_id)
     with troubles.collect(Exception, "no week is planned"):
         crews = published_crews(published_before, overridden, spec.staffing, spec.timezone, now)
         roster = rosters.plan(overridden, result.panel, spec, crews, shares)
-        planned = week_plans.plan_weeks(
+        planned = plugin("people").plan_weeks(
             depots, roster, result.panel, spec.staffing, timezone=spec.timezone, at=now, before=before, people=people
         )
         plans += planned.plans
         for trouble in planned.troubles:
             troubles.add(trouble)
-        depots = with_attendance(depots, planned.plans, roster, overridden, spec.staffing)
+        depots = plugin("people.attendance").with_attendance(depots, planned.plans, roster, overridden, spec.staffing)
     return depots, tuple(plans)
 
 
-def _people(spec: Spec, panel: Panel, run_id: str) -> tuple[Worker, ...]:
+def _people(spec: Spec, panel: Panel, run_id: str) -> Sequence[Any]:
     """Who works at the panel's depots by name; what is odd about the table becomes findings of the run."""
-    from forecaster.staffing.people import people_table  # which brings all that reads sources
-
     findings = list[Finding]()
-    people = people_table.people(spec, panel.depot_ids, former_ids(spec), findings)
+    people: Sequence[Any] = plugin("people.table").people(spec, panel.depot_ids, former_ids(spec), findings)
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.note(run_id, findings=findings)
     return people

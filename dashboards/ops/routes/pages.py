@@ -13,7 +13,6 @@ from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import HIDDEN_MESSAGE, Edition, Logbook
 from dashboards.ops.reading.header import in_zone
 from dashboards.ops.reading.run_links import RunLinker
-from dashboards.ops.routes import weeks
 from dashboards.ops.views.accuracy import AccuracyQuery as Weeks
 from dashboards.ops.views.accuracy import accuracy
 from dashboards.ops.views.champion import champion
@@ -31,6 +30,7 @@ from dashboards.ops.views.reliability.promises import promises
 from dashboards.ops.views.roster import RosterQuery, roster
 from dashboards.ops.views.wall import wall
 from forecaster.core.language import _
+from forecaster.plugins import optional, plugin
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -54,7 +54,8 @@ def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Sp
     _of_the_publication(router, renderer, page, plans)
     _of_the_past(router, renderer, page, spec)
     _moved(router)
-    router.include_router(weeks.router(renderer, page))
+    if weeks := optional("people.routes"):
+        router.include_router(weeks.router(renderer, page))
 
     @router.get("/worker.js")
     def worker() -> Response:
@@ -93,7 +94,8 @@ def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage,
     @router.api_route("/roster", methods=GET)
     def rosters(request: Request) -> Response:
         if "format" in request.query_params:
-            return weeks.roster_file(renderer, request)
+            file: Response = plugin("people.routes").roster_file(renderer, request)
+            return file
         query = RosterQuery.of(request.query_params)
 
         def make(edition: Edition) -> bytes:

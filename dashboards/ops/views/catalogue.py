@@ -6,7 +6,7 @@ A view answers at /api/v1/NAME as JSON, and as CSV with `format=csv`; one of a p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from dashboards.ops.views import api_rows
 from dashboards.ops.views.api_schema import FullDepotOut, PublicationOut, TotalOut, publication_out
 from dashboards.ops.views.money.value_rows import ValueOut, ValueRow, value_out
 from dashboards.ops.views.runs import RunOut, RunsOut, runs_out
-from dashboards.ops.views.shifts.shift_rows import PersonShiftRow, PersonShiftsOut, person_shifts
+from forecaster.plugins import optional
 
 DEPOT_PAGE = "/depot/{depot_id:path}"  # whose view, /api/v1/depots/ID, has a route of its own
 
@@ -46,6 +46,13 @@ def rows_view(
 ) -> View:
     """A view whose answer has its rows in `rows`."""
     return View(name, says, out, make, lambda answer: sheet(row, answer.rows), page, of_publication)
+
+
+def _of_people() -> Iterator[View]:
+    if people := optional("people.rows"):
+        says = "Who works which shift of the days ahead, and which are open; nothing where no people are declared."
+        rows = people.PersonShiftsOut, people.person_shifts, people.PersonShiftRow
+        yield rows_view("shifts", says, *rows, page="/week")
 
 
 def _publication(edition: Edition) -> PublicationOut:
@@ -121,14 +128,7 @@ VIEWS: tuple[View, ...] = (
         api_rows.RosterRow,
         page="/roster",
     ),
-    rows_view(
-        "shifts",
-        "Who works which shift of the days ahead, and which are open; nothing where no people are declared.",
-        PersonShiftsOut,
-        person_shifts,
-        PersonShiftRow,
-        page="/week",
-    ),
+    *_of_people(),
     rows_view(
         "publications",
         "The publications that `publication` and `as_of` can ask for.",

@@ -16,7 +16,7 @@ from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
 from forecaster.errors import MissingExtra
-from forecaster.ledger.week_plan import Duty, Position, ShiftCover, WeekPlan
+from forecaster.ledger.week_plan import EPOCH, Duty, Position, ShiftCover, WeekPlan
 from forecaster.staffing.csv_sheet import CsvSheet, harmless
 
 Form = Literal["xlsx", "ics", "csv"]
@@ -27,7 +27,6 @@ MEDIA_TYPES: Mapping[Form, str] = {
 }
 COLUMNS = ("depot", "city", "person", "contract", "date", "shift", "start", "end", "hours")
 OPEN = "open"  # in the place of a person: nobody is planned
-EPOCH = datetime(2020, 1, 1, tzinfo=UTC)  # from which SEQUENCE counts seconds; it fits 31 bits until 2088
 WIDTHS = {"depot": 18, "city": 18, "person": 18, "contract": 14, "start": 17, "end": 17}  # of columns, in letters
 
 

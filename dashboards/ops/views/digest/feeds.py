@@ -21,7 +21,7 @@ from dashboards.ops.views.digest.content import Digest, DigestScope
 from forecaster.core.language import _
 from forecaster.errors import MissingExtra
 from forecaster.ledger.records import Head
-from forecaster.staffing.people.roster_files import EPOCH
+from forecaster.ledger.week_plan import EPOCH
 
 RSS, CALENDAR = "application/rss+xml; charset=utf-8", "text/calendar; charset=utf-8"
 MOST_ITEMS = 7  # days
