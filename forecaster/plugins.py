@@ -60,12 +60,13 @@ PLUGINS: Mapping[str, Plugin] = {
             "forecaster.publishing.canary",
             "forecaster.ledger.trials",
             "forecaster.evaluation.canary",
+            "forecaster.evaluation.student",
         ),
     ),
     "portal": Plugin(
         ("page.together", "forecaster serve FILE FILE"),
         "several pipelines on one page",
-        ("dashboards.ops.portal",),
+        ("dashboards.ops.portal", "dashboards.ops.views.tiles", "dashboards.ops.reading.overview"),
     ),
     "inference": Plugin(
         ("forecaster infer",),
@@ -81,6 +82,11 @@ PLUGINS: Mapping[str, Plugin] = {
             "dashboards.ops.views.shifts",
             "dashboards.ops.routes.weeks",
         ),
+    ),
+    "shifts": Plugin(
+        ("staffing.shifts",),
+        "crews by shift",
+        ("forecaster.staffing.shifts",),
     ),
 }
 MODULES: Mapping[str, str] = {
@@ -103,6 +109,10 @@ MODULES: Mapping[str, str] = {
     "people.replan": "forecaster.planning.replan",
     "people.rows": "dashboards.ops.views.shifts.shift_rows",
     "people.routes": "dashboards.ops.routes.weeks",
+    "shifts": "forecaster.staffing.shifts.shift_crews",
+    "shifts.changes": "forecaster.staffing.shifts.shift_changes",
+    "shifts.shares": "forecaster.staffing.shifts.shift_shares",
+    "shifts.learning": "forecaster.staffing.shifts.shift_learning",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

@@ -86,6 +86,7 @@ PLANTED = [
     ("dashboards/ops/server.py", "import dashboards.ops.portal.app", "Plug-in: portal"),
     ("dashboards/ops/routes/api.py", "import dashboards.inference.tensors", "Plug-in: inference"),
     ("forecaster/publishing/publish.py", "import forecaster.staffing.people", "Plug-in: people"),
+    ("forecaster/staffing/rosters.py", "import forecaster.staffing.shifts.shift_crews", "Plug-in: shifts"),
 ]
 
 

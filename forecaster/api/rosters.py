@@ -14,7 +14,7 @@ from forecaster.config import Staffing, spec_of
 from forecaster.core.forecast import Forecast
 from forecaster.errors import SpecError
 from forecaster.staffing.newsvendor import Roster
-from forecaster.staffing.shifts.shift_crews import ShiftRoster
+from forecaster.staffing.shift_values import ShiftRoster
 
 
 def staffing_of(declared: Mapping[str, Any]) -> Staffing:

@@ -22,10 +22,10 @@ from forecaster.evaluation.metrics import scored
 from forecaster.evaluation.paired_test import difference
 from forecaster.ledger.store import Ledger
 from forecaster.model.fitting.train import VALIDATION
+from forecaster.plugins import plugin
 from forecaster.staffing import cost_backtest
 from forecaster.staffing.cost_backtest import Bills
-from forecaster.staffing.shifts import shift_learning
-from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.shift_values import ShiftShares
 from forecaster.training import fit_candidate, train
 from forecaster.training.backtest import CANDIDATE, backtest
 
@@ -97,7 +97,7 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         scores, troubles = backtest(
             models, folder, panel, knowledge, spec, panel_at=panel_at, on_model=lambda name: progress.advance(0, name)
         )
-        shares = shift_learning.learn(spec, knowledge, panel) if staffing else None
+        shares = plugin("shifts.learning").learn(spec, knowledge, panel) if staffing and spec.learns_shares else None
         rosters = _rosters(models[CANDIDATE], scores, panel, panel_at, spec, progress, shares) if staffing else None
     for trouble in troubles:
         progress.say(trouble)

@@ -27,7 +27,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Encoding, Panel
 from forecaster.errors import DeskError
-from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.shift_values import ShiftShares
 
 LOOKBACK = 406  # days kept where no bundle says how far it looks back
 MAX_BYTES = 1 << 29  # bytes of arrays

@@ -21,7 +21,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.planning.overrides import as_of_day
 
 if TYPE_CHECKING:
-    from forecaster.staffing.shifts.shift_shares import ShiftShares
+    from forecaster.staffing.shift_values import ShiftShares
 
 # In full and for readers, each of one depot and of several.
 COLD = (

@@ -26,7 +26,7 @@ from forecaster.publishing.forecast import ForecastResult
 from forecaster.serving import totals
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import published_crews
-from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.shift_values import ShiftShares
 
 Cell = tuple[int, int]  # positions of a depot and a day
 RECENT_DAYS = 60  # days of actuals that a publication carries

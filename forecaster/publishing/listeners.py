@@ -16,7 +16,7 @@ from forecaster.publishing.outcome import Troubles
 from forecaster.publishing.track_accuracy import track_accuracy
 from forecaster.publishing.track_drift import track_drift
 from forecaster.publishing.track_value import track_value
-from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.shift_values import ShiftShares
 
 if TYPE_CHECKING:
     from forecaster.demand.validation.external_forecasts import ExternalForecasts

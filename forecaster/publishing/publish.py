@@ -37,8 +37,7 @@ from forecaster.publishing.listeners import PublicationEvent
 from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import published_crews
-from forecaster.staffing.shifts import shift_learning
-from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.shift_values import ShiftShares
 
 
 def publish(
@@ -124,7 +123,8 @@ class Draft:
         spec, result = self.spec, self.result
         shares = None
         with troubles.collect(LakeError, "the shares of shifts are those of their hours"):
-            shares = shift_learning.learn(spec, self.knowledge, result.panel)
+            if spec.learns_shares:
+                shares = plugin("shifts.learning").learn(spec, self.knowledge, result.panel)
         notes += caveats.notes(caveats.shift_shares(shares))
         inputs_name, too_large = _save_inputs(result, spec, shares, troubles)
         notes += caveats.notes([too_large] if too_large else [])

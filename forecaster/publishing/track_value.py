@@ -36,7 +36,7 @@ from forecaster.staffing import daily_ways
 from forecaster.staffing.cost_backtest import describe_buffer
 from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.rosters import van_pool
-from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.shift_values import ShiftShares
 
 MOST_WEEKS = 13  # that a night reckons; what is older is left to the next ones
 BUFFER_DAYS = 56  # before a day, on which its buffer is chosen

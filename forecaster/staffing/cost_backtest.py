@@ -27,7 +27,7 @@ from forecaster.errors import SpecError
 from forecaster.evaluation.backtest import PanelAt
 from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.rosters import van_pool
-from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.shift_values import ShiftShares
 
 DEFAULT_DAYS = 56  # replayed where nothing else is said
 WEEKS = 8  # of the past in which the same weekday is looked for

@@ -15,12 +15,12 @@ import numpy as np
 from forecaster.config import Staffing
 from forecaster.core.arrays import Bools, Doubles, Floats, Ints
 from forecaster.core.forecast import Fold
+from forecaster.plugins import plugin
 from forecaster.staffing import placing, rosters
 from forecaster.staffing.need import DIGITS
 from forecaster.staffing.placing import Claims
-from forecaster.staffing.shifts import shift_crews, shift_shares
-from forecaster.staffing.shifts.shift_crews import ShiftRoster, VanSharing
-from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.shift_values import ShiftRoster, ShiftShares
+from forecaster.staffing.van_sharing import VanSharing
 from forecaster.staffing.vans import VanPool
 
 
@@ -51,13 +51,13 @@ class RosterWays:
     ) -> RosterWays:
         """With `shares` of shifts where these are learned, or the shares of their hours where nothing was learned."""
         if shares is None and costs.learns_shares:
-            shares = shift_shares.of_hours(costs, depots)
+            shares = plugin("shifts.shares").of_hours(costs, depots)
         return cls(costs, fleet, shares if costs.shifts else None)
 
     @property
     def hours(self) -> Doubles:
         """Hours of each shift on the clock, (shifts,)."""
-        shifts = [shift_crews.clock_hours(shift) for shift in self.costs.shifts]
+        shifts = [shift.minutes / 60 for shift in self.costs.shifts]
         return np.array(shifts or [self.costs.shift_hours])
 
     def cheapest(self, fold: Fold) -> Ints:
@@ -104,7 +104,8 @@ class RosterWays:
     def _shares(self, fold: Fold) -> Doubles:
         if not self.costs.shifts:
             return np.ones((1, 1, 1))
-        return shift_crews.day_shares(fold.forecast, self.costs, self.learned)
+        shares: Doubles = plugin("shifts").day_shares(fold.forecast, self.costs, self.learned)
+        return shares
 
     def _in_proportion(self, crews: Ints) -> VanSharing:
         """The drivers of crews in the order in which the last ones go first; vans are shared as ours are."""

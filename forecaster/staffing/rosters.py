@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections import defaultdict
 from datetime import date, datetime
+from typing import Any
 
 from forecaster.config import Spec, Staffing
 from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Forecast
 from forecaster.core.panel import Panel
 from forecaster.ledger.publication import LearnedShares, PublishedRoster
+from forecaster.plugins import plugin
 from forecaster.staffing import changes, newsvendor
 from forecaster.staffing.changes import PublishedCrews
 from forecaster.staffing.newsvendor import Roster
-from forecaster.staffing.shifts import shift_changes, shift_crews
-from forecaster.staffing.shifts.shift_crews import ShiftRoster
-from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.shift_values import ShiftRoster, ShiftShares
 from forecaster.staffing.vans import VanPool
 
 
@@ -45,9 +45,9 @@ def roster_for(
     roster = cheapest(forecast, staffing, fleet, shares)
     if published is None:
         return roster
-    if isinstance(roster, ShiftRoster):
-        return shift_changes.keep_unless_worthwhile(roster, published, forecast, staffing, fleet)
-    return changes.keep_unless_worthwhile(roster, published, forecast, staffing, fleet)
+    keeping: Any = plugin("shifts.changes") if isinstance(roster, ShiftRoster) else changes
+    kept: Roster = keeping.keep_unless_worthwhile(roster, published, forecast, staffing, fleet)
+    return kept
 
 
 def cheapest(
@@ -55,7 +55,8 @@ def cheapest(
 ) -> Roster:
     """The cheapest roster where nothing is published yet, by shift where shifts are declared."""
     if staffing.shifts:
-        return shift_crews.roster(forecast, staffing, fleet, shares)
+        roster: Roster = plugin("shifts").roster(forecast, staffing, fleet, shares)
+        return roster
     return newsvendor.roster(forecast, staffing, fleet)
 
 

@@ -10,9 +10,9 @@ from forecaster.core.arrays import Ints
 from forecaster.core.forecast import Forecast
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.ledger.week_plan import WeekPlan
+from forecaster.plugins import plugin
 from forecaster.staffing.newsvendor import Roster
-from forecaster.staffing.shifts import shift_crews
-from forecaster.staffing.shifts.shift_crews import ShiftRoster
+from forecaster.staffing.shift_values import ShiftRoster
 
 
 def with_attendance(
@@ -34,7 +34,7 @@ def with_attendance(
     for plan in plans:
         for cover in plan.shifts:
             crews[roster.names.index(cover.shift), rows[plan.depot_id], steps[cover.date]] = cover.planned
-    coming = shift_crews.with_crews(crews, roster.desired, roster.vans, roster.needs, forecast.open, staffing)
+    coming = plugin("shifts").with_crews(crews, roster.desired, roster.vans, roster.needs, forecast.open, staffing)
     missing = roster.crews - crews
 
     def attended(day: PublishedDay, row: int, step: int) -> PublishedDay:

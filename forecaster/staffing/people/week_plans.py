@@ -22,7 +22,7 @@ from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.people.flow import TIME_LIMIT
 from forecaster.staffing.people.week_planner import CENT, Staff, WantedShift, WeekTask
 from forecaster.staffing.people.worker import Worker
-from forecaster.staffing.shifts.shift_crews import ShiftRoster
+from forecaster.staffing.shift_values import ShiftRoster
 
 PLAN_SECONDS = 120.0  # after which no further depot is planned, so that the publication is not held up
 QUICK_SECONDS = 80.0  # after which no plan is sought for longer than a program without whole numbers takes

@@ -16,8 +16,9 @@ from forecaster.config import Staffing
 from forecaster.core.forecast import Forecast
 from forecaster.staffing.changes import CrewChange, PublishedCrews, Staying, VanChange
 from forecaster.staffing.need import Need
+from forecaster.staffing.shift_values import ShiftRoster
 from forecaster.staffing.shifts import shift_crews
-from forecaster.staffing.shifts.shift_crews import ShiftRoster, VanSharing
+from forecaster.staffing.van_sharing import VanSharing
 from forecaster.staffing.vans import VanPool
 
 

@@ -18,46 +18,20 @@ them; what a depot's further van carries only falls in worth, as `placing` wants
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from forecaster.config import Shift, Staffing
+from forecaster.config import Staffing
 from forecaster.core.arrays import Bools, Doubles, Ints
 from forecaster.core.forecast import Forecast
-from forecaster.staffing import placing, shortage
+from forecaster.staffing import shortage
 from forecaster.staffing.need import DIGITS, Need
-from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.placing import Claims
+from forecaster.staffing.shift_values import ShiftRoster, ShiftShares
 from forecaster.staffing.shifts import shift_shares
-from forecaster.staffing.shifts.shift_shares import ShiftShares
+from forecaster.staffing.van_sharing import VanSharing, best_first, blocks, crew_counts, ranks_in_row
 from forecaster.staffing.vans import VanPool
-
-Positions = NDArray[np.intp]
-MINUTES = 1440  # of a day
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShiftRoster(Roster):
-    """A roster whose days are sums of shifts; the chance to be short is that of any shift, as shifts move together."""
-
-    names: tuple[str, ...]  # of the shifts
-    crews: Ints  # (shifts, depots, horizon)
-    needs: tuple[Need, ...]  # of each shift, of (depots, horizon)
-    desired_vans: Ints | None = None  # for all drivers that are wanted, (depots, horizon); None = no vans are counted
-    shares: ShiftShares | None = None  # of the shifts; None = they are declared
-
-    def savings(self, staffing: Staffing) -> tuple[list[Doubles], ...]:
-        """Expected savings of each driver of each crew, the first one first: of each shift a list
-        by depot and day. Missing drivers grow dearer, as they do where vans are scarce
-        (`shortage`), so that none of a day is missing in vain while another day is full."""
-        cells = np.arange(self.drivers.size)
-        return tuple(
-            np.split(shortage.driver_savings(crew.ravel(), need.at(cells), staffing), np.cumsum(crew.ravel())[:-1])
-            for crew, need in zip(self.crews, self.needs, strict=True)
-        )
 
 
 def roster(
@@ -104,33 +78,6 @@ def day_shares(forecast: Forecast, staffing: Staffing, learned: ShiftShares | No
     return shares
 
 
-def blocks(shifts: Sequence[Shift]) -> tuple[int, ...]:
-    """The number of the block of each shift: shifts of a block overlap, or are linked by others that do."""
-    block = list(range(len(shifts)))
-    for i, shift in enumerate(shifts):
-        for j in range(i):
-            if _overlap(shift, shifts[j]) and block[i] != block[j]:
-                block = [block[i] if number == block[j] else number for number in block]
-    in_order = list(dict.fromkeys(block))
-    return tuple(in_order.index(number) for number in block)
-
-
-def _overlap(first: Shift, second: Shift) -> bool:
-    """True if they share a minute, on the days on which they begin or on the next ones."""
-    (start, length), (later_start, later_length) = map(_span, (first, second))
-    return (later_start - start) % MINUTES < length or (start - later_start) % MINUTES < later_length
-
-
-def clock_hours(shift: Shift) -> float:
-    """Hours from its start to its end, on a day on which clocks do not change."""
-    return shift.minutes / 60
-
-
-def _span(shift: Shift) -> tuple[int, int]:
-    """Minute of the day at which it starts, and its length on the clock."""
-    return shift.starts.hour * 60 + shift.starts.minute, shift.minutes
-
-
 def cheapest_crews(needs: Sequence[Need], open_: Bools, staffing: Staffing) -> Ints:
     """The crews (shifts, depots, horizon) that are cheapest within the limits of `staffing.crew`, with vans for all."""
     rows = []
@@ -141,128 +88,12 @@ def cheapest_crews(needs: Sequence[Need], open_: Bools, staffing: Staffing) -> I
         saving = here.cost(number, staffing) - here.cost(number + np.int32(1), staffing)
         rows.append((cell, np.full(len(cell), shift), number, saving))
     cell, shift_of, number, saving = (np.concatenate(column) for column in zip(*rows, strict=True))
-    order = _best_first(cell, saving, shift_of, number)
+    order = best_first(cell, saving, shift_of, number)
     cell, shift_of, saving = cell[order], shift_of[order], saving[order]
     most = np.inf if staffing.crew.max is None else staffing.crew.max
-    rank = _ranks_in_row(cell)
+    rank = ranks_in_row(cell)
     comes = (rank < staffing.crew.min) | ((saving > 10.0**-DIGITS) & (rank < most))
-    return _counts(cell[comes], shift_of[comes], (len(needs), *open_.shape))
-
-
-@dataclass(frozen=True)
-class VanSharing:
-    """The drivers who are wanted, cell by cell (a cell is a depot's day), in the order in which vans carry them."""
-
-    shifts: int
-    cells: int
-    per_van: int
-    cell: Positions
-    shift: Positions
-    saving: Doubles
-    rank_in_block: Positions  # among those of the cell in shifts that share no van
-
-    @classmethod
-    def of(cls, wanted: Ints, needs: Sequence[Need], staffing: Staffing, per_van: int) -> VanSharing:
-        """The drivers of crews (shifts, depots, horizon), by what each saves where vans are scarce."""
-        cells = wanted[0].size
-        rows = []
-        for shift, (need, crew) in enumerate(zip(needs, wanted.reshape(len(needs), cells), strict=True)):
-            cell, number = Claims.rows(crew)
-            saving = shortage.driver_savings(crew, need.at(np.arange(cells)), staffing)
-            rows.append((cell, np.full(len(cell), shift), number, saving))
-        cell, shift_of, number, saving = (np.concatenate(column) for column in zip(*rows, strict=True))
-        return cls.in_order(cell, shift_of, number, saving, staffing.shifts, cells, per_van)
-
-    @classmethod
-    def in_order(
-        cls,
-        cell: Positions,
-        shift_of: Positions,
-        number: Ints,
-        saving: Doubles,
-        shifts: Sequence[Shift],
-        cells: int,
-        per_van: int,
-    ) -> VanSharing:
-        """The drivers of so many cells, each the `number`-th of its shift, by what each saves.
-
-        On days without `shifts` all drivers use a van one after the other.
-        """
-        order = _best_first(cell, saving, shift_of, number)
-        cell, shift_of, saving = cell[order], shift_of[order], saving[order]
-        rank_in_block = np.zeros(len(cell), np.intp)
-        if shifts:
-            block = np.array(blocks(shifts), np.intp)[shift_of] + cell * len(shifts)
-            in_blocks = np.argsort(block, kind="stable")
-            rank_in_block[in_blocks] = _ranks_in_row(block[in_blocks])
-        return cls(max(len(shifts), 1), cells, per_van, cell, shift_of.astype(np.intp), saving, rank_in_block)
-
-    @cached_property
-    def first_van(self) -> Positions:
-        """The van that carries each driver, counted from 0 in its cell. Whom some vans carry, more vans carry too:
-        before somebody would be left out for others, these others fill the vans by themselves."""
-        van, waiting = np.full(len(self.cell), -1, np.intp), np.ones(len(self.cell), bool)
-        vans = 0
-        while waiting.any():
-            carried = self._carried(np.full(self.cells, vans + 1))
-            van[carried & waiting] = vans
-            waiting &= ~carried
-            vans += 1
-        return van
-
-    @cached_property
-    def wanted_vans(self) -> Ints:
-        """Vans for all of a cell's drivers, (cells,)."""
-        wanted = np.zeros(self.cells, np.int32)
-        np.maximum.at(wanted, self.cell, (self.first_van + 1).astype(np.int32))
-        return wanted
-
-    def crews(self, vans: Ints) -> Ints:
-        """The crews (shifts, cells) that so many vans (cells,) carry."""
-        carried = self.first_van < vans[self.cell]
-        return _counts(self.cell[carried], self.shift[carried], (self.shifts, self.cells))
-
-    def first_of_each(self, most: int) -> Ints:
-        """The crews (shifts, cells) of the first so many drivers of each cell."""
-        first = _ranks_in_row(self.cell) < most
-        return _counts(self.cell[first], self.shift[first], (self.shifts, self.cells))
-
-    def claims(self, cells: Positions, usual: Doubles, staffing: Staffing) -> Claims:
-        """Claims of the depots of a day (depots,) for the vans of its cells; the median needs
-        `usual` drivers.
-
-        First come the vans of `crew.min` drivers, then those of `crew.min_share` of the median's need, the smallest
-        share first, then all others by what they are expected to save, as on days without shifts.
-        """
-        depot, van, before = self.carried_before(cells)
-        saving = self._by_van(self.saving)[cells]
-        floor = np.ceil(np.round(staffing.crew.min_share * usual, DIGITS))[depot]
-        tier = np.where(before < floor, placing.FLOOR, placing.FURTHER)
-        tier = np.where(before < staffing.crew.min, placing.FIRST, tier)
-        share = np.where(tier == placing.FLOOR, before / np.maximum(usual[depot], 1e-9), 1.0)
-        return Claims(depot, van, tier, share, saving[depot, van])
-
-    def carried_before(self, cells: Positions) -> tuple[Positions, Ints, Doubles]:
-        """A row for each van of a day's cells (depots,): whose it is, its number, and how many drivers the vans before
-        it carry."""
-        depot, van = Claims.rows(self.wanted_vans[cells])
-        drivers = self._by_van(np.ones(len(self.cell)))[cells]
-        return depot, van, (np.cumsum(drivers, axis=1) - drivers)[depot, van]
-
-    def _by_van(self, weights: Doubles) -> Doubles:
-        """Sums of drivers' weights by cell and van, (cells, vans)."""
-        width = int(self.wanted_vans.max(initial=0)) + 1
-        key = self.cell * width + self.first_van
-        sums: Doubles = np.bincount(key, weights=weights, minlength=self.cells * width).astype(float)
-        return sums.reshape(self.cells, width)
-
-    def _carried(self, vans: Positions) -> Bools:
-        """Drivers with a van where so many (cells,) stand."""
-        in_block = self.rank_in_block < vans[self.cell]
-        order = np.cumsum(in_block) - 1
-        first = np.full(self.cells, len(order), np.intp)
-        np.minimum.at(first, self.cell[in_block], order[in_block])
-        return in_block & (order - first[self.cell] < self.per_van * vans[self.cell])
+    return crew_counts(cell[comes], shift_of[comes], (len(needs), *open_.shape))
 
 
 def vans_per_driver(forecast: Forecast, staffing: Staffing, fleet: VanPool, learned: ShiftShares | None) -> Doubles:
@@ -272,18 +103,6 @@ def vans_per_driver(forecast: Forecast, staffing: Staffing, fleet: VanPool, lear
     of_block = np.stack([shares[block == number].sum(axis=0) for number in range(block.max() + 1)])
     needed: Doubles = np.maximum(of_block.max(axis=0), 1 / fleet.drivers_per_van)
     return needed
-
-
-def _best_first(cell: Positions, saving: Doubles, shift: Positions, number: Ints) -> Positions:
-    """The order cell by cell, the driver who saves most first; of equals the earlier shift's."""
-    return np.lexsort((number, shift, -np.round(saving, DIGITS), cell))
-
-
-def _counts(cell: Positions, shift: Positions, shape: tuple[int, ...]) -> Ints:
-    """Number of drivers of each shift in each cell."""
-    cells = int(np.prod(shape[1:]))
-    counts: Ints = np.bincount(shift * cells + cell, minlength=shape[0] * cells).reshape(shape).astype(np.int32)
-    return counts
 
 
 def with_crews(
@@ -313,11 +132,3 @@ def with_crews(
         crews=crews,
         needs=needs,
     )
-
-
-def _ranks_in_row(group: Positions) -> Positions:
-    """Number of earlier entries of the same group, in a row whose groups stand together."""
-    starts = np.flatnonzero(np.r_[True, group[1:] != group[:-1]]) if len(group) else np.zeros(0, np.intp)
-    sizes = np.diff(np.r_[starts, len(group)])
-    ranks: Positions = np.arange(len(group)) - np.repeat(starts, sizes)
-    return ranks

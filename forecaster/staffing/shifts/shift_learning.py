@@ -24,16 +24,15 @@ from forecaster.demand.half_hours.profiles import latest_profiles
 from forecaster.demand.history import aliases
 from forecaster.demand.history.point_in_time import current_rows, frame
 from forecaster.lake import Lake
+from forecaster.staffing.shift_values import ShiftShares
 from forecaster.staffing.shifts import shift_shares
-from forecaster.staffing.shifts.shift_shares import ShiftShares
 
 _BEFORE, _SAME, _AFTER = -1, 0, 1  # the day to which a half hour belongs, beside its own
 
 
-def learn(spec: Spec, knowledge: Knowledge, panel: Panel) -> ShiftShares | None:
-    """The shares of a panel's depots from what was known; None where shares are declared. Raises LakeError."""
-    if spec.staffing is None or not spec.staffing.learns_shares:
-        return None
+def learn(spec: Spec, knowledge: Knowledge, panel: Panel) -> ShiftShares:
+    """The learned shares of a panel's depots from what was known. Raises LakeError."""
+    assert spec.staffing is not None
     window = 7 * spec.staffing.share_weeks
     first = (panel.cutoff - date(1970, 1, 1)).days - window  # a day more: its last hours may belong to the next one
     lake, version = Lake.of(spec), knowledge.versions.get("half_hours")

@@ -14,48 +14,15 @@ hours do. All are averages of shares, or normed, and therefore sum to 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import date
 
 import numpy as np
 
 from forecaster.config import Staffing
 from forecaster.core.arrays import Bools, Doubles, Ints
-from forecaster.ledger.publication import LearnedShares
+from forecaster.staffing.shift_values import FEW_DAYS, ShiftShares
 
 DEPOT_DAYS, WEEKDAY_DAYS = 7, 4  # k of Z: of all days of a depot, of its days of a weekday
-FEW_DAYS = 7  # below which a depot takes the network's shares
-
-
-@dataclass(frozen=True)
-class ShiftShares:
-    """The learned shares of all shifts, and from how much they were learned."""
-
-    shares: Doubles  # (shifts, depots, 7), by weekday from Monday; they sum to 1 over shifts
-    days: Ints  # (depots, 7): days of each depot and weekday from which they were learned
-
-    def on(self, dates: Sequence[date]) -> Doubles:
-        """Of days (shifts, depots, days)."""
-        return self.shares[:, :, [day.weekday() for day in dates]]
-
-    @property
-    def of_network(self) -> Bools:
-        """Marks depots that take the network's (depots,)."""
-        return np.asarray(self.days.sum(axis=1) < FEW_DAYS, bool)
-
-    @property
-    def known(self) -> bool:
-        """True if any day taught them; else they are those of the shifts' hours."""
-        return bool(self.days.any())
-
-    def published(self, names: Sequence[str], row: int, day: date) -> LearnedShares:
-        """Published shares of a depot's day."""
-        weekday = day.weekday()
-        shares = [round(float(share), 4) for share in self.shares[:, row, weekday]]
-        source = "hours" if not self.known else "network" if self.of_network[row] else "depot"
-        days = int(self.days[row].sum()), int(self.days[row, weekday])
-        return LearnedShares(tuple(zip(names, shares, strict=True)), source, *days)  # type: ignore[arg-type]
 
 
 def of_hours(staffing: Staffing, depots: int) -> ShiftShares:
