@@ -54,7 +54,7 @@ def ingest(night: Night) -> None:
         f"{batch.quarantined:,} quarantined"
     )
     if batch.stopped:
-        for_readers = N_("the newest readings were kept aside, and nothing of them counts")
+        for_readers = N_("the newest readings were quarantined and do not count")
         stopped = N_("the batch was stopped and is in quarantine: {finding}")
         night.trouble(sentence(stopped, finding=batch.stopped), for_readers)
 

@@ -22,6 +22,7 @@ METHODS = [("dashboards/ops/templates/**.html", "jinja2.ext.babel_extract"), ("*
 OPTIONS = {"dashboards/ops/templates/**.html": {"trimmed": "true"}}
 KEYWORDS = {"_": None, "N_": None, "ngettext": (1, 2), "pgettext": ((1, "c"), 2), "counted": (2, 3)}
 KEYWORDS |= {
+    "Listener": (1,),
     "goes_on": None,
     "lacks": None,
     "collect": (2,),

@@ -106,8 +106,8 @@ OF_BATCHES: Mapping[str, Rule] = {
     "restated": Rule(
         "stop",
         N_(
-            "past days as they were told before, but for corrections; demand.rules.severity, as in restated: warn, "
-            "takes the counts as they are now"
+            "past days as reported before, except for corrections; demand.rules.severity, as in "
+            "restated: warn, accepts the new counts"
         ),
         _REPORT,
     ),

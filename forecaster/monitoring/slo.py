@@ -34,7 +34,7 @@ WEEKS = 4
 LEAST_DAYS = 7  # that came in, before accuracy is held to what is promised: two bad days are no four weeks
 SLOWER = 1.5  # times the usual, which is too long for a night
 AFTER_PUBLICATION = ("record", "register")  # stages that only tell of a forecast that is out
-_NO_INFERENCE = N_("told by Prometheus alone: inference keeps no counts in the ledger")
+_NO_INFERENCE = N_("only in Prometheus: inference keeps no counts in the ledger")
 _NOT_YET = sentence(N_("not measured yet"))
 State = Literal["kept", "burning", "broken", "unknown"]
 

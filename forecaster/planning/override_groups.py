@@ -63,7 +63,7 @@ class OverrideGroup:
                 )
             )
         if bool(self.depot_ids) == (self.city is not None):
-            raise OverrideError(_("found no depot, or depots beside a city; wanted depots or a city"))
+            raise OverrideError(_("found no depot, or both depots and a city; wanted depots or a city"))
 
     @classmethod
     def of_one_day(cls, proposed: ProposedOverride) -> Self:

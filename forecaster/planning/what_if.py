@@ -98,7 +98,7 @@ class Questions:
         inputs = saved_inputs.read(StatePaths(state).saved_inputs, publication.desk)
         if inputs.bundle is None:
             naive = "no model forecasts at present, the seasonal naive does"
-            for_readers = N_("no model forecasts at present: what came on the same weekdays before is repeated")
+            for_readers = N_("no model forecasts at present: the numbers repeat the same weekdays of earlier weeks")
             return cls(publication, inputs, None, BundleError(naive, for_readers=for_readers))
         predictor = load(state, inputs.bundle)
         canary = load(state, inputs.canary.bundle) if inputs.canary else None

@@ -46,8 +46,8 @@ STRANGERS = (
         ),
     ),
     (
-        N_("Depot {depots}: what came on the same weekdays before is repeated; the model does not know it."),
-        N_("Depots {depots}: what came on the same weekdays before is repeated; the model does not know them."),
+        N_("Depot {depots}: the seasonal naive forecasts; the model does not know it."),
+        N_("Depots {depots}: the seasonal naive forecasts; the model does not know them."),
     ),
 )
 TOTALS = (

@@ -182,7 +182,7 @@ def _without_bundle(spec: Spec, choice: ModelChoice, knowledge: Knowledge, error
         prior = replace(of_prior(choice.standby), absence=of_error(error))
         with suppress(BundleError):
             return forecast_of_bundle(spec, prior, knowledge)[0]
-    for_readers = N_("What came on the same weekdays before is repeated: {why}.")
+    for_readers = N_("The seasonal naive forecasts: {why}.")
     fallback = sentence(N_("Seasonal-naive fallback: {why}."), why=of_error(error))
     notes = [Note(fallback, sentence(for_readers, why=as_sentence(error.for_readers)))]
     panel = panels.build(knowledge, spec)

@@ -78,9 +78,9 @@ def report_drift(event: PublicationEvent, remarks: Troubles) -> None:
 LISTENERS = (
     Listener("overrides saved meanwhile are not shown", show_new_overrides),
     Listener("inputs of earlier nights were not removed", prune_inputs),
-    Listener("what came of earlier forecasts is not told", compare_accuracy),
-    Listener("what rosters cost is not told", account_value, degrades=False),
-    Listener("what drifts is not told", report_drift, degrades=False),
+    Listener("the accuracy of earlier forecasts is not computed", compare_accuracy),
+    Listener("the cost of rosters is not computed", account_value, degrades=False),
+    Listener("drift is not computed", report_drift, degrades=False),
 )
 
 

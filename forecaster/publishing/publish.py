@@ -173,7 +173,7 @@ class Draft:
         spec, result = self.spec, self.result
         changes: dict[tuple[int, int], PublishedChange] = {}
         with (
-            troubles.collect(Exception, "why the numbers moved is not told"),
+            troubles.collect(Exception, "the reasons for changes are not computed"),
             Ledger.open(spec.ledger_url) as ledger,
         ):
             changes |= explain.explain_changes(ledger, spec, self.knowledge, result, overridden, self.as_of)

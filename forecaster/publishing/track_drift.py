@@ -259,7 +259,7 @@ def _sentence(found: Sequence[Drift]) -> str | None:
             named = [sentence(N_("{name} {drift}"), name=row.label, drift=_in_words(row)) for row in ordered[:NAMED]]
             listed = joined([*named, "…"] if len(some) > NAMED else named, ", ") or ""
             words.append(sentence(N_("{depots} ({names})"), depots=how_many, names=listed))
-    return sentence(N_("drift, told on /health: {drifts}"), drifts=joined(words) or "")
+    return sentence(N_("drift, shown on /health: {drifts}"), drifts=joined(words) or "")
 
 
 def _in_words(row: Drift) -> str:

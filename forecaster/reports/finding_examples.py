@@ -24,7 +24,7 @@ from forecaster.core.panel import Panel
 from forecaster.lake import Lake
 
 WHAT_HAPPENS: Mapping[str, str] = {
-    "stop": "the whole batch is kept aside",
+    "stop": "the whole batch is quarantined",
     "quarantine": "rows are kept aside",
     "warn": "rows are taken",
 }

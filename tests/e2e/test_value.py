@@ -23,7 +23,7 @@ def test_backfilled_nights_have_a_value_on_the_page_in_the_api_and_on_the_comman
     assert "nothing is known yet" in small_fleet.well("value", file).out
     small_fleet.well("backfill", file, "--plain", "--from", "2026-05-05", "--to", "2026-05-09", code=DEGRADED)
     published = small_fleet.well("predict-only", file, "--plain", "--as-of", "2026-05-11", code=DEGRADED)
-    assert "what rosters cost is not told" not in published.out
+    assert "the cost of rosters is not computed" not in published.out
 
     account = json.loads(small_fleet.well("value", file, "--weeks", "8", "--json").out)
     assert (account["first"], account["last"], account["currency"]) == ("2026-04-27", "2026-05-10", "EUR")

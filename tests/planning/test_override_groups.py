@@ -90,8 +90,8 @@ def test_a_percentage_is_of_the_models_number_also_where_an_override_holds() -> 
         ({"orders": None, "percent": -101.0}, "percent: found -101.0, wanted a number from -100 to 1000"),
         ({"orders": None, "percent": float("nan")}, "percent: found nan, wanted a number from -100 to 1000"),
         ({"last": date(2024, 1, 1)}, "last: found 2024-01-01, before the first, 2024-01-02; wanted it or a later day"),
-        ({"depot_ids": ()}, "found no depot, or depots beside a city; wanted depots or a city"),
-        ({"city": "Ulm"}, "found no depot, or depots beside a city; wanted depots or a city"),
+        ({"depot_ids": ()}, "found no depot, or both depots and a city; wanted depots or a city"),
+        ({"city": "Ulm"}, "found no depot, or both depots and a city; wanted depots or a city"),
         ({"depot_ids": ("A", "X")}, "depot: found 'X', wanted a depot of the published forecasts"),
         ({"depot_ids": (), "city": "Rom"}, "city: found 'Rom', wanted one of Bonn, Ulm"),
         (

@@ -58,7 +58,7 @@ def test_a_forecast_goes_out_though_nobody_can_say_why_it_moved(tmp_path: Path) 
     outcome = one_day_later(spec)
     assert outcome.publication_id == 2
     assert outcome.trouble is not None
-    assert outcome.trouble.startswith("why the numbers moved is not told: ")
+    assert outcome.trouble.startswith("the reasons for changes are not computed: ")
 
 
 def test_a_forecast_goes_out_though_old_inputs_cannot_be_removed(tmp_path: Path) -> None:

@@ -155,7 +155,7 @@ def test_a_depot_at_another_level_is_told_with_its_beginning_which_the_next_nigh
     [second] = [row for row in drifts(spec) if row.part == drift.DEPOT]
     assert (second.since, second.days) == (first.since, first.days + 2)
     assert sentence is not None
-    assert sentence.startswith("drift, told on /health: ")
+    assert sentence.startswith("drift, shown on /health: ")
     assert f"1 depot (D3 +{100 * (second.value - 1):.0f} % for {second.days} days)" in sentence
 
 
@@ -255,7 +255,7 @@ def test_a_real_night_tells_a_planted_shift_on_its_page_in_its_outcome_and_to_pr
     spec = load(file)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         message = next(iter(ledger.runs())).message or ""
-    assert "drift, told on /health: 1 depot (D3 +2" in message, message
+    assert "drift, shown on /health: 1 depot (D3 +2" in message, message
     told = exposition.text(spec)
     assert 'forecaster_depots_drifted{direction="above",pipeline="t"} 1.0' in told
     assert 'forecaster_depots_drift_tested{pipeline="t"} 12.0' in told
@@ -263,6 +263,6 @@ def test_a_real_night_tells_a_planted_shift_on_its_page_in_its_outcome_and_to_pr
     page = get("/health")
     assert "What drifts" in text(page)
     assert '<a href="/depot/D3">D3</a>' in page.text
-    assert re.search(r"D3 Comes in 2\d\s?% above what was forecast for 1[345] days\.", text(page))
-    assert "above what was forecast for 1" in text(get("/depot/D3"))
-    assert "what was forecast for" not in text(get("/depot/D2"))
+    assert re.search(r"D3 Actuals are 2\d\s?% above the forecast for 1[345] days\.", text(page))
+    assert "above the forecast for 1" in text(get("/depot/D3"))
+    assert "the forecast for" not in text(get("/depot/D2"))

@@ -246,7 +246,7 @@ def test_a_publication_goes_out_though_nobody_can_say_what_rosters_cost(
     monkeypatch.setattr("forecaster.publishing.listeners.track_value", fails)
     outcome = publishing.publish(spec, FALLBACK, as_of=TONIGHT + timedelta(days=1), run_id="second")
     assert (outcome.publication_id, outcome.trouble) == (2, None)
-    assert outcome.remark == "what rosters cost is not told: RuntimeError: no such luck"
+    assert outcome.remark == "the cost of rosters is not computed: RuntimeError: no such luck"
     assert outcome.remark in outcome.sentence()
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from forecaster.config import Spec
 
 JUST_REPLACED = N_("these forecasts have just been replaced by newer ones; load the page again")
-HIDDEN_MESSAGE = N_("Told to those who see every city.")
+HIDDEN_MESSAGE = N_("Shown to those who see every city.")
 
 
 class NothingPublished(LedgerError):

@@ -23,7 +23,7 @@ MEANING = {
     "prior": N_(
         "Made by a general model that other networks’ days taught: {night} there was none of this network’s own."
     ),
-    "fallback": N_("No model could forecast {night}: these numbers repeat what came on the same weekdays before."),
+    "fallback": N_("No model could forecast {night}: these numbers repeat the same weekdays of earlier weeks."),
 }
 MODELS = {
     "prior": N_("a general one, taught by other networks"),

@@ -20,17 +20,17 @@ LOST = timedelta(hours=36)  # a run that began earlier and never ended was kille
 TOTAL = "night"  # what the timings call the whole of it
 SEVERITIES: Mapping[str, tuple[str, str]] = {  # the gravest first: what happens, and what to do next
     "stop": (
-        N_("the whole batch is kept aside"),
+        N_("the whole batch is quarantined"),
         N_(
             "Nothing of this batch counts: the forecasts rest on what was known before. See its rows with the command "
             "below and mend the source; the next night reads it again."
         ),
     ),
     "quarantine": (
-        N_("the rows are kept aside"),
+        N_("the rows are quarantined"),
         N_(
-            "The rows kept aside are not lost. See each and its reason with the command below and mend them in the "
-            "source; the next night reads them again."
+            "Quarantined rows are not lost. The command below shows each with its reason. "
+            "Correct them in the source; the next night reads them again."
         ),
     ),
     "warn": (

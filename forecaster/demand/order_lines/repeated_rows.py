@@ -85,7 +85,7 @@ def without_repeated_orders(rows: pd.DataFrame, spec: Spec) -> tuple[pd.DataFram
     slots = _Slots(earlier)
     days = np.unique(slots.of_rows)
     detail = sentence(
-        N_("found {rows} of orders that a later row tells of again, {changed} with another time or count, on {days}"),
+        N_("found {rows} of orders repeated by a later row, {changed} with another time or count, on {days}"),
         rows=_rows(len(earlier)),
         changed=int(np.count_nonzero(~is_same)),
         days=_span(slots.dates(days)),

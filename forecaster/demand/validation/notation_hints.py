@@ -251,7 +251,7 @@ def _of_marks(values: pd.Series[str]) -> str:
     if (marks != "").mean() < NEARLY_ALL:
         return ""
     both = _named(marks.value_counts().index[0])
-    return sentence(N_("they have {marks} beside the number: write numbers alone"), marks=both)
+    return sentence(N_("they have {marks} next to the number: write numbers alone"), marks=both)
 
 
 def _marks(values: pd.Series[str]) -> pd.Series[str]:
@@ -283,7 +283,9 @@ def _advice(text: str, marks: str) -> str:
     if text.lower() in _NULL_WORDS:
         setting = f"demand.source.null_values: {json.dumps([text], ensure_ascii=False)}"
         return sentence(N_("; where it is a word for nothing, {setting} says so"), setting=setting)
-    return sentence(N_("; it has {marks} beside the number: write numbers alone"), marks=_named(marks)) if marks else ""
+    return (
+        sentence(N_("; it has {marks} next to the number: write numbers alone"), marks=_named(marks)) if marks else ""
+    )
 
 
 def _keys(thousands: str | None, decimal: str) -> str:

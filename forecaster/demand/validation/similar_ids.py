@@ -138,8 +138,8 @@ def counts_left_out(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) ->
             values: dict[str, object] = {"depot": repr(str(grid.depots[new])), "former": repr(str(grid.depots[old]))}
             values |= {"days": counted(days, "{n} day", "{n} days"), "day": date.fromisoformat(grid.day(last))}
             template = N_(
-                "depot {depot}: found counts of its former id {former} on {days}, the last on {day}, that are left out "
-                "beside its own"
+                "depot {depot}: found counts of its former id {former} on {days}, the last on "
+                "{day}; its own counts hold"
             )
             details.append(sentence(template, **values))
             places.append((str(grid.depots[old]), grid.day(last)))

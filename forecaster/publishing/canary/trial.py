@@ -72,7 +72,7 @@ def start(spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, bundle: str,
             template = N_("bundle {bundle} is promoted without a canary: {why}")
             return CanaryStart(True, sentence(template, bundle=bundle, why=alone))
         canaries.start(connection, spec.name, run_id=run_id, bundle_digest=bundle, cohort=depots, now=now)
-    template = N_("canary {bundle} is shown at {n} of {depots}, beside champion {champion}")
+    template = N_("canary {bundle} is shown at {n} of {depots}, next to champion {champion}")
     of_all = counted(len(panel.depot_ids), "{n} depot", "{n} depots")
     values = {"bundle": bundle, "n": len(depots), "depots": of_all, "champion": champion.bundle_digest}
     return CanaryStart(False, sentence(template, **values))
@@ -108,7 +108,7 @@ def look(
     if trial is None or spec.canary is None:
         return None
     if champion is None or champion.bundle_digest != trial.champion_digest:  # as after a ledger was brought back
-        why = sentence(N_("its champion does not reign any more"))
+        why = sentence(N_("its champion was replaced"))
         with ledger.transaction() as connection:
             lease.admit(connection, spec.name, run_id)
             canaries.end(connection, trial, "superseded", by=store.CANARY, reason=why, now=now)

@@ -35,7 +35,7 @@ class SeriesTable:
     lengths: Doubles  # (series,) days from the first to the last
 
     def past(self, window: Window) -> Doubles:
-        """What came before a window's cutoff, (series of the window, days)."""
+        """Actuals before a window's cutoff, (series of the window, days)."""
         return self.values[window.rows, : window.cut]
 
 

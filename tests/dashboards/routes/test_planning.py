@@ -233,7 +233,7 @@ def test_numbers_of_a_saved_override_are_written_as_its_reader_does(app: FastAPI
         ({"orders": 5}, "found both of orders and percent, wanted one of them"),
         ({"percent": None}, "found neither of orders and percent, wanted one of them"),
         ({"first": 20250618}, "first: found 20250618, wanted a day such as 2025-06-18"),
-        ({"depot_ids": []}, "found no depot, or depots beside a city; wanted depots or a city"),
+        ({"depot_ids": []}, "found no depot, or both depots and a city; wanted depots or a city"),
         ({"depot_ids": [], "city": "Atlantis"}, "city: found 'Atlantis', wanted one of Boston"),
         ({"depots": ["BOS-01"]}, "depots: found ['BOS-01'], extra inputs are not permitted"),
     ],

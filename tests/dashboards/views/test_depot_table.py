@@ -149,7 +149,7 @@ def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) ->
     fill(url, replace(publication(), depots=(replace(depot(0), tier="fallback", timezone="Asia/Tokyo"), depot(1))))
     get = visitor(url)
     assert "the model does not know this depot" in text(get("/"))
-    assert "same weekday This depot’s own numbers repeat" in text(get("/depot/BOS-01"))
+    assert "same weekday This depot’s numbers repeat" in text(get("/depot/BOS-01"))
     assert "Published Tue 17 Jun, 16:24 JST" in text(get("/depot/BOS-01"))
 
 

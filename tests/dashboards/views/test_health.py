@@ -79,9 +79,9 @@ def test_findings_are_told_the_gravest_first_with_what_to_do(url: str) -> None:
     night(url, "n1", LATE, NEGATIVE, THIN, DOUBLE)
     page = health_text(url)
     expected = (
-        f"thin_feed the whole batch is kept aside 1 {THIN.message} "
-        f"duplicate_row the rows are kept aside 12 {DOUBLE.message} "
-        f"count_negative the rows are kept aside 3 {NEGATIVE.message} "
+        f"thin_feed the whole batch is quarantined 1 {THIN.message} "
+        f"duplicate_row the rows are quarantined 12 {DOUBLE.message} "
+        f"count_negative the rows are quarantined 3 {NEGATIVE.message} "
         f"late the rows are taken 40 {LATE.message}"
     )
     assert expected in page

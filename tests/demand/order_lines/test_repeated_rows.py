@@ -206,7 +206,7 @@ def test_an_order_counts_once_by_its_number_and_its_last_row_counts(tmp_path: Pa
     shared = len(orders(5, 6))
     assert (found.rule, found.severity, found.count) == ("repeated_orders", "warn", shared)
     assert found.message.startswith(
-        f"found {shared} rows of orders that a later row tells of again, 1 with another time or count, on 2 days from "
+        f"found {shared} rows of orders repeated by a later row, 1 with another time or count, on 2 days from "
         "2024-03-06 to 2024-03-07"
     )
     assert (result.read, result.accepted) == (len(orders(0, 6)) + len(corrected), result.read)

@@ -100,12 +100,12 @@ def test_marks_beside_numbers_are_named(tmp_path: Path, form: str, marks: str) -
     counts = [f"{90 + place % 7}" for place in range(60)]
     of_all = [form.format(count) for count in counts]
     stopped = result_of(tmp_path, long([f"{day}" for day in DAYS], of_all)).stopped or ""
-    assert f"; they have {marks} beside the number: write numbers alone" in stopped
+    assert f"; they have {marks} next to the number: write numbers alone" in stopped
     of_few = [form.format(count) if place % 20 == 3 else count for place, count in enumerate(counts)]
     result = result_of(tmp_path, long([f"{day}" for day in DAYS], of_few), " ")
     assert (result.accepted, result.quarantined, result.stopped) == (57, 3, None)
     (finding,) = result.findings
-    assert finding.message.endswith(f"; it has {marks} beside the number: write numbers alone")
+    assert finding.message.endswith(f"; it has {marks} next to the number: write numbers alone")
 
 
 @pytest.mark.parametrize("word", ["n/a", "-", "NULL", "None", "NaN", "#N/A", "k. A.", "\u2014"])

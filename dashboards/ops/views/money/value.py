@@ -27,8 +27,8 @@ DRAWN = (LAST_WEEK, BUFFER)  # beside which the savings of ours are drawn
 MOST_CITIES = 5  # where vans went
 VANS_BIND = 0.5  # share of the missing drivers that perfect foresight would miss too
 NOTHING_YET = N_(
-    "The first night after a rostered day is over tells what that day's missing and idle drivers cost; each further "
-    "night adds a day, and ranges are told from four weeks on."
+    "The first night after a rostered day adds the cost of that day's missing and idle drivers; "
+    "intervals are shown after four weeks."
 )
 TITLES = {
     PUBLISHED: N_("Our rosters"),
@@ -151,7 +151,7 @@ def _under(ours: WayTotal, rival: WayTotal, account: ValueAccount, fleet: Amount
     if (best := account.whole.of(FORESIGHT)) is None:
         return sentence
     least = money(best.cost.amount, account.currency)
-    foresight = _("Whoever knew the orders would have paid {amount}.", amount=least)
+    foresight = _("Perfect information would have cost {amount}.", amount=least)
     return " ".join(filter(None, (sentence, foresight, _binding(ours, best, fleet))))
 
 
@@ -160,8 +160,8 @@ def _binding(ours: WayTotal, best: WayTotal, fleet: Amount | None) -> str:
     if fleet is None or best.short < ours.short * VANS_BIND:
         return ""
     return _(
-        "The ways to roster differ little since vans bind: of {short} missing drivers, {least} would be missing with "
-        "perfect foresight too.",
+        "The rostering policies differ little since vans are scarce: of {short} missing drivers, "
+        "{least} would be missing with perfect foresight, too.",
         short=display.number(ours.short),
         least=display.number(best.short),
     )
@@ -318,7 +318,7 @@ def _picture_text(account: ValueAccount) -> str:
     return display.clauses(
         *(
             _(
-                "up to the week of {day} {last_week} beside last week's and {buffer} beside the buffer's",
+                "up to the week of {day} {last_week} compared with last week's and {buffer} compared with the buffer's",
                 day=display.short_day(week),
                 last_week=amount(saved, LAST_WEEK),
                 buffer=amount(saved, BUFFER),

@@ -60,15 +60,15 @@ def _level(drift: Drift) -> str:
     share = display.percent(abs(drift.value - 1), 0)
     if drift.direction > 0:
         return ngettext(
-            "Comes in {share} above what was forecast for {n} day.",
-            "Comes in {share} above what was forecast for {n} days.",
+            "Actuals are {share} above the forecast for {n} day.",
+            "Actuals are {share} above the forecast for {n} days.",
             drift.days,
             n=display.number(drift.days),
             share=share,
         )
     return ngettext(
-        "Comes in {share} below what was forecast for {n} day.",
-        "Comes in {share} below what was forecast for {n} days.",
+        "Actuals are {share} below the forecast for {n} day.",
+        "Actuals are {share} below the forecast for {n} days.",
         drift.days,
         n=display.number(drift.days),
         share=share,

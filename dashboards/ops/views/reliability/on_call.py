@@ -22,8 +22,8 @@ RUNBOOKS: Mapping[str, str] = {  # pages of dashboards/runbooks, and when each h
     "no-model": N_("the same weekday is repeated, as no model could forecast"),
     "compile-regression": N_("nights compile anew, or take too long"),
     "worse-forecasts": N_("forecasts are worse than judged"),
-    "registry-down": N_("MLflow is not told"),
-    "quarantine-flood": N_("many rows are kept aside"),
+    "registry-down": N_("MLflow does not have the run"),
+    "quarantine-flood": N_("many rows are quarantined"),
 }
 
 Readings = Mapping[tuple[str, ...], float]

@@ -121,7 +121,7 @@ def test_a_depot_or_city_that_is_not_there_is_refused(url: str) -> None:
 
 def test_a_fallback_and_old_numbers_are_told(url: str) -> None:
     content = made(url, publication(tier="fallback"), scope=DigestScope("BOS-01"))
-    repeat = "No model could forecast this night: these numbers repeat what came on the same weekdays before."
+    repeat = "No model could forecast this night: these numbers repeat the same weekdays of earlier weeks."
     assert content.alarm == repeat
     later = NOON + timedelta(days=1)
     with Ledger.open(url) as ledger:

@@ -29,7 +29,7 @@ def test_the_first_screen_says_what_ten_more_vans_would_have_saved_and_how_sure_
     assert (page.headline, page.saved, page.reach) == (headline, "€200", "+€200 and +€200")
     assert page.under == (
         "Missing and idle drivers of our rosters cost €1,000 in 5 days; had each depot rostered as the week before, "
-        "€1,600. Whoever knew the orders would have paid €100."
+        "€1,600. Perfect information would have cost €100."
     )
     assert [(row.name, row.cost, row.saved, row.short) for row in page.rows] == [
         ("Our rosters", "€1,000", "", "20"),
@@ -58,10 +58,10 @@ def test_ways_that_cost_nearly_the_same_have_their_cause(ledger: Ledger) -> None
     known = account(ledger)
     ways = tuple(replace(way, short=18) if way.way == FORESIGHT else way for way in known.whole.ways)
     bound = replace(known, whole=replace(known.whole, ways=ways))
-    cause = "The ways to roster differ little since vans bind: of 20 missing drivers, 18 would be missing with perfect"
+    cause = "The rostering policies differ little since vans are scarce: of 20 missing drivers, 18 would be missing"
     assert cause in value_page(bound).under
-    assert "vans bind" not in value_page(known).under
-    assert "vans bind" not in value_page(replace(bound, more_vans=None)).under
+    assert "vans are scarce" not in value_page(known).under
+    assert "vans are scarce" not in value_page(replace(bound, more_vans=None)).under
 
 
 def test_the_sample_counts_in_a_currency() -> None:
@@ -97,7 +97,7 @@ def test_days_whose_forecast_was_made_afterwards_are_told(ledger: Ledger) -> Non
 def test_a_first_night_says_what_will_be_shown_and_when(ledger: Ledger) -> None:
     page = value_page(account(ledger))
     assert page.headline == ""
-    assert page.nothing.startswith("The first night after a rostered day is over tells what")
+    assert page.nothing.startswith("The first night after a rostered day adds the cost")
 
 
 def test_an_address_asks_for_one_of_three_spans() -> None:

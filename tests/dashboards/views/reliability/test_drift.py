@@ -34,21 +34,24 @@ def test_health_says_who_drifts_since_when_and_which_way_with_a_link(get: Get, u
     remember(url, NETWORK, CITY, BOSTON, NEW_YORK, RAIN)
     page = get("/health")
     seen = text(page)
-    assert "BOS-01 Comes in 24 % above what was forecast for 12 days." in seen
-    assert "NYC-01 Comes in 30 % below what was forecast for 1 day." in seen
-    assert "Boston Comes in 8 % above what was forecast for 12 days." in seen
+    assert "BOS-01 Actuals are 24 % above the forecast for 12 days." in seen
+    assert "NYC-01 Actuals are 30 % below the forecast for 1 day." in seen
+    assert "Boston Actuals are 8 % above the forecast for 12 days." in seen
     assert "The network 12 % of days are not known in four weeks, 2 % in the year before." in seen
     assert "rain Is the same each day for four weeks, as it never was before." in seen
     assert '<a href="/depot/BOS-01">BOS-01</a>' in page.text
     assert (
-        seen.index("The network 12 %") < seen.index("Boston Comes") < seen.index("NYC-01") < seen.index("BOS-01 Comes")
+        seen.index("The network 12 %")
+        < seen.index("Boston Actuals")
+        < seen.index("NYC-01")
+        < seen.index("BOS-01 Actuals")
     )
 
 
 def test_a_depots_page_has_one_line_of_it_and_others_have_none(get: Get, url: str) -> None:
     remember(url, BOSTON)
-    assert "Comes in 24 % above what was forecast for 12 days." in text(get("/depot/BOS-01"))
-    assert "what was forecast for" not in text(get("/depot/NYC-01"))
+    assert "Actuals are 24 % above the forecast for 12 days." in text(get("/depot/BOS-01"))
+    assert "the forecast for" not in text(get("/depot/NYC-01"))
 
 
 def test_a_page_of_the_past_does_not_tell_what_drifts_today(url: str) -> None:
