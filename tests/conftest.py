@@ -46,8 +46,8 @@ HOME = Path(tempfile.mkdtemp(prefix="forecaster-tests-"))
 for name in [n for n in os.environ if n.startswith(FOREIGN) and n != KEPT]:
     del os.environ[name]
 os.environ.update(STRICT, HOME=str(HOME))
-if "PYTEST_XDIST_WORKER" not in os.environ:  # the workers and all nights share what one of them has compiled
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(HOME / "jax-cache")
+if "PYTEST_XDIST_WORKER" not in os.environ:  # workers, nights and later sessions share what one of them has compiled
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(ROOT / "build" / "tests" / "jax-cache")
     os.environ[shared.VARIABLE] = str(HOME / "shared")
 # Tests start some hundred processes: without kept bytecode each would compile anew whatever it imports, for seconds.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -57,7 +57,7 @@ os.environ.setdefault(KEPT, str((ROOT / ENVIRONMENT_DEFAULTS[KEPT]).resolve()))
 install_import_hook("forecaster.model", "beartype.beartype")
 # The same examples everywhere, whatever another worker has kept of its own, and however slow the machine is: few of
 # them, and many with `--hypothesis-profile many`.
-for profile, examples in {"few": 15, "many": 150}.items():
+for profile, examples in {"few": 8, "many": 150}.items():
     settings.register_profile(
         profile,
         max_examples=examples,

@@ -19,7 +19,7 @@ from fastapi import FastAPI
 from pydantic import BaseModel
 
 from dashboards.ops.views.catalogue import VIEWS
-from forecaster.config import Spec, load
+from forecaster.config import Spec
 from forecaster.core.forecast import Verdict
 from forecaster.ledger.store import Ledger
 from forecaster.planning import saved_inputs
@@ -210,18 +210,10 @@ def _of(page: FastAPI, who: str, groups: str = "") -> Reader:
     return Reader(signed_in(page, who, groups))
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
-    return publish_nights(tmp_path_factory.mktemp("published"), fleets.counts("ABCD"))
-
-
 @pytest.fixture
-def fleet(published: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
+def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
-    folder = tmp_path / "fleet"
-    shutil.copytree(published.file.parent, folder)
-    file = folder / "pipeline.yaml"
-    return Fleet(file, load(file), folder / published.bundle.relative_to(published.file.parent))
+    return publish_nights(tmp_path / "fleet", fleets.counts("ABCD"))
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__.strip("_"))
