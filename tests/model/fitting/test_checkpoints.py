@@ -222,6 +222,7 @@ for _ in sys.stdin:
 """
 
 
+@pytest.mark.long
 def test_a_training_killed_while_saving_goes_on_from_the_last_complete_checkpoint(tmp_path: Path) -> None:
     dice, last = random.Random(3), 0
     command = [sys.executable, "-c", LOOP, str(tmp_path)]
