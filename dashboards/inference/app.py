@@ -1,4 +1,7 @@
-"""ASGI application of the inference service: the Open Inference Protocol (V2) over HTTP, and forecasts by depot."""
+"""ASGI application of the inference service: the Open Inference Protocol (V2) over HTTP, and forecasts by depot.
+
+It answers on the page's stack: the same access control, limits, bodies, headers and counting of answers.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,18 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
 from pydantic_core import to_json
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
 
 from dashboards.inference import openapi, refusals, tensors
-from dashboards.inference.entrance import Bodies, Entrance, LastAnswers
-from dashboards.inference.header_numbers import whole_number
+from dashboards.inference.access import TokenAccess
 from dashboards.inference.metrics import InferenceMetrics
 from dashboards.inference.nights import Nights
 from dashboards.inference.questions import read_question
@@ -29,6 +29,7 @@ from dashboards.inference.served_models import DATATYPES, ModelStore, ServedMode
 from dashboards.inference.tensors import Malformed
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.person import person
+from dashboards.ops.http.bodies import CLOSE, BodyLimits, whole_number
 from dashboards.ops.http.responses import SecurityHeaders
 from forecaster import __version__
 from forecaster.errors import InputError
@@ -37,7 +38,9 @@ DEADLINE_HEADER = "X-Deadline-Ms"
 DEADLINES = {"infer": 1.0, "forecast": 10.0}  # seconds, where a request names none
 LONGEST_DEADLINE = 60_000  # milliseconds
 LARGE = 1 << 20  # bytes of a body that a thread reads, so that others go on meanwhile; one of them at a time
+LARGEST_BODY = 64 << 20  # bytes
 LARGEST_QUESTION = 2 << 20  # bytes of one by depot: 20,000 ids of a hundred characters
+FORECAST = "/v1/forecast"
 Value = TypeVar("Value")
 EXTENSIONS = ["binary_tensor_data"]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -52,60 +55,40 @@ class InferenceService:
     nights: Nights
     context: AccessContext
     metrics: InferenceMetrics
-    bodies: Bodies = field(default_factory=Bodies)
-
-
-@dataclass
-class Answered:
-    """A response, and whether it had to wait for a model to be loaded."""
-
-    response: Response
-    cold: bool = False
-
-
-Endpoint = Callable[[Request], Awaitable[Answered]]
 
 
 def create_app(service: InferenceService) -> Starlette:
     """The application; its models are loaded when it starts, before the first request is read."""
-    models = service.models
-    service.metrics.watches(models.queued_rows, models.queue_limit, lambda: models.ready, lambda: models.current)
+    models, metrics, troubles = service.models, service.metrics, service.context.troubles
+    metrics.watches(models.queued_rows, models.queue_limit, lambda: models.ready, lambda: models.current)
     routes = InferenceRoutes(service)
+    app = Starlette(exception_handlers={404: _not_there, 405: _not_there}, lifespan=partial(_lifespan, service))
 
-    def get(path: str, endpoint: Callable[[Request], Response]) -> Route:
+    def route(path: str, endpoint: Callable[[Request], Awaitable[Response]], method: str = "GET") -> None:
         async def answering(request: Request) -> Response:
             try:
-                return endpoint(request)
+                return await endpoint(request)
             except Exception as error:
-                return refusals.answer(refusals.of(error, service.context.troubles))
+                return refusals.answer(request, error, troubles)
 
-        return Route(path, answering, methods=["GET"])
+        app.add_route(path, answering, [method])
 
-    def post(path: str, endpoint: Endpoint, route: str) -> Route:
-        return Route(path, partial(_counted, service, endpoint, route), methods=["POST"])
-
-    model, version = "/v2/models/{name}", "/v2/models/{name}/versions/{version}"
-    return Starlette(
-        routes=[
-            get("/v2", routes.server),
-            get("/v2/", routes.server),
-            get("/v2/health/live", routes.live),
-            get("/v2/health/ready", routes.ready),
-            *(get(path, routes.metadata) for path in (model, version)),
-            *(get(f"{path}/ready", routes.model_ready) for path in (model, version)),
-            *(post(f"{path}/infer", routes.infer, "infer") for path in (model, version)),
-            post("/v1/forecast", routes.forecast, "forecast"),
-            get("/v1/openapi.json", lambda _: _json(openapi.document())),
-            get("/metrics", routes.metrics),
-        ],
-        middleware=[
-            Middleware(LastAnswers, draining=lambda: models.draining),
-            Middleware(SecurityHeaders),
-            Middleware(Entrance, context=service.context, turned_away=service.metrics.turned_away),
-        ],
-        exception_handlers={404: _not_there, 405: _not_there},
-        lifespan=partial(_lifespan, service),
-    )
+    route("/v2", routes.server)
+    route("/v2/", routes.server)
+    route("/v2/health/live", routes.live)
+    route("/v2/health/ready", routes.ready)
+    for model in ("/v2/models/{name}", "/v2/models/{name}/versions/{version}"):
+        route(model, routes.metadata)
+        route(f"{model}/ready", routes.model_ready)
+        route(f"{model}/infer", routes.infer, "POST")
+    route(FORECAST, routes.forecast, "POST")
+    route("/v1/openapi.json", routes.openapi)
+    route("/metrics", routes.metrics)
+    app.add_middleware(BodyLimits, largest=_largest_body, advice="; ask in several requests")
+    app.add_middleware(TokenAccess, context=service.context, refuse=refusals.refuse)
+    app.add_middleware(SecurityHeaders)
+    app.add_middleware(metrics.middleware, metrics=metrics, pipeline=service.name, routes_of=app)
+    return app
 
 
 @asynccontextmanager
@@ -117,23 +100,15 @@ async def _lifespan(service: InferenceService, _: Starlette) -> AsyncIterator[No
 
 
 def _not_there(request: Request, error: Exception) -> Response:
-    status = getattr(error, "status_code", 404)
-    headers = getattr(error, "headers", None) or {}
-    sentence = "there is nothing at this address" if status == 404 else f"this address takes {headers.get('Allow')}"
-    return refusals.answer(Refused(status, sentence, headers=headers))
+    allowed = dict(getattr(error, "headers", None) or {})
+    sentence = f"this address takes {allowed['Allow']}" if allowed else "there is nothing at this address"
+    response = refusals.refuse(request, 405 if allowed else 404, sentence)
+    response.headers.update(allowed)
+    return response
 
 
-async def _counted(service: InferenceService, endpoint: Endpoint, route: str, request: Request) -> Response:
-    """The answer of an endpoint or what is said of its error, either of them counted."""
-    begun, reason = time.perf_counter(), None
-    try:
-        answered = await endpoint(request)
-    except Exception as error:
-        refused = refusals.of(error, service.context.troubles)
-        answered, reason = Answered(refusals.answer(refused)), refused.reason
-    seconds = time.perf_counter() - begun
-    service.metrics.answered(route, answered.response.status_code, seconds, cold=answered.cold, reason=reason)
-    return answered.response
+def _largest_body(path: str) -> int:
+    return LARGEST_QUESTION if path == FORECAST else LARGEST_BODY
 
 
 class InferenceRoutes:
@@ -145,20 +120,20 @@ class InferenceRoutes:
 
     # --- the Open Inference Protocol ----------------------------------------------------------------------------------
 
-    def server(self, _: Request) -> Response:
+    async def server(self, _: Request) -> Response:
         """Server metadata with the supported protocol extensions."""
         return _json({"name": "forecaster", "version": __version__, "extensions": EXTENSIONS})
 
-    def live(self, _: Request) -> Response:
+    async def live(self, _: Request) -> Response:
         """The process is up."""
         return _json({"live": True})
 
-    def ready(self, _: Request) -> Response:
+    async def ready(self, _: Request) -> Response:
         """Whether requests are to be sent here."""
         ready = self._models.ready
         return _json({"ready": ready}, 200 if ready else 503)
 
-    def metadata(self, request: Request) -> Response:
+    async def metadata(self, request: Request) -> Response:
         """The tensors of a model."""
         model = self._model(request)
         levels = ",".join(f"{level:g}" for level in model.bundle.levels)
@@ -173,24 +148,23 @@ class InferenceRoutes:
         }
         return _json(content)
 
-    def model_ready(self, request: Request) -> Response:
+    async def model_ready(self, request: Request) -> Response:
         """Whether a model can be asked."""
         model = self._model(request)
         ready = self._models.ready
         return _json({"name": self._service.name, "version": model.version, "ready": ready}, 200 if ready else 503)
 
-    async def infer(self, request: Request) -> Answered:
+    async def infer(self, request: Request) -> Response:
         """Quantiles of raw inputs, (rows, days, levels)."""
         deadline = _deadline(request, "infer")
         self._model(request)
         header_length = request.headers.get(tensors.HEADER_LENGTH)
-        async with self._service.bodies.read(request) as body:
-            model = self._model(request)  # another one may reign since the body began, or this one be let go
-            read = partial(_read_tensors, model, body, header_length)
-            asked, arrays = await self._read(read, body)
-            quantiles = await model.quantiles(arrays, asked.rows, deadline=deadline)
+        body = await _body(request)
+        model = self._model(request)  # another one may reign since the body began, or this one be let go
+        asked, arrays = await self._read(partial(_read_tensors, model, body, header_length), body)
+        quantiles = await model.quantiles(arrays, asked.rows, deadline=deadline)
         content, headers = tensors.write(quantiles, asked, self._service.name, model.version)
-        return Answered(Response(content, headers=headers))
+        return Response(content, headers=headers)
 
     async def _read(self, read: Callable[[], Value], body: bytes) -> Value:
         """Content of a body, read in a thread."""
@@ -211,23 +185,37 @@ class InferenceRoutes:
         if model is None and version is not None:
             raise Refused(404, "this version is not served; the model's metadata name those that are")
         if model is None:
-            raise Refused(503, "no model is served yet", reason="model", headers={"Retry-After": "5"})
+            raise Refused(503, "no model is served yet", "model", {"Retry-After": "5"})
         return model
 
     # --- forecasts by depot, and metrics ------------------------------------------------------------------------------
 
-    async def forecast(self, request: Request) -> Answered:
+    async def forecast(self, request: Request) -> Response:
         """Quantiles, crews and tiers of depots by their ids, as published or as they would be."""
         deadline = _deadline(request, "forecast")
-        async with self._service.bodies.read(request, LARGEST_QUESTION) as body:
-            wanted = await self._read(partial(read_question, body), body)
-        answer, cold = await self._service.nights.answer(wanted, person(request).cities, deadline=deadline)
+        body = await _body(request)
+        wanted = await self._read(partial(read_question, body), body)
+        answer, request.state.cold = await self._service.nights.answer(
+            wanted, person(request).cities, deadline=deadline
+        )
         content = await run_in_threadpool(to_json, answer)
-        return Answered(Response(content, headers={"Content-Type": tensors.JSON}), cold)
+        return Response(content, headers={"Content-Type": tensors.JSON})
 
-    def metrics(self, _: Request) -> Response:
+    async def openapi(self, _: Request) -> Response:
+        """The OpenAPI document of forecasts by depot."""
+        return _json(openapi.document())
+
+    async def metrics(self, _: Request) -> Response:
         """The exposition format of Prometheus."""
         return Response(self._service.metrics.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+async def _body(request: Request) -> bytes:
+    """The body. Raises HTTPException."""
+    if (encoding := request.headers.get("content-encoding", "identity")).lower() != "identity":
+        sentence = f"Content-Encoding: found {encoding[:40]!r}, wanted a body that is not compressed"
+        raise Refused(415, sentence, headers=CLOSE)  # a small one may unfold to any size
+    return await request.body()
 
 
 def _outcome(read: Callable[[], Value]) -> Value | Malformed | InputError:

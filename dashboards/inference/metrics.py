@@ -1,120 +1,101 @@
-"""What Prometheus is told of inference: how long requests wait and compute, how full batches are and why they went."""
+"""Metrics of inference for Prometheus: waiting and computing, the fill of batches, refusals, and the served model."""
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Callable
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.types import Scope
 
-from forecaster import __version__
-from forecaster.core.metric_names import OF_INFERENCE, OF_PAGE
+from dashboards.ops.http import request_metrics
+from dashboards.ops.http.request_metrics import AnswerMetrics
+from forecaster.core.metric_names import OF_INFERENCE
 from forecaster.serving.batching import WHYS, Why
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5, 10.0)
 ROWS = (1, 2, 4, 8, 16, 32, 64)
-ROUTES = ("infer", "forecast")
+ROUTES = {
+    "/v2/models/{name}/infer": "infer",
+    "/v2/models/{name}/versions/{version}/infer": "infer",
+    "/v1/forecast": "forecast",
+}
 STARTS = ("warm", "cold")
 LOADED, BUNDLE_REFUSED = "loaded", "refused"
 # Why a request was turned away, by its status; what waits for the graph says itself why.
-REASONS = {
-    400: "shape",
-    401: "stranger",
-    403: "forbidden",
-    408: "size",
-    411: "size",
-    413: "size",
-    415: "shape",
-    429: "limit",
-}
+REASONS = {**request_metrics.REFUSALS, 400: "shape", 408: "size", 415: "shape"}
 REFUSALS = ("full", "late", "closing", *dict.fromkeys(REASONS.values()))
 
 
-class InferenceMetrics:
+class InferenceMetrics(AnswerMetrics):
     """The counters of one pipeline's inference; it observes the queues of its models."""
 
-    def __init__(self, pipeline: str, collectors: CollectorRegistry | None = None) -> None:
-        self.collectors = collectors if collectors is not None else CollectorRegistry()
+    def __init__(self, pipeline: str) -> None:
+        super().__init__(CollectorRegistry())
         self._pipeline = pipeline
-
-        def labels(name: str) -> tuple[str, str, tuple[str, ...]]:
-            measure = OF_INFERENCE[name]
-            return measure.prometheus, f"{measure.meaning} ({measure.unit})", ("pipeline", *measure.labels)
-
-        registry = self.collectors
-        self._requests = Counter(*labels("inference_requests"), registry=registry)
-        self._seconds = Histogram(*labels("inference_seconds"), buckets=SECONDS, registry=registry)
-        self._wait = Histogram(*labels("inference_queue_seconds"), buckets=SECONDS, registry=registry).labels(pipeline)
-        self._compute = Histogram(*labels("inference_compute_seconds"), buckets=SECONDS, registry=registry).labels(
-            pipeline
-        )
-        self._rows = Histogram(*labels("inference_batch_rows"), buckets=ROWS, registry=registry).labels(pipeline)
-        self._batches = Counter(*labels("inference_batches"), registry=registry)
-        self._queue_rows = Gauge(*labels("inference_queue_rows"), registry=registry)
-        self._queue_limit = Gauge(*labels("inference_queue_limit"), registry=registry)
-        self._refused = Counter(*labels("inference_refused"), registry=registry)
-        self._model_at = Gauge(*labels("inference_model"), registry=registry)
-        self._current = Gauge(*labels("inference_model_current"), registry=registry)
-        self._loads = Histogram(*labels("inference_load_seconds"), buckets=SECONDS, registry=registry)
-        self._ready = Gauge(*labels("inference_ready"), registry=registry)
-        build = OF_PAGE["build"]
-        if collectors is None:  # else whoever gave the registry says so
-            Gauge(
-                build.prometheus, f"{build.meaning} ({build.unit})", ("pipeline", *build.labels), registry=registry
-            ).labels(pipeline, __version__, platform.python_version()).set(1)
-        for reason in REFUSALS:  # what never happened is none, so that the first time is seen
-            self._refused.labels(pipeline, reason)
+        self._collectors: dict[str, Any] = {}
+        for name, measure in OF_INFERENCE.items():
+            kind = {"counter": Counter, "gauge": Gauge, "histogram": Histogram}[measure.kind]
+            buckets = ROWS if measure.unit == "rows" else SECONDS
+            options: dict[str, Any] = {"buckets": buckets} if kind is Histogram else {}
+            collector = self._collectors[name] = kind(*measure.described, registry=self.collectors, **options)
+            if not measure.labels:  # what never happened is none, so that the first time is seen
+                collector.labels(pipeline)
+        for reason in REFUSALS:
+            self._of("refused", reason)
         for why in WHYS:
-            self._batches.labels(pipeline, why)
+            self._of("batches", why)
         for outcome in (LOADED, BUNDLE_REFUSED):
-            self._loads.labels(pipeline, outcome)
-        for route in ROUTES:
+            self._of("load_seconds", outcome)
+        for route in dict.fromkeys(ROUTES.values()):
             for start in STARTS:
-                self._seconds.labels(pipeline, route, start)
+                self._of("seconds", route, start)
+
+    def _of(self, name: str, *labels: str) -> Any:
+        """The collector of these labels."""
+        return self._collectors[f"inference_{name}"].labels(self._pipeline, *labels)
 
     def watches(
         self, queued_rows: Callable[[], int], queue_limit: int, ready: Callable[[], bool], current: Callable[[], bool]
     ) -> None:
         """Registers what each scrape reads anew, and the limit of waiting rows."""
-        self._queue_rows.labels(self._pipeline).set_function(queued_rows)
-        self._queue_limit.labels(self._pipeline).set(queue_limit)
-        self._ready.labels(self._pipeline).set_function(ready)
-        self._current.labels(self._pipeline).set_function(current)
+        self._of("queue_rows").set_function(queued_rows)
+        self._of("queue_limit").set(queue_limit)
+        self._of("ready").set_function(ready)
+        self._of("model_current").set_function(current)
 
-    def serves(self, version: str, before: str | None, since: float) -> None:
+    def promoted(self, version: str, before: str | None, since: float) -> None:
         """Another champion is served."""
         if before is not None:
-            self._model_at.remove(self._pipeline, before)
-        self._model_at.labels(self._pipeline, version).set(since)
+            self._collectors["inference_model"].remove(self._pipeline, before)
+        self._of("model", version).set(since)
 
     def loaded(self, outcome: str, seconds: float) -> None:
         """A bundle was loaded, verified and warmed, or refused."""
-        self._loads.labels(self._pipeline, outcome).observe(seconds)
+        self._of("load_seconds", outcome).observe(seconds)
 
     def batch(self, why: Why, rows: int, seconds: float) -> None:
         """A batch was computed."""
-        self._batches.labels(self._pipeline, why).inc()
-        self._rows.observe(rows)
-        self._compute.observe(seconds)
+        self._of("batches", why).inc()
+        self._of("batch_rows").observe(rows)
+        self._of("compute_seconds").observe(seconds)
 
     def wait(self, seconds: float) -> None:
         """A request, or a piece of one, waited so long before it was computed."""
-        self._wait.observe(seconds)
+        self._of("queue_seconds").observe(seconds)
 
-    def answered(self, route: str, status: int, seconds: float, *, cold: bool, reason: str | None) -> None:
-        """A request was answered; `reason` is why it was turned away, where the status does not say it."""
-        start = STARTS[cold]
-        self._requests.labels(self._pipeline, route, str(status), start).inc()
-        self._seconds.labels(self._pipeline, route, start).observe(seconds)
-        if reason is not None:
-            self._refused.labels(self._pipeline, reason).inc()
-        else:
-            self.turned_away(status)
-
-    def turned_away(self, status: int) -> None:
-        """Somebody got this status, which says why; of what is none of `REASONS` nothing is counted."""
-        if (reason := REASONS.get(status)) is not None:
-            self._refused.labels(self._pipeline, reason).inc()
+    def end(self, pipeline: str, scope: Scope, route: str, status: int, seconds: float) -> None:
+        """Count a forecast, or somebody who was not let in. The request's state says whether it had to wait for a model
+        to be loaded, and why it was refused where the status does not."""
+        state = scope.get("state", {})
+        if "person" in state:
+            if route not in ROUTES or scope["method"] != "POST":
+                return
+            start = STARTS[state.get("cold", False)]
+            self._of("requests", ROUTES[route], str(status), start).inc()
+            self._of("seconds", ROUTES[route], start).observe(seconds)
+        if (reason := state.get("reason", REASONS.get(status))) is not None:
+            self._of("refused", reason).inc()
 
     def text(self) -> bytes:
         """All of it in the exposition format."""

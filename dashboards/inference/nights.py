@@ -25,9 +25,9 @@ from dashboards.inference.served_models import LONGEST_WAIT, RETRY_SECONDS, Mode
 from dashboards.ops.access.rare_warnings import RareWarnings
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.reading.store import PublicationStore
-from forecaster.errors import BundleError, ForecasterError
+from forecaster.errors import BundleError
 from forecaster.ledger.publication import Publication, PublishedDepot
-from forecaster.serving.batching import DeadlinePassed, NotComputed
+from forecaster.serving.batching import DeadlinePassed
 
 if TYPE_CHECKING:
     from forecaster.core.forecast import Forecast
@@ -148,10 +148,8 @@ class Nights:
                 continue
             try:
                 await asyncio.to_thread(self._read_ahead, loop)
-            except (ForecasterError, NotComputed) as error:  # whoever asks gets to hear it, or computes the rest
-                self._log.warn("%s", error)
-            except Exception as error:  # whatever it is, the next publication may be luckier
-                self._log.warn("%s: %s", type(error).__name__, error)
+            except Exception as error:  # whoever asks gets to hear it, or computes the rest
+                self._log.warn_of(error)
 
     def _read_ahead(self, loop: asyncio.AbstractEventLoop) -> None:
         deadline = time.monotonic() + AHEAD_SECONDS

@@ -7,64 +7,67 @@ from collections.abc import Mapping
 from pydantic import ValidationError
 from pydantic_core import to_json
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
 from dashboards.inference.tensors import JSON, Malformed
-from dashboards.ops.access.authentication import AccessRefused
 from dashboards.ops.access.rare_warnings import RareWarnings
 from dashboards.ops.reading.editions import NoSuchDepot, NothingPublished
 from forecaster.errors import ForecasterError, InputError, OverrideError
 from forecaster.serving.batching import NotComputed
 
-RETRY = {"Retry-After": "1"}  # seconds: a queue that is full is empty a moment later
 OUR_FAULT = "something went wrong here; the server's log says more"
+HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "30"}}
 
 
-class Refused(Exception):
-    """A request that is turned away, with a sentence for whoever sent it."""
+class Refused(HTTPException):
+    """A request that is turned away; `reason` says why to the metrics, where the status does not."""
 
     def __init__(
-        self, status: int, sentence: str, *, reason: str | None = None, headers: Mapping[str, str] | None = None
+        self, status: int, sentence: str, reason: str | None = None, headers: Mapping[str, str] | None = None
     ) -> None:
-        super().__init__(sentence)
-        self.status, self.reason, self.headers = status, reason, headers or {}
+        super().__init__(status, sentence, headers)
+        self.reason = reason
 
 
-def answer(refused: Refused) -> Response:
+def refuse(request: Request, status: int, sentence: str) -> Response:
     """The sentence as the protocol's JSON error object."""
-    headers = {"Cache-Control": "no-store", **refused.headers}
-    return Response(to_json({"error": str(refused)}), refused.status, headers, JSON)
+    headers = {"Cache-Control": "no-store", **HEADERS.get(status, {})}
+    return Response(to_json({"error": sentence}), status, headers, JSON)
 
 
-def of(error: Exception, log: RareWarnings) -> Refused:
-    """Response to an error; the log gets the details."""
+def answer(request: Request, error: Exception, log: RareWarnings) -> Response:
+    """Response to an error, whose reason the request's state gets; the log gets the details."""
+    refused = _of(error, log)
+    if refused.reason is not None:
+        request.state.reason = refused.reason
+    response = refuse(request, refused.status_code, refused.detail)
+    response.headers.update(refused.headers or {})
+    return response
+
+
+def _of(error: Exception, log: RareWarnings) -> Refused:
     if isinstance(error, Refused):
         return error
-    if isinstance(error, NotComputed):
-        return Refused(503, str(error), reason=error.reason, headers=RETRY)
+    if isinstance(error, HTTPException):  # of a body
+        return Refused(error.status_code, error.detail, "full" if error.status_code == 503 else None, error.headers)
+    if isinstance(error, ClientDisconnect):
+        return Refused(400, "the body broke off")
+    if isinstance(error, NotComputed):  # a queue that is full is empty a moment later
+        return Refused(503, str(error), error.reason, {"Retry-After": "1"})
     if isinstance(error, Malformed | InputError | OverrideError):
         return Refused(400, str(error))
     if isinstance(error, ValidationError):
         return Refused(400, _first_problem(error))
-    if isinstance(error, AccessRefused):
-        return Refused(error.status, str(error))
-    if isinstance(error, HTTPException):
-        return Refused(error.status_code, str(error.detail), headers=error.headers)
     if isinstance(error, NoSuchDepot):
         return Refused(404, f"there is no depot {str(error)[:80]!r} in the current forecasts")
-    if isinstance(error, ClientDisconnect):
-        return Refused(400, "the body broke off")
     return _trouble(error, log)
 
 
 def _trouble(error: Exception, log: RareWarnings) -> Refused:
-    if isinstance(error, ForecasterError):
-        if not isinstance(error, NothingPublished):
-            log.warn("%s", error)
-        return Refused(503, error.for_readers, reason="model", headers={"Retry-After": "30"})
-    log.warn("%s: %s", type(error).__name__, error)
-    return Refused(500, OUR_FAULT)
+    if not isinstance(error, NothingPublished):
+        log.warn_of(error)
+    return Refused(503, error.for_readers, "model") if isinstance(error, ForecasterError) else Refused(500, OUR_FAULT)
 
 
 def _first_problem(error: ValidationError) -> str:

@@ -20,7 +20,7 @@ from dashboards.inference.background import background
 from dashboards.inference.metrics import BUNDLE_REFUSED, LOADED, InferenceMetrics
 from dashboards.ops.access.rare_warnings import RareWarnings
 from forecaster.core.arrays import Floats, Ints
-from forecaster.errors import BundleError, ForecasterError, InputError
+from forecaster.errors import BundleError, InputError
 from forecaster.serving import bundle as bundles
 from forecaster.serving import input_checks
 from forecaster.serving.batching import Arrays, BatchLimits, MicroBatcher
@@ -151,11 +151,11 @@ class ModelStore:
             if time.monotonic() < self._failed.get(name, 0):
                 return
             model = await self.model(name)
-        except ForecasterError as error:
+        except Exception as error:  # whatever it is, the next look may be luckier
             self.current = False
-            self._log.warn("%s", error)
+            self._log.warn_of(error)
             return
-        self._metrics.serves(model.version, None if self.champion is None else self.champion.version, time.time())
+        self._metrics.promoted(model.version, None if self.champion is None else self.champion.version, time.time())
         self.champion, self.current = model, True
 
     async def model(self, name: str) -> ServedModel:
@@ -207,11 +207,7 @@ class ModelStore:
     async def _look_again(self) -> None:
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            try:
-                await self.look()
-            except Exception as error:  # whatever it is, the next look may be luckier
-                self.current = False
-                self._log.warn("%s: %s", type(error).__name__, error)
+            await self.look()
 
     def queued_rows(self) -> int:
         """Rows that wait, of all models."""

@@ -16,7 +16,8 @@ from dashboards.inference.metrics import InferenceMetrics
 from dashboards.inference.nights import Nights
 from dashboards.inference.served_models import ModelStore
 from dashboards.ops.access.context import AccessContext, signing_key
-from dashboards.ops.http.listening import address_of, config, open_listener, quick
+from dashboards.ops.access.links import INFER
+from dashboards.ops.http.listening import address_of, config, listen_for_prometheus, open_listener, run
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.core.parallel import available_cores
 from forecaster.errors import NoLedger
@@ -31,10 +32,14 @@ NOTICE_SECONDS = 3.0  # of them: whoever balances the load sees that this one is
 
 class DrainingServer(uvicorn.Server):
     """At SIGTERM it says that it is not ready, answers on for a moment, then takes nothing new and ends when all is
-    answered. A second signal, and Ctrl-C, end it at once."""
+    answered. A second signal, and Ctrl-C, end it at once.
+
+    From SIGTERM on an answer is the last of its connection, so that whoever keeps one open asks another server.
+    """
 
     def __init__(self, config: uvicorn.Config, models: ModelStore) -> None:
         super().__init__(config)
+        config.timeout_graceful_shutdown = int(DRAIN_SECONDS - NOTICE_SECONDS)
         self._models = models
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -46,6 +51,11 @@ class DrainingServer(uvicorn.Server):
         asyncio.get_running_loop().call_soon_threadsafe(self._drain, frame)
 
     def _drain(self, frame: FrameType | None) -> None:
+        for headers in (
+            self.server_state.default_headers,
+            self.config.encoded_headers,
+        ):  # of this second, of the others
+            headers.append((b"connection", b"close"))
         asyncio.get_running_loop().call_later(NOTICE_SECONDS, super().handle_exit, signal.SIGTERM, frame)
 
 
@@ -64,16 +74,10 @@ def serve(
     """
     with open_listener(spec.page.access, host, port) as listener:
         service = create_service(spec, limits or BatchLimits(workers=available_cores()))
+        server = DrainingServer(config(create_app(service)), service.models)
         if metrics is not None:
-            from forecaster.monitoring import listener as metrics_listener
-
-            address = metrics_listener.listen(service.metrics.collectors, metrics, "--metrics")
-            print(f"metrics: {address}", flush=True)
-        print(f"{spec.name}: {address_of(listener, host)}/v2/models/{spec.name}", flush=True)
-        quick()
-        options = config(create_app(service))
-        options.timeout_graceful_shutdown = int(DRAIN_SECONDS - NOTICE_SECONDS)
-        DrainingServer(options, service.models).run(sockets=[listener])
+            listen_for_prometheus(service.metrics.collectors, metrics)
+        run(server, listener, f"{spec.name}: {address_of(listener, host)}/v2/models/{spec.name}")
 
 
 def create_service(spec: Spec, limits: BatchLimits) -> InferenceService:
@@ -85,7 +89,7 @@ def create_service(spec: Spec, limits: BatchLimits) -> InferenceService:
     metrics = InferenceMetrics(spec.name)
     store = PublicationStore(spec.ledger_url, spec.name, now, "", spec=spec)
     access = spec.page.access
-    context = AccessContext(access, spec.ledger_url, spec.name, store, now, {}, key=signing_key(access))
+    context = AccessContext(access, spec.ledger_url, spec.name, store, now, {INFER: (INFER,)}, key=signing_key(access))
 
     def champion() -> str | None:
         try:

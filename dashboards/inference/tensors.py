@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic_core import from_json, to_json
 
-from dashboards.inference.header_numbers import whole_number
+from dashboards.ops.http.bodies import whole_number
 
 HEADER_LENGTH = "Inference-Header-Content-Length"
 JSON, BINARY = "application/json", "application/octet-stream"
@@ -32,7 +32,10 @@ MOST_DIMENSIONS = 8
 ELSEWHERE = ("classification", "shared_memory_region")  # parameters of an output that ask for what is not given
 Value = TypeVar("Value")
 _LONGEST = 80  # characters of what a message repeats
-_NUMBERS = frozenset({int, float, type(None)})  # JSON's, where what is not known may be null
+_NUMBERS: Mapping[str, set[type]] = {
+    "f": {int, float, type(None)},
+    "i": {int},
+}  # JSON's, by the kind of an array; what is not known is null
 
 
 class Malformed(Exception):
@@ -55,16 +58,7 @@ def read(body: bytes, header_length: str | None, datatypes: Mapping[str, str]) -
     Whether the arrays fit the model is for others to say (`input_checks`); here each has the size that it claims.
     """
     size = _header_size(body, header_length)
-    if size > LARGEST_JSON:
-        raise Malformed(f"found {size:,} bytes of JSON, wanted {LARGEST_JSON:,} at most; send raw numbers")
-    if body.count(b"[", 0, size) + body.count(b"{", 0, size) > MOST_LISTS:
-        raise Malformed(f"found more than {MOST_LISTS:,} lists in the JSON, wanted data that are flat, or raw")
-    try:
-        content = from_json(body[:size] if size < len(body) else body, allow_inf_nan=True)
-    except ValueError as error:
-        raise Malformed(f"the body is no JSON: {str(error)[:_LONGEST]}") from None
-    if not isinstance(content, dict):
-        raise Malformed("found no JSON object, wanted one with inputs")
+    content = _content(body, size)
     inputs = content.get("inputs")
     if not isinstance(inputs, list) or not 0 < len(inputs) <= MOST_INPUTS:
         raise Malformed(f"inputs: wanted a list of 1 to {MOST_INPUTS} tensors")
@@ -103,6 +97,21 @@ def write(quantiles: NDArray[Any], request: InferRequest, model: str, version: s
     return b"".join([content, *parts]), {"Content-Type": BINARY, HEADER_LENGTH: str(len(content))}
 
 
+def _content(body: bytes, size: int) -> dict[str, Any]:
+    """The JSON object in the first bytes of a body."""
+    if size > LARGEST_JSON:
+        raise Malformed(f"found {size:,} bytes of JSON, wanted {LARGEST_JSON:,} at most; send raw numbers")
+    if body.count(b"[", 0, size) + body.count(b"{", 0, size) > MOST_LISTS:
+        raise Malformed(f"found more than {MOST_LISTS:,} lists in the JSON, wanted data that are flat, or raw")
+    try:
+        content = from_json(body[:size] if size < len(body) else body, allow_inf_nan=True)
+    except ValueError as error:
+        raise Malformed(f"the body is no JSON: {str(error)[:_LONGEST]}") from None
+    if not isinstance(content, dict):
+        raise Malformed("found no JSON object, wanted one with inputs")
+    return content
+
+
 def _header_size(body: bytes, header_length: str | None) -> int:
     if header_length is None:
         return len(body)
@@ -122,11 +131,15 @@ def _head_of(tensor: object, datatypes: Mapping[str, str]) -> tuple[str, tuple[i
         raise Malformed(f"found the input {str(name)[:_LONGEST]!r}, wanted {', '.join(datatypes)}")
     if datatype != datatypes[name]:
         raise Malformed(f"input '{name}' has the datatype {str(datatype)[:_LONGEST]!r}, wanted {datatypes[name]}")
+    return name, _shape(shape, name), DATATYPES[datatypes[name]]
+
+
+def _shape(shape: object, name: str) -> tuple[int, ...]:
     if not isinstance(shape, list) or not all(type(size) is int and 0 <= size < 1 << 31 for size in shape):
         raise Malformed(f"input '{name}': found no shape, wanted a list of whole numbers")
     if len(shape) > MOST_DIMENSIONS or math.prod(max(size, 1) for size in shape) >= 1 << 40:
         raise Malformed(f"input '{name}': found the shape {str(shape)[:_LONGEST]}, wanted a smaller one")
-    return name, tuple(shape), DATATYPES[datatypes[name]]
+    return tuple(shape)
 
 
 def _raw(body: bytes, place: int, size: int, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -143,24 +156,37 @@ def _numbers(data: object, name: str, shape: tuple[int, ...], dtype: np.dtype[An
     """The numbers of a JSON array, flat or nested; null is what is not known."""
     if not isinstance(data, list):
         raise Malformed(f"input '{name}' has no data, wanted a list of numbers, or binary_data_size in its parameters")
-    if not _types(data) <= (_NUMBERS if dtype.kind == "f" else {int}):
-        raise Malformed(f"input '{name}': found something else than {'whole ' if dtype.kind == 'i' else ''}numbers")
-    try:
-        values = np.asarray(data, np.float64 if dtype.kind == "f" else np.int64)
-    except OverflowError:
-        raise Malformed(
-            f"input '{name}': found a number of more than {'32' if dtype.kind == 'i' else '1,000'} bits"
-        ) from None
-    except (ValueError, TypeError):  # lists of several lengths
-        values = np.empty(0)
+    whole = dtype.kind == "i"
+    if not _types(data) <= _NUMBERS[dtype.kind]:
+        raise Malformed(f"input '{name}': found something else than {'whole ' if whole else ''}numbers")
+    values = _array(data, name, whole=whole)
     if values.size != math.prod(shape):
         raise Malformed(f"input '{name}': the data do not fill the shape {list(shape)}")
-    if values.ndim > 1 and [n for n in values.shape if n > 1] != [n for n in shape if n > 1]:  # 1s change no order
+    if values.ndim > 1 and _without_ones(values.shape) != _without_ones(shape):
         raise Malformed(f"input '{name}': the data are nested as {list(values.shape)}, wanted {list(shape)}, or flat")
-    if dtype.kind == "i" and values.size and (values.min() < -(1 << 31) or values.max() >= 1 << 31):
+    if whole and not _have_32_bits(values):
         raise Malformed(f"input '{name}': found a number of more than 32 bits")
     with np.errstate(over="ignore"):  # what is too large becomes infinite, which the checks name
         return values.astype(dtype).reshape(shape)
+
+
+def _array(data: list[Any], name: str, *, whole: bool) -> NDArray[Any]:
+    """The numbers with 64 bits; nothing for lists of several lengths."""
+    try:
+        return np.asarray(data, np.int64 if whole else np.float64)
+    except OverflowError:
+        raise Malformed(f"input '{name}': found a number of more than {'32' if whole else '1,000'} bits") from None
+    except (ValueError, TypeError):
+        return np.empty(0)
+
+
+def _have_32_bits(values: NDArray[Any]) -> bool:
+    return not values.size or (values.min() >= -(1 << 31) and values.max() < 1 << 31)
+
+
+def _without_ones(shape: Sequence[int]) -> list[int]:
+    """The dimensions that give numbers an order."""
+    return [size for size in shape if size > 1]
 
 
 def _types(data: list[Any]) -> set[type]:
@@ -190,7 +216,7 @@ def _request_id(content: Mapping[str, Any]) -> str | None:
 def _outputs(content: Mapping[str, Any]) -> tuple[bool, ...]:
     default = _parameter(content, "binary_data_output", bool) or False
     outputs = content.get("outputs")
-    if outputs is None or outputs == []:
+    if outputs in (None, []):
         return (default,)
     if not isinstance(outputs, list) or len(outputs) > 1 or not isinstance(outputs[0], dict):
         raise Malformed(f"outputs: wanted '{OUTPUT}' alone")

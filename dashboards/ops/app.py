@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from hashlib import sha256
@@ -84,41 +84,20 @@ def page_app(
 ) -> FastAPI:
     """The page of one pipeline. Where it is one of several (`context.prefix`), its addresses come without the prefix,
     people sign in elsewhere, and who may see nothing of it is answered by `outside`."""
-    access, store = context.access, context.store
-    signs_in_here = access.sign_in == "oidc" and not context.prefix
-    page = templates(prefix=context.prefix, signs_out=access.sign_in == "oidc", plans_days=spec is not None)
+    store, oidc, plans = context.store, context.access.sign_in == "oidc", spec is not None
+    page = templates(prefix=context.prefix, signs_out=oidc, plans_days=plans)
     refuse = errors.refusing(page)
-    app = FastAPI(
-        title="Depot forecasts",
-        version=__version__,
-        docs_url=None,  # those pages load their scripts from elsewhere
-        redoc_url=None,
-        openapi_url=f"{api.PREFIX}/openapi.json",
-        servers=[{"url": context.prefix}] if context.prefix else None,
-        lifespan=partial(_serving, store),
-    )
-    app.state.access_context = context
-    app.add_middleware(ResponseCache, store=store, but=("/feed/", "/runs/"))
-    app.add_middleware(HeadRequests, but=CHANGING)
-    app.add_middleware(BodyLimits)
-    app.add_middleware(AccessMiddleware, context=context, refuse=refuse, outside=outside)
     language = spec.page.language if spec else languages.ENGLISH
-    app.add_middleware(LanguageMiddleware, default=language, secure=context.secure, prefix=context.prefix)
-    if signs_in_here:
+    app = bare_app(context, refuse, language, partial(_serving, store), cached=store, outside=outside)
+    if oidc and not context.prefix:
         app.add_middleware(SessionMiddleware, **session_options(context))
-        from dashboards.ops.access import oidc  # a second of imports that other pages do without
+        from dashboards.ops.access import oidc as signing_in  # a second of imports that other pages do without
 
-        app.include_router(oidc.router(context, page))
-    app.add_middleware(GZipMiddleware, minimum_size=800)
-    app.add_middleware(SecurityHeaders)
-    if metrics is not None:
-        app.add_middleware(metrics.middleware, metrics=metrics, pipeline=context.pipeline or "", routes_of=app)
-    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+        app.include_router(signing_in.router(context, page))
+    wrap(app, metrics, context.pipeline or "")
     renderer = Renderer(store, spec)
-    plans = spec is not None
-    read = pages(renderer, page, plans=plans, spec=spec)
     for routes in (
-        read,
+        pages(renderer, page, plans=plans, spec=spec),
         my_depot(renderer, page, plans=plans),
         health.router(store),
         runs.router(spec),
@@ -133,8 +112,46 @@ def page_app(
         from dashboards.ops.routes.planning import router  # which loads what forecasts
 
         app.include_router(router(spec, store, page, refuse))
+    return app
+
+
+def bare_app(
+    context: AccessContext,
+    refuse: errors.Refuse,
+    language: str,
+    lifespan: Callable[[FastAPI], AbstractAsyncContextManager[None]],
+    *,
+    cached: PublicationStore | None = None,
+    outside: ASGIApp | None = None,
+) -> FastAPI:
+    """An application without routes; what stands before them lets people in, and finds their language."""
+    app = FastAPI(
+        title="Depot forecasts",
+        version=__version__,
+        docs_url=None,  # those pages load their scripts from elsewhere
+        redoc_url=None,
+        openapi_url=f"{api.PREFIX}/openapi.json",
+        servers=[{"url": context.prefix}] if context.prefix else None,
+        lifespan=lifespan,
+    )
+    app.state.access_context = context
+    if cached is not None:
+        app.add_middleware(ResponseCache, store=cached, but=("/feed/", "/runs/"))
+    app.add_middleware(HeadRequests, but=CHANGING)
+    app.add_middleware(BodyLimits)
+    app.add_middleware(AccessMiddleware, context=context, refuse=refuse, outside=outside)
+    app.add_middleware(LanguageMiddleware, default=language, secure=context.secure, prefix=context.prefix)
     errors.handle(app, refuse)
     return app
+
+
+def wrap(app: FastAPI, metrics: PageMetrics | None, pipeline: str) -> None:
+    """Add the outermost middleware, which compresses, adds headers and counts, and the static files."""
+    app.add_middleware(GZipMiddleware, minimum_size=800)
+    app.add_middleware(SecurityHeaders)
+    if metrics is not None:
+        app.add_middleware(metrics.middleware, metrics=metrics, pipeline=pipeline, routes_of=app)
+    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
 
 
 def session_options(context: AccessContext) -> dict[str, Any]:

@@ -14,7 +14,7 @@ import uvicorn
 from starlette.types import ASGIApp
 
 from dashboards.ops.app import create_app
-from dashboards.ops.http.listening import address_of, config, open_listener, quick
+from dashboards.ops.http.listening import address_of, config, listen_for_prometheus, open_listener, run
 from forecaster.monitoring.page_answers import AnswerLog, written_regularly
 from forecaster.plugins import plugin
 
@@ -39,16 +39,12 @@ def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str 
         collectors = _collectors(metrics, specs) if metrics is not None else None
         app = _app(specs, None if collectors is None else _page_metrics(collectors, logs))
         if collectors is not None and metrics is not None:
-            from forecaster.monitoring import listener as metrics_listener
-
-            print(f"metrics: {metrics_listener.listen(collectors, metrics, '--metrics')}", flush=True)
+            listen_for_prometheus(collectors, metrics)
         if alone := misled(specs):
             print(alone, file=sys.stderr, flush=True)
         names = ", ".join(spec.name for spec in specs)
-        print(f"{names}: {address_of(listener, host)}/", flush=True)
-        quick()
         with _killed_at_the_end(), written_regularly(logs.values()):
-            uvicorn.Server(config(app)).run(sockets=[listener])
+            run(uvicorn.Server(config(app)), listener, f"{names}: {address_of(listener, host)}/")
 
 
 @contextmanager

@@ -67,6 +67,11 @@ class Measure(NamedTuple):
     labels: tuple[str, ...] = ()  # beside `pipeline`, which all have
     kind: Literal["gauge", "counter", "histogram"] = "gauge"
 
+    @property
+    def described(self) -> tuple[str, str, tuple[str, ...]]:
+        """Name, help and labels, as the client of Prometheus takes them."""
+        return self.prometheus, f"{self.meaning} ({self.unit})", ("pipeline", *self.labels)
+
 
 # Written by a run into its row in the ledger; Prometheus is told of the last night that came to an end.
 OF_RUNS = {

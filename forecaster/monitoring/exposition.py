@@ -90,7 +90,8 @@ def families(by_pipeline: Mapping[str, list[Reading]]) -> Iterator[Metric]:
     for name, of_name in by_name.items():
         measure = MEASURES[name]
         kind = CounterMetricFamily if measure.kind == "counter" else GaugeMetricFamily
-        family = kind(measure.prometheus, f"{measure.meaning} ({measure.unit})", labels=("pipeline", *measure.labels))
+        prometheus, meaning, labels = measure.described
+        family = kind(prometheus, meaning, labels=labels)
         for pipeline, row in of_name:
             family.add_metric((pipeline, *map(str, row.labels)), float(row.value))
         yield family

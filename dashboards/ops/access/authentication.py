@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -66,10 +66,7 @@ def _by_header(request: Request, context: AccessContext) -> Person | None:
     access = context.access
     names = [name for name in (access.header.user, access.header.groups) if name]
     if not networks.is_proxy(networks.peer(request), access.proxies):
-        if spoofed := [name for name in names if name in request.headers]:
-            sent = ", ".join(spoofed)
-            context.warnings.warn("refused: %s sends %s, and is no declared proxy", networks.peer(request), sent)
-            raise AccessRefused(403, f"only a declared proxy may say {spoofed[0]}")
+        _refuse_spoofed(request, context, names)
         return None
     if twice := [name for name in names if len(request.headers.getlist(name)) > 1]:
         raise AccessRefused(400, f"found {twice[0]} twice, wanted it once; the proxy must replace what browsers send")
@@ -80,6 +77,14 @@ def _by_header(request: Request, context: AccessContext) -> Person | None:
     if len(name) > LONGEST_NAME or not name.isprintable():
         raise AccessRefused(400, f"{access.header.user} holds no name")
     return _with_role(access, name, tuple(group.strip() for group in groups.split(",") if group.strip()), "header")
+
+
+def _refuse_spoofed(request: Request, context: AccessContext, names: Sequence[str]) -> None:
+    """Raises AccessRefused where headers of these names come from anywhere but a proxy."""
+    if spoofed := [name for name in names if name in request.headers]:
+        sent = ", ".join(spoofed)
+        context.warnings.warn("refused: %s sends %s, and is no declared proxy", networks.peer(request), sent)
+        raise AccessRefused(403, f"only a declared proxy may say {spoofed[0]}")
 
 
 def _by_session(context: AccessContext, cookie: Mapping[str, object]) -> Person | None:

@@ -140,16 +140,21 @@ def make_link(
     if view not in (views := (*linkable(), FEED, INFER)):
         raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(views)}")
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger:
-        if problem := city_problem(ledger, spec.name, city):
-            raise SpecError(f"--city: {problem}")
-        if problem := depot_problem(ledger, spec.name, view, city, depot):
-            raise SpecError(f"--depot: {problem}")
+        _require_published(ledger, spec.name, view, city, depot)
         link = new(view, city, days, pipeline=spec.name, by=by, now=now, depot_id=depot)
         with ledger.transaction() as connection:
             ledger_access.make_link(connection, link)
             ledger_access.note(connection, by_command(spec, by, now, "link", link_sentence(link)))
     calendar = address(key, access.url, link)
     return link, (calendar, rss_address(calendar)) if view == FEED else (calendar,)
+
+
+def _require_published(ledger: Ledger, pipeline: str, view: str, city: str | None, depot: str | None) -> None:
+    """Raises SpecError for a city or a depot that no link can be of."""
+    if problem := city_problem(ledger, pipeline, city):
+        raise SpecError(f"--city: {problem}")
+    if problem := depot_problem(ledger, pipeline, view, city, depot):
+        raise SpecError(f"--depot: {problem}")
 
 
 def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:

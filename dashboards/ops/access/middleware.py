@@ -1,9 +1,12 @@
-"""Access-control middleware, before any route: authenticates, rate-limits and audits; denies by default."""
+"""Access-control middleware, before any route: authenticates, rate-limits and audits; denies by default.
+
+The inference service inherits from it, and says otherwise what is free, who asks, and what they may."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -20,6 +23,9 @@ from dashboards.ops.access.person import Person
 from dashboards.ops.access.roles import SAFE
 from forecaster.core.language import _
 from forecaster.errors import LedgerError
+
+if TYPE_CHECKING:
+    from dashboards.ops.access.rate_limits import Rate
 
 FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they like
 READY = "/readyz"  # likewise, and it says more to whom it knows
@@ -46,7 +52,7 @@ class AccessMiddleware:
 
     def __init__(self, app: ASGIApp, context: AccessContext, refuse: Refuse, outside: ASGIApp | None = None) -> None:
         """`outside` answers readers who may see nothing of this pipeline, one of several, as if it were not there."""
-        self.app, self._context, self._refuse, self._outside = app, context, refuse, outside
+        self.app, self.context, self.refuse, self._outside = app, context, refuse, outside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,20 +61,45 @@ class AccessMiddleware:
         try:
             if self._outside is not None and not await self._sees_anything(request):
                 return await self._outside(scope, receive, send)
-            if scope["path"].startswith(FREE[0]) or scope["path"] in FREE:
+            if self.is_free(request):
                 return await self.app(scope, receive, send)
-            if scope["path"] == READY:
-                request.state.person = identify_cheaply(request, self._context)
-                return await self.app(scope, receive, send)
-            person = await self._let_in(request)
+            answer = await self._let_in(request)
         except AccessRefused as refused:
-            return await self._refuse(request, refused.status, str(refused))(scope, receive, send)
+            return await self.refuse(request, refused.status, str(refused))(scope, receive, send)
         except LedgerError as error:
-            self._context.troubles.warn("%s", error)
-            return await self._refuse(request, 503, _(error.for_readers))(scope, receive, send)
-        if isinstance(person, Response):
-            return await person(scope, receive, send)
-        return await self.app(scope, receive, self._audited(request, send))
+            self.context.troubles.warn("%s", error)
+            return await self.refuse(request, 503, _(error.for_readers))(scope, receive, send)
+        if answer is not None:
+            return await answer(scope, receive, send)
+        return await self.app(scope, receive, self.noting(request, send))
+
+    def is_free(self, request: Request) -> bool:
+        """Whether everyone may ask this, as often as they like."""
+        path = request.scope["path"]
+        if path == READY:
+            request.state.person = identify_cheaply(request, self.context)
+        return path.startswith(FREE[0]) or path in FREE or path == READY
+
+    async def identify(self, request: Request) -> Person | None:
+        """None: nobody that we know. Raises AccessRefused where somebody pretends to be what they are not."""
+        return await identify(request, self.context)
+
+    def rate(self, request: Request) -> Rate:
+        """The rate that limits such requests of somebody who has signed in."""
+        return "reads" if request.method in SAFE else "writes"
+
+    def authorize(self, request: Request, person: Person | None) -> Response | None:
+        """The answer to somebody who may not ask this; None where they may. Raises AccessRefused."""
+        path = request.url.path
+        if path in OPEN or path.startswith(("/link/", "/feed/")):
+            return None
+        if person is None:
+            return self._unauthenticated(request)
+        if not person.opens(_page_of(request)) or (person.via == "link" and request.method not in SAFE):
+            raise AccessRefused(403, _("this link opens one view alone, for reading"))
+        if request.method not in SAFE and csrf.is_foreign(request, self.context):
+            raise AccessRefused(403, _("this came from another site; wanted a page of ours"))
+        return None
 
     async def _sees_anything(self, request: Request) -> bool:
         """Whether the reader, or a link in the address, may see something of this pipeline."""
@@ -77,58 +108,49 @@ class AccessMiddleware:
                 return True
         except AccessRefused:
             return False
-        return await run_in_threadpool(links.opens, self._context, request.url.path)
+        return await run_in_threadpool(links.opens, self.context, request.url.path)
 
     async def _identified(self, request: Request) -> Person | None:
         """The person, identified once for each request. Raises as `identify` does."""
         if not hasattr(request.state, "identified"):
-            request.state.identified = await identify(request, self._context)
+            request.state.identified = await self.identify(request)
         person: Person | None = request.state.identified
         return person
 
-    async def _let_in(self, request: Request) -> Person | Response | None:
-        """The person, or what they get instead. Only what is open to everyone goes on with nobody."""
-        context, path = self._context, request.url.path
-        address = networks.origin(request, context.access.proxies)
+    async def _let_in(self, request: Request) -> Response | None:
+        """The answer to somebody who is not let in; else None, and the request's state has the person."""
+        address = networks.origin(request, self.context.access.proxies)
         try:
             person = await self._identified(request)
         except AccessRefused:  # who pretends, and who has no role or city, counts as a stranger does
             if (answer := self._too_much(request, None, address)) is not None:
                 return answer
             raise
-        request.state.person, request.state.address, request.state.audited = person, address, False
-        if (answer := self._too_much(request, person, address)) is not None:
-            return answer
-        if path in OPEN or path.startswith(("/link/", "/feed/")):
-            return person
-        if person is None:
-            return self._unauthenticated(request)
-        if not person.opens(_page_of(request)) or (person.via == "link" and request.method not in SAFE):
-            raise AccessRefused(403, _("this link opens one view alone, for reading"))
-        if request.method not in SAFE and csrf.is_foreign(request, context):
-            raise AccessRefused(403, _("this came from another site; wanted a page of ours"))
-        return person
+        answer = self._too_much(request, person, address) or self.authorize(request, person)
+        if answer is None:
+            request.state.person, request.state.address, request.state.audited = person, address, False
+        return answer
 
     def _too_much(self, request: Request, person: Person | None, address: str) -> Response | None:
         """The answer to one request more than the limits allow; None while they do."""
-        limiter = self._context.limiter
-        if limiter is None or (wait := limiter.wait(person, address, request.method)) is None:
+        limiter = self.context.limiter
+        if limiter is None or (wait := limiter.wait(person, address, self.rate(request))) is None:
             return None
-        answer = self._refuse(request, 429, _("that was too much at once; try again in {seconds} s", seconds=wait))
+        answer = self.refuse(request, 429, _("that was too much at once; try again in {seconds} s", seconds=wait))
         answer.headers["Retry-After"] = str(wait)
         return answer
 
     def _unauthenticated(self, request: Request) -> Response:
-        oidc = self._context.access.sign_in == "oidc"
+        oidc = self.context.access.sign_in == "oidc"
         if oidc and request.method == "GET" and not is_api(request.url.path):
-            target = self._context.prefix + request.url.path + (f"?{request.url.query}" if request.url.query else "")
+            target = self.context.prefix + request.url.path + (f"?{request.url.query}" if request.url.query else "")
             return RedirectResponse(f"/sign-in?next={quote(target, safe='')}", 303)
         if oidc:
-            return self._refuse(request, 401, _("nobody has signed in; sign in at /sign-in"))
+            return self.refuse(request, 401, _("nobody has signed in; sign in at /sign-in"))
         sentence = _("nobody has signed in; the proxy in front of this page says who you are, and said nothing")
-        return self._refuse(request, 401, sentence)
+        return self.refuse(request, 401, sentence)
 
-    def _audited(self, request: Request, send: Send) -> Send:
+    def noting(self, request: Request, send: Send) -> Send:
         """Before a write that nobody audited is answered, keep its row. And nobody's answer is anybody else's."""
 
         async def noting(message: Message) -> None:
@@ -136,7 +158,7 @@ class AccessMiddleware:
                 if request.method not in SAFE and message["status"] < 400 and not request.state.audited:
                     await run_in_threadpool(audit, request, "")
                 headers = MutableHeaders(scope=message)
-                if self._context.access.sign_in != "none":
+                if self.context.access.sign_in != "none":
                     if "Cookie" not in headers.get("Vary", ""):
                         headers.add_vary_header("Cookie")
                     if headers.get("Cache-Control") == "no-cache":

@@ -34,16 +34,10 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
     assert declared is not None
     routes, provider = APIRouter(include_in_schema=False), client(declared)
 
-    async def forget(request: Request) -> None:
-        """End the session of whoever asks, for every copy of its cookie."""
-        cookie = dict(request.session)
-        request.session.clear()
-        await run_in_threadpool(context.sessions.end, cookie)
-
     @routes.get("/sign-in")
     async def sign_in(request: Request, next: str = "/") -> Response:
         with suppress(LedgerError):  # a session that nobody can end now is at least not held by this browser
-            await forget(request)
+            await _forget(request, context)
         request.session["next"] = next if is_ours(next) else "/"
         try:
             await _trusted(provider, declared)
@@ -75,20 +69,30 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
     async def sign_out(request: Request) -> Response:
         if is_foreign(request, context):
             raise HTTPException(403, _("this came from another site; wanted a page of ours"))
-        await forget(request)
+        await _forget(request, context)
         request.state.audited = True  # nothing was written
         return RedirectResponse("/sign-out", 303, {"Clear-Site-Data": EMPTIED})
 
     @routes.get("/sign-out")
     async def signed_out() -> Response:
-        # A page of ours, from which nothing leads to the provider by itself: that would sign people in again at once,
-        # and browsers let no form of ours lead to another site.
-        forgotten = _("This device has forgotten what the pages showed.")
-        texts = {"title": _(GONE), "heading": _(GONE), "sentence": forgotten}
-        body = page("trouble.html", **texts)
-        return Response(body, media_type="text/html; charset=utf-8", headers={"Cache-Control": "no-store"})
+        return _signed_out(page)
 
     return routes
+
+
+async def _forget(request: Request, context: AccessContext) -> None:
+    """End the session of whoever asks, for every copy of its cookie."""
+    cookie = dict(request.session)
+    request.session.clear()
+    await run_in_threadpool(context.sessions.end, cookie)
+
+
+def _signed_out(page: Callable[..., bytes]) -> Response:
+    """A page of ours, from which nothing leads to the provider by itself: that would sign people in again at once, and
+    browsers let no form of ours lead to another site."""
+    forgotten = _("This device has forgotten what the pages showed.")
+    body = page("trouble.html", title=_(GONE), heading=_(GONE), sentence=forgotten)
+    return Response(body, media_type="text/html; charset=utf-8", headers={"Cache-Control": "no-store"})
 
 
 def client(declared: Oidc) -> StarletteOAuth2App:
@@ -126,14 +130,26 @@ async def _identity(provider: StarletteOAuth2App, declared: Oidc, request: Reque
     claims: Mapping[str, Any] | None = token.get("userinfo")
     if claims is None:
         raise ValueError("it sent no id token")
-    source = claims  # of the name, and of whether that is verified
-    if declared.name not in claims and "userinfo_endpoint" in provider.server_metadata:
-        try:
-            source = await provider.userinfo(token=token)
-        except (TypeError, ValueError) as error:
-            raise ValueError("what it says of you is no JSON object") from error
-        if source.get("sub") != claims["sub"]:
-            raise ValueError("it tells of two people at once")
+    source = await _source(provider, declared, token, claims)
+    return {"name": _name(source, declared), "groups": _groups({**source, **claims}.get(declared.groups), declared)}
+
+
+async def _source(
+    provider: StarletteOAuth2App, declared: Oidc, token: dict[str, Any], claims: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Claims that have the name, and whether that is verified."""
+    if declared.name in claims or "userinfo_endpoint" not in provider.server_metadata:
+        return claims
+    try:
+        source: Mapping[str, Any] = await provider.userinfo(token=token)
+    except (TypeError, ValueError) as error:
+        raise ValueError("what it says of you is no JSON object") from error
+    if source.get("sub") != claims["sub"]:
+        raise ValueError("it tells of two people at once")
+    return source
+
+
+def _name(source: Mapping[str, Any], declared: Oidc) -> str:
     name = source.get(declared.name)
     if name is None or name == "":
         raise ValueError(f"it did not tell your {declared.name}")
@@ -142,11 +158,14 @@ async def _identity(provider: StarletteOAuth2App, declared: Oidc, request: Reque
     verified = source.get("email_verified", True)  # some providers write it as a string
     if declared.name == "email" and verified is not True and verified != "true":
         raise ValueError(f"it has not verified that {name} is yours")
-    told = {**source, **claims}.get(declared.groups)
+    return str(name)
+
+
+def _groups(told: object, declared: Oidc) -> list[str]:
     groups = [] if told is None or told == "" else [told] if isinstance(told, str) else told
     if not isinstance(groups, list) or not all(map(_is_name, groups)):
         raise ValueError(f"{declared.groups}: found {_shown(told)}, wanted a list of names")
-    return {"name": name, "groups": groups}
+    return groups
 
 
 def _is_name(claim: object) -> bool:

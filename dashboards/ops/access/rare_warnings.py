@@ -6,6 +6,8 @@ import logging
 import threading
 from time import monotonic
 
+from forecaster.errors import ForecasterError
+
 SECONDS = 60.0
 
 log = logging.getLogger("forecaster.page")
@@ -28,6 +30,10 @@ class RareWarnings:
             self._next = monotonic() + SECONDS
             left_out, self._left_out = self._left_out, 0
         return left_out
+
+    def warn_of(self, error: Exception) -> None:
+        """Write an error: ours is a sentence, of any other the class is named."""
+        self.warn("%s", error if isinstance(error, ForecasterError) else f"{type(error).__name__}: {error}")
 
     def warn(self, message: str, *values: object) -> None:
         if (left_out := self.may_write()) is not None:

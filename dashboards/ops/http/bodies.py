@@ -7,6 +7,7 @@ the rest. So roles are looked at before, and somebody who may not write costs no
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from time import monotonic
 
 from starlette.datastructures import Headers
@@ -14,45 +15,65 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_BODY = 65_536  # bytes; what people send has less than a thousand
+MOST_TOGETHER = 128 << 20  # bytes of all bodies that are held at a time
 BODY_SECONDS = 20.0  # that it may take to come
 CLOSE = {"Connection": "close"}  # the rest of the body is not waited for
 
 
 class BodyLimits:
-    """ASGI middleware that gives the app a `receive` which raises HTTPException 413 or 408."""
+    """ASGI middleware that gives the app a `receive` which raises HTTPException 413, 408 or 503."""
 
-    def __init__(self, app: ASGIApp) -> None:
-        self.app = app
+    def __init__(
+        self, app: ASGIApp, largest: Callable[[str], int] = lambda _: LARGEST_BODY, advice: str = ", wanted a form"
+    ) -> None:
+        """`largest` is the number of bytes that a path takes, `advice` ends the sentence about more of them."""
+        self.app, self._largest, self._advice = app, largest, advice
+        self._held = 0  # bytes, of all requests that are not answered yet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            receive = _limited(receive, Headers(scope=scope).get("content-length", "0"))
-        await self.app(scope, receive, send)
+        if scope["type"] != "http":
+            return await self.app(scope, receive, send)
+        largest, declared = self._largest(scope["path"]), Headers(scope=scope).get("content-length", "0")
+        count, whole, until = 0, False, monotonic() + BODY_SECONDS
 
+        async def limited() -> Message:
+            nonlocal count, whole
+            if whole:  # all that can come now is that somebody went away
+                return await receive()
+            if whole_number(declared, 0, largest) is None:
+                raise self._too_large(largest)
+            message = await _in_time(receive, until)
+            size = len(message.get("body", b""))
+            count, self._held = count + size, self._held + size
+            if count > largest:
+                raise self._too_large(largest)
+            if self._held > MOST_TOGETHER:
+                sentence = "too many large requests at once; ask again in a moment"
+                raise HTTPException(503, sentence, {"Retry-After": "1", **CLOSE})
+            whole = not message.get("more_body", False)
+            return message
 
-def _limited(receive: Receive, declared: str) -> Receive:
-    count, whole, until = 0, False, monotonic() + BODY_SECONDS
-
-    async def limited() -> Message:
-        nonlocal count, whole
-        if whole:  # all that can come now is that somebody went away
-            return await receive()
-        if not declared.isdecimal() or int(declared) > LARGEST_BODY:
-            raise _too_large()
         try:
-            async with asyncio.timeout(max(until - monotonic(), 0)):
-                message = await receive()
-        except TimeoutError:
-            sentence = f"the body did not come within {BODY_SECONDS:g} s"
-            raise HTTPException(408, sentence, headers=CLOSE) from None
-        count += len(message.get("body", b""))
-        if count > LARGEST_BODY:
-            raise _too_large()
-        whole = not message.get("more_body", False)
-        return message
+            return await self.app(scope, limited, send)
+        finally:
+            self._held -= count
 
-    return limited
+    def _too_large(self, largest: int) -> HTTPException:
+        return HTTPException(413, f"found a body of more than {largest:,} bytes{self._advice}", CLOSE)
 
 
-def _too_large() -> HTTPException:
-    return HTTPException(413, f"found a body of more than {LARGEST_BODY:,} bytes, wanted a form", headers=CLOSE)
+async def _in_time(receive: Receive, until: float) -> Message:
+    try:
+        async with asyncio.timeout(max(until - monotonic(), 0)):
+            return await receive()
+    except TimeoutError:
+        raise HTTPException(408, f"the body did not come within {BODY_SECONDS:g} s", CLOSE) from None
+
+
+def whole_number(text: str, least: int, most: int) -> int | None:
+    """The number that the decimal digits of a header say; None where it is none, or not from `least` to `most`."""
+    if not (text.isascii() and text.isdecimal()):
+        return None
+    digits = text.lstrip("0") or "0"  # of which Python reads so many and no more
+    number = int(digits) if len(digits) <= len(str(most)) else most + 1
+    return number if least <= number <= most else None

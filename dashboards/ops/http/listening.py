@@ -17,6 +17,8 @@ from forecaster.core.processes import garbage
 from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from forecaster.config.access import Access
 
 SWITCH = 0.0002  # seconds, where Python takes 5 ms: each request changes threads several times
@@ -86,3 +88,17 @@ def open_listener(access: Access, host: str, port: int) -> socket.socket:
 def address_of(listener: socket.socket, host: str) -> str:
     """How a browser on this machine finds it: http://HOST:PORT."""
     return f"http://{f'[{host}]' if ':' in host else host}:{listener.getsockname()[1]}"
+
+
+def listen_for_prometheus(collectors: CollectorRegistry, address: str) -> None:
+    """Answer Prometheus at HOST:PORT, and print where. Raises SpecError for an address that is none or taken."""
+    from forecaster.monitoring import listener
+
+    print(f"metrics: {listener.listen(collectors, address, '--metrics')}", flush=True)
+
+
+def run(server: uvicorn.Server, listener: socket.socket, line: str) -> None:
+    """Print the line, which says where the server answers, and answer until interrupted."""
+    print(line, flush=True)
+    quick()
+    server.run(sockets=[listener])

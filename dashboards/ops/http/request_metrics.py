@@ -1,4 +1,4 @@
-"""Counts and times the page's answers for Prometheus, by the template of their route: never by path, person or city.
+"""Counts and times a server's answers for Prometheus, by the template of their route: never by path, person or city.
 
 Outermost of all middleware, so that it also sees what is refused and what the response cache answers before any route
 is looked for; so the template is looked for here. Every label has few values, whatever strangers ask for.
@@ -13,8 +13,8 @@ from datetime import UTC, datetime
 from time import perf_counter
 from typing import Any
 
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Mount
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -31,27 +31,39 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
 REFUSALS = {401: "stranger", 403: "forbidden", 413: "size", 429: "limit"}
 
 
-class PageMetrics:
-    """The counters of the pages that this process serves, in a registry."""
+class AnswerMetrics:
+    """Counters of what this process answers, in a registry."""
+
+    def __init__(self, collectors: CollectorRegistry) -> None:
+        self.collectors, self.middleware = collectors, RequestMetrics
+        self._build = Gauge(*OF_PAGE["build"].described, registry=collectors)
+
+    def serves(self, pipeline: str) -> None:
+        """A pipeline can be asked for, whether or not anybody asks."""
+        self._build.labels(pipeline, __version__, platform.python_version()).set(1)
+
+    def begin(self, pipeline: str) -> None:
+        """A request came."""
+
+    def end(self, pipeline: str, scope: Scope, route: str, status: int, seconds: float) -> None:
+        """It was answered."""
+
+
+class PageMetrics(AnswerMetrics):
+    """The counters of the pages that this process serves."""
 
     def __init__(self, collectors: CollectorRegistry, logs: Mapping[str, AnswerLog] | None = None) -> None:
         """`logs` are those of pipelines, in which answers are counted for their promises."""
-        self.middleware, self._logs = RequestMetrics, logs or {}
-
-        def labels(name: str) -> tuple[str, str, tuple[str, ...]]:
-            measure = OF_PAGE[name]
-            return measure.prometheus, f"{measure.meaning} ({measure.unit})", ("pipeline", *measure.labels)
-
-        self._requests = Counter(*labels("requests"), registry=collectors)
-        self._seconds = Histogram(*labels("request_seconds"), buckets=BUCKETS, registry=collectors)
-        self._in_progress = Gauge(*labels("in_progress"), registry=collectors)
-        self._answers = Counter(*labels("answers"), registry=collectors)
-        self._refused = Counter(*labels("refused"), registry=collectors)
-        self._build = Gauge(*labels("build"), registry=collectors)
+        super().__init__(collectors)
+        self._logs = logs or {}
+        self._requests = Counter(*OF_PAGE["requests"].described, registry=collectors)
+        self._seconds = Histogram(*OF_PAGE["request_seconds"].described, buckets=BUCKETS, registry=collectors)
+        self._in_progress = Gauge(*OF_PAGE["in_progress"].described, registry=collectors)
+        self._answers = Counter(*OF_PAGE["answers"].described, registry=collectors)
+        self._refused = Counter(*OF_PAGE["refused"].described, registry=collectors)
 
     def serves(self, pipeline: str) -> None:
-        """A page is there, whether or not anybody asks."""
-        self._build.labels(pipeline, __version__, platform.python_version()).set(1)
+        super().serves(pipeline)
         self._in_progress.labels(pipeline)
         for reason in sorted(set(REFUSALS.values())):  # what never happened is none, so that the first time is seen
             self._refused.labels(pipeline, reason)
@@ -76,9 +88,9 @@ class PageMetrics:
 
 
 class RequestMetrics:
-    """ASGI middleware that tells `PageMetrics` of each request. `routes_of` is the application with the routes."""
+    """ASGI middleware that tells `AnswerMetrics` of each request. `routes_of` is the application with the routes."""
 
-    def __init__(self, app: ASGIApp, metrics: PageMetrics, pipeline: str, routes_of: FastAPI) -> None:
+    def __init__(self, app: ASGIApp, metrics: AnswerMetrics, pipeline: str, routes_of: Starlette) -> None:
         self.app, self._metrics, self._pipeline, self._routes_of = app, metrics, pipeline, routes_of
         self._templates: Templates | None = None
         metrics.serves(pipeline)

@@ -12,26 +12,18 @@ from urllib.parse import quote
 from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
-from starlette.middleware.gzip import GZipMiddleware
 from starlette.middleware.sessions import SessionMiddleware
-from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboards.ops.access.context import AccessContext
-from dashboards.ops.access.middleware import AccessMiddleware
-from dashboards.ops.app import HERE, THREADS, now, page_app, session_options, templates
-from dashboards.ops.http.bodies import BodyLimits
-from dashboards.ops.http.head import CHANGING, HeadRequests
-from dashboards.ops.http.language import LanguageMiddleware
-from dashboards.ops.http.responses import SecurityHeaders
+from dashboards.ops.app import THREADS, bare_app, now, page_app, session_options, templates, wrap
 from dashboards.ops.portal.front_page import FrontPage
 from dashboards.ops.portal.front_routes import front_routes
 from dashboards.ops.portal.open_pages import OpenPages
 from dashboards.ops.portal.served import PREFIX, ServedPipeline, serve_together
 from dashboards.ops.reading.overview import Overview
 from dashboards.ops.reading.readers import SharedReaders
-from dashboards.ops.routes import api, errors
-from forecaster import __version__
+from dashboards.ops.routes import errors
 from forecaster.config import Spec
 
 if TYPE_CHECKING:
@@ -119,29 +111,12 @@ def _front_app(
             pipeline.context.store.close()
         front.readers.close()
 
-    app = FastAPI(
-        title="Depot forecasts",
-        version=__version__,
-        docs_url=None,
-        redoc_url=None,
-        openapi_url=f"{api.PREFIX}/openapi.json",
-        lifespan=serving,
-    )
-    app.state.access_context = door
-    app.add_middleware(HeadRequests, but=CHANGING)
-    app.add_middleware(BodyLimits)
-    app.add_middleware(AccessMiddleware, context=door, refuse=refuse)
     language = next(iter(served.values())).spec.page.language  # of the pipeline that is named first
-    app.add_middleware(LanguageMiddleware, default=language, secure=door.secure)
-    app.add_middleware(GZipMiddleware, minimum_size=800)
-    app.add_middleware(SecurityHeaders)
-    if metrics is not None:
-        app.add_middleware(metrics.middleware, metrics=metrics, pipeline=FRONT, routes_of=app)
-    app.mount("/static", StaticFiles(directory=HERE / "static"), name="static")
+    app = bare_app(door, refuse, language, serving)
+    wrap(app, metrics, FRONT)
     app.include_router(front_routes(served, front, page))
     if door.access.sign_in == "oidc":
         from dashboards.ops.access import oidc
 
         app.include_router(oidc.router(door, page))
-    errors.handle(app, refuse)
     return app

@@ -115,6 +115,19 @@ def test_a_body_that_does_not_come_is_waited_for_no_longer(
     assert exchange(address, form + b"\r\n", b"csrf=").startswith(b"HTTP/1.1 408")
 
 
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("1", 1),
+        ("60", 60),
+        ("0" * 5000 + "7", 7),
+        *((text, None) for text in ("0", "61", "9" * 5000, "", "-1", "1.5", "²", "٣")),
+    ],
+)
+def test_a_number_in_a_header_is_digits_within_bounds(text: str, number: int | None) -> None:
+    assert bodies.whole_number(text, 1, 60) == number
+
+
 def test_requests_that_come_one_behind_the_other_are_all_answered(address: tuple[str, int]) -> None:
     one = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
     last = one.replace(b"Host: x", b"Connection: close")

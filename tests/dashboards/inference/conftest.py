@@ -7,7 +7,7 @@ import json
 import os
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -92,10 +92,10 @@ class Served:
 
 @asynccontextmanager
 async def serving(
-    spec: Spec, limits: BatchLimits | None = None, *, address: str = "127.0.0.1", **changes: Any
+    spec: Spec, limits: BatchLimits | None = None, *, address: str = "127.0.0.1"
 ) -> AsyncIterator[Served]:
-    """`address` is where requests come from, `changes` are those of the service."""
-    service = replace(create_service(spec, limits or BatchLimits()), **changes)
+    """`address` is where requests come from."""
+    service = create_service(spec, limits or BatchLimits())
     app = create_app(service)
     async with app.router.lifespan_context(app):
         transport = httpx.ASGITransport(app, client=(address, 1))

@@ -12,7 +12,6 @@ import pytest
 from pydantic import ValidationError
 
 from dashboards.inference.app import _outcome
-from dashboards.inference.entrance import Bodies
 from dashboards.inference.questions import read_question
 from dashboards.inference.tensors import HEADER_LENGTH, Malformed
 from dashboards.ops.access import links
@@ -57,7 +56,7 @@ def test_a_proxy_or_a_token_says_who_asks_and_each_gets_the_depots_of_their_citi
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
-    monkeypatch.setattr("dashboards.inference.entrance.TOKEN_SECONDS", 0.0)
+    monkeypatch.setattr("dashboards.inference.access.TOKEN_SECONDS", 0.0)
     spec, now = guarded(file), datetime.now(UTC)
     make = {"days": 30, "by": "ops", "now": now}
     machine, [token] = links.make_link(spec, "infer", "Bonn", **make)  # type: ignore[arg-type]
@@ -152,18 +151,6 @@ def test_a_body_of_which_memory_would_grow_many_times_is_refused_before_that(
     run(body)
 
 
-def test_while_the_server_ends_each_answer_is_the_last_of_its_connection(published: Path) -> None:
-    async def body() -> None:
-        async with serving(load(published)) as served:
-            for draining, said in ((False, None), (True, "close")):
-                served.service.models.draining = draining
-                for path in ("/v2/health/ready", ABOUT, "/nothing"):
-                    assert (await served.client.get(path)).headers.get("Connection") == said
-                assert (await served.client.post(FORECAST, json={})).headers.get("Connection") == said
-
-    run(body)
-
-
 def test_what_is_refused_in_a_thread_holds_nothing_of_what_was_read() -> None:
     def read() -> int:
         raise Malformed("the body is no JSON")
@@ -185,25 +172,28 @@ def test_of_a_question_with_many_keys_that_are_odd_the_first_is_named() -> None:
         assert odd == [where]
 
 
-def test_bodies_that_are_too_large_one_by_one_or_together_are_refused(published: Path) -> None:
-    spec = load(published)
+def test_bodies_that_are_too_large_one_by_one_or_together_are_refused(
+    published: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dashboards.inference.app.LARGEST_BODY", 100)
+    monkeypatch.setattr("dashboards.ops.http.bodies.MOST_TOGETHER", 150)
 
     async def body() -> None:
-        async with serving(spec, bodies=Bodies(100, 150)) as served:
+        async with serving(load(published)) as served:
 
-            async def in_parts() -> Any:
-                for _ in range(30):
+            async def in_parts(number: int) -> Any:
+                for _ in range(number):
                     yield b" " * 10
                     await asyncio.sleep(0)
 
-            for content in (b" " * 101, in_parts()):
+            for content in (b" " * 101, in_parts(30)):
                 answer = await served.client.post(INFER, content=content)
                 assert (answer.status_code, "more than 100 bytes" in answer.json()["error"]) == (413, True)
                 assert answer.headers["Connection"] == "close"
-            bodies = served.service.bodies
-            assert bodies._held == 0  # type: ignore[attr-defined]
-            bodies._held = 120  # type: ignore[attr-defined]
-            answer = await served.client.post(INFER, content=b" " * 40)
-            assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+            for _ in range(2):  # none that is answered is held
+                answers = await asyncio.gather(*(served.client.post(INFER, content=in_parts(8)) for _ in range(2)))
+                unread, refused = sorted(answers, key=lambda answer: answer.status_code)
+                assert (unread.status_code, refused.status_code, refused.headers["Retry-After"]) == (400, 503, "1")
+            assert 'refused_total{pipeline="small",reason="full"} 2.0' in served.service.metrics.text().decode()
 
     run(body)
