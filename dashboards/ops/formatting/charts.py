@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import groupby
+from itertools import chain, groupby
 from math import floor, log10
 from typing import TypeVar
 
@@ -77,72 +77,123 @@ def chart(
     A day ahead is `stretch` times as wide as one behind. Where days are narrow only those ahead have their letter.
     `marks` are numbered from 1 in their order; those outside the picture are left out of it, and keep their number.
     """
-    left, right, top, bottom = 44.0, width - 8, 34.0, height - 42
     first = ahead[0].date - timedelta(days=past_days)
     past = [day for day in past if day.date >= first]
-    total = past_days + len(ahead)
-    step = (right - left) / (past_days + len(ahead) * stretch)
-    border = left + past_days * step
-    highest = max([day.demand or 0 for day in past] + [day.high for day in ahead], default=0)
-    ticks = nice(highest)
-
-    def x(day: date) -> float:
-        place = (day - first).days - past_days
-        return border + (place + 0.5) * (step if place < 0 else step * stretch)
-
-    def wide(day: date) -> float:
-        return step if (day - first).days < past_days else step * stretch
-
-    def y(value: float) -> float:
-        return bottom - value / ticks[-1] * (bottom - top)
-
+    ticks = nice(max([day.demand or 0 for day in past] + [day.high for day in ahead], default=0))
+    plot = _Plot(44.0, width - 8, 34.0, height - 42, first, past_days, len(ahead), stretch, ticks[-1])
     # Closed and unknown days break a line: a stroke across them would show orders that nobody counted.
-    shut = [day.date for day in past if not day.open] + [day.date for day in ahead if not day.open]
-    dates = [first + timedelta(days=i) for i in range(total)]
-    actual_runs = _runs((day.date, (x(day.date), y(day.demand))) for day in past if day.open and day.demand is not None)
+    actuals = _runs(_counted(past, plot))
     days = _runs((day.date, day) for day in ahead if day.open)
-    bands = []
-    for run in days:
-        edge = 0.0 if len(run) > 1 else step * stretch * 0.3  # a lone day gets a body
-        upper = [(x(day.date), y(day.high)) for day in run]
-        lower = [(x(day.date), y(day.low)) for day in reversed(run)]
-        upper = [(upper[0][0] - edge, upper[0][1]), *upper[1:-1], (upper[-1][0] + edge, upper[-1][1])]
-        lower = [(lower[0][0] + edge, lower[0][1]), *lower[1:-1], (lower[-1][0] - edge, lower[-1][1])]
-        bands.append(_path([*upper, *lower]))
-    medians = [[(x(day.date), y(day.median)) for day in run] for run in days]
+    medians = _runs((day.date, plot.point(day.date, day.median)) for day in ahead if day.open)
     return Chart(
         width,
         height,
-        left,
-        right,
-        top,
-        bottom,
-        border=round(border, 1),
-        rows=tuple(Tick(round(y(tick), 1), display.number(tick)) for tick in ticks),
-        weekdays=tuple(
-            Tick(round(x(day), 1), display.weekday_letters(day), day.weekday() >= 5)
-            for day in dates
-            if wide(day) >= LETTER
-        ),
-        weeks=tuple(
-            Tick(round(at, 1), display.short_day(day))
-            for day, at in _apart([(day, min(x(day), width - 20)) for day in dates if day.weekday() == 0], DATE)
-        ),
-        closed=tuple((round(x(day) - wide(day) / 2, 1), round(wide(day), 2)) for day in shut),
-        actuals=tuple(_path(run) for run in actual_runs if len(run) > 1),
-        dots=_round(point for run in actual_runs for point in run),
-        bands=tuple(bands),
-        medians=tuple(_path(run) for run in medians if len(run) > 1),
-        points=_round(point for run in medians for point in run) if step * stretch >= POINT else (),
-        marks=_beside(
-            [
-                (round(x(day), 1), number, text)
-                for number, (day, text) in enumerate(marks, 1)
-                if first <= day <= ahead[-1].date
-            ],
-            right,
-        ),
+        plot.left,
+        plot.right,
+        plot.top,
+        plot.bottom,
+        border=round(plot.border, 1),
+        rows=tuple(Tick(round(plot.y(tick), 1), display.number(tick)) for tick in ticks),
+        weekdays=_weekdays(plot),
+        weeks=_mondays(plot, width),
+        closed=(*_closed(past, plot), *_closed(ahead, plot)),
+        actuals=_lines(actuals),
+        dots=_round(chain(*actuals)),
+        bands=tuple(_band(run, plot) for run in days),
+        medians=_lines(medians),
+        points=_round(chain(*medians)) if plot.step * stretch >= POINT else (),
+        marks=_beside(_marks(plot, marks, ahead[-1].date), plot.right),
     )
+
+
+@dataclass(frozen=True)
+class _Plot:
+    """Scales of a chart's axes: days to x, orders to y."""
+
+    left: float
+    right: float
+    top: float
+    bottom: float
+    first: date
+    past_days: int
+    ahead_days: int
+    stretch: float
+    highest: float  # orders at the top
+
+    @property
+    def step(self) -> float:
+        """Width of a day behind."""
+        return (self.right - self.left) / (self.past_days + self.ahead_days * self.stretch)
+
+    @property
+    def border(self) -> float:
+        return self.left + self.past_days * self.step
+
+    @property
+    def dates(self) -> list[date]:
+        return [self.first + timedelta(days=day) for day in range(self.past_days + self.ahead_days)]
+
+    def width(self, day: date) -> float:
+        return self.step if (day - self.first).days < self.past_days else self.step * self.stretch
+
+    def x(self, day: date) -> float:
+        """Middle of a day."""
+        return self.border + ((day - self.first).days - self.past_days + 0.5) * self.width(day)
+
+    def y(self, value: float) -> float:
+        return self.bottom - value / self.highest * (self.bottom - self.top)
+
+    def point(self, day: date, value: float) -> Point:
+        return self.x(day), self.y(value)
+
+    def column(self, day: date) -> tuple[float, float]:
+        """Left edge and width of a day."""
+        return round(self.x(day) - self.width(day) / 2, 1), round(self.width(day), 2)
+
+
+def _closed(days: Sequence[RecentDay] | Sequence[Ahead], plot: _Plot) -> list[tuple[float, float]]:
+    return [plot.column(day.date) for day in days if not day.open]
+
+
+def _counted(past: Sequence[RecentDay], plot: _Plot) -> Iterator[tuple[date, Point]]:
+    """Open days whose orders are known, and their points."""
+    for day in past:
+        if day.open and day.demand is not None:
+            yield day.date, plot.point(day.date, day.demand)
+
+
+def _weekdays(plot: _Plot) -> tuple[Tick, ...]:
+    """Letters of the days that are wide enough."""
+    return tuple(
+        Tick(round(plot.x(day), 1), display.weekday_letters(day), day.weekday() >= 5)
+        for day in plot.dates
+        if plot.width(day) >= LETTER
+    )
+
+
+def _mondays(plot: _Plot, width: float) -> tuple[Tick, ...]:
+    places = [(day, min(plot.x(day), width - 20)) for day in plot.dates if day.weekday() == 0]
+    return tuple(Tick(round(at, 1), display.short_day(day)) for day, at in _apart(places, DATE))
+
+
+def _band(run: Sequence[Ahead], plot: _Plot) -> str:
+    """The outline of the intervals of consecutive days; a lone day gets a body."""
+    edge = 0.0 if len(run) > 1 else plot.step * plot.stretch * 0.3
+    upper = [plot.point(day.date, day.high) for day in run]
+    lower = [plot.point(day.date, day.low) for day in reversed(run)]
+    upper = [(upper[0][0] - edge, upper[0][1]), *upper[1:-1], (upper[-1][0] + edge, upper[-1][1])]
+    lower = [(lower[0][0] + edge, lower[0][1]), *lower[1:-1], (lower[-1][0] - edge, lower[-1][1])]
+    return _path([*upper, *lower])
+
+
+def _lines(runs: Iterable[Sequence[Point]]) -> tuple[str, ...]:
+    return tuple(_path(run) for run in runs if len(run) > 1)
+
+
+def _marks(plot: _Plot, marks: Sequence[tuple[date, str]], last: date) -> list[tuple[float, int, str]]:
+    """The marks within the picture: x, number, what it says."""
+    numbered = enumerate(marks, 1)
+    return [(round(plot.x(day), 1), number, text) for number, (day, text) in numbered if plot.first <= day <= last]
 
 
 def _apart(places: Sequence[tuple[T, float]], room: float) -> list[tuple[T, float]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from dashboards.ops.formatting.charts import Point, Tick, nice
 
@@ -52,11 +53,6 @@ def line_chart(
     def place(number: int, value: float) -> Point:
         return round(left + number * step, 1), round(bottom - value / ticks[-1] * (bottom - top), 1)
 
-    def drawn(style: str, line: Sequence[float | None]) -> ChartLine:
-        points = [place(number, value) for number, value in enumerate(line) if value is not None]
-        pieces = tuple(" ".join(f"{x},{y}" for x, y in piece) for piece in _pieces(line, place) if len(piece) > 1)
-        return ChartLine(style, pieces, tuple(points if len(points) <= MARKED else points[-1:]))
-
     return LineChart(
         width,
         height,
@@ -68,7 +64,17 @@ def line_chart(
             for number, name in enumerate(names)
             if (len(names) - 1 - number) % every == 0
         ),
-        tuple(drawn(*styled) for styled in reversed(list(zip(STYLES, lines, strict=False)))),
+        tuple(_drawn(style, line, place) for style, line in reversed(list(zip(STYLES, lines, strict=False)))),
+    )
+
+
+def _drawn(style: str, line: Sequence[float | None], place: Callable[[int, float], Point]) -> ChartLine:
+    pieces = _pieces(line, place)
+    points = list(chain(*pieces))
+    return ChartLine(
+        style,
+        tuple(" ".join(f"{x},{y}" for x, y in piece) for piece in pieces if len(piece) > 1),
+        tuple(points if len(points) <= MARKED else points[-1:]),
     )
 
 

@@ -178,6 +178,16 @@ def night(published: date, today: date) -> str:
     return _("this night") if published == today else _("in the night to {day}", day=display.day(published))
 
 
+def title_of(head: Head | None) -> str:
+    """What a page about nights is called; `head` is what is published."""
+    return (head.title or head.pipeline) if head else _("Depot forecasts")
+
+
+def zone_of(head: Head | None) -> ZoneInfo:
+    """The publication's zone; UTC before there is one."""
+    return ZoneInfo(head.timezone if head else "UTC")
+
+
 @dataclass(frozen=True)
 class Range:
     """The three numbers of a day that the pages show, in orders."""

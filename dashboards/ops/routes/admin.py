@@ -89,14 +89,7 @@ def router(context: AccessContext) -> APIRouter:
     @routes.post("/links", status_code=201)
     def make(request: Request, body: LinkRequest, admin: Admin) -> NewLinkOut:
         """Make a link that opens one view, and one city where it names one."""
-        if body.view not in (views := (*context.views, links.FEED)):
-            raise HTTPException(422, f"view: found {body.view!r}, wanted one of {', '.join(views)}")
-        if problem := links.city_problem(context.store.reader(), context.pipeline_shown(), body.city):
-            raise HTTPException(422, f"city: {problem}")
-        if problem := links.depot_problem(
-            context.store.reader(), context.pipeline_shown(), body.view, body.city, body.depot_id
-        ):
-            raise HTTPException(422, f"depot_id: {problem}")
+        _check(body, context)
         link, address = made_link(request, context, admin, body)
         return NewLinkOut(_out(link), address, links.rss_address(address) if body.view == links.FEED else None)
 
@@ -123,6 +116,17 @@ def router(context: AccessContext) -> APIRouter:
         return AuditOut([EntryOut(**{name: getattr(entry, name) for name in names}) for entry in entries])
 
     return routes
+
+
+def _check(wish: LinkRequest, context: AccessContext) -> None:
+    """Raises HTTPException where the link would open nothing."""
+    if wish.view not in (views := (*context.views, links.FEED)):
+        raise HTTPException(422, f"view: found {wish.view!r}, wanted one of {', '.join(views)}")
+    ledger, pipeline = context.store.reader(), context.pipeline_shown()
+    if problem := links.city_problem(ledger, pipeline, wish.city):
+        raise HTTPException(422, f"city: {problem}")
+    if problem := links.depot_problem(ledger, pipeline, wish.view, wish.city, wish.depot_id):
+        raise HTTPException(422, f"depot_id: {problem}")
 
 
 def made_link(

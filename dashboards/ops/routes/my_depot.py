@@ -30,16 +30,14 @@ def my_depot(renderer: Renderer, page: RenderPage, *, plans: bool) -> APIRouter:
         name = context.cookie(COOKIE)
         depot_id = unquote(request.cookies.get(name, "")) if depot is None else depot[:LONGEST]
         with locale.active(of_request(request)):
-            cities = person(request).cities
-            edition = renderer.store.edition(cities)
+            edition = renderer.store.edition(person(request).cities)
             try:
                 content = depot_content(edition, depot_id, page, plans=plans, mine=True) if depot_id else None
             except NoSuchDepot:
                 if depot is not None:
                     raise
                 content = None
-            gone = depot_id if content is None else ""
-            body = content or page("my_depot.html", front=edition.front, gone=gone)
+            body = content or page("my_depot.html", front=edition.front, gone=depot_id)
             answer = Response(body, media_type=HTML)
         if depot:
             options = {"secure": context.secure, "httponly": True, "samesite": "lax"}

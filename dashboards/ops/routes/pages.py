@@ -11,7 +11,7 @@ from fastapi.responses import FileResponse, RedirectResponse, Response
 from dashboards.ops.formatting.far_weeks import opened_week
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import HIDDEN_MESSAGE, Edition, Logbook
-from dashboards.ops.reading.header import in_zone
+from dashboards.ops.reading.header import in_zone, title_of
 from dashboards.ops.reading.run_links import RunLinker
 from dashboards.ops.views.accuracy import AccuracyQuery as Weeks
 from dashboards.ops.views.accuracy import accuracy
@@ -132,7 +132,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         query = Weeks.of(request.query_params)
 
         def make(book: Logbook) -> bytes:
-            title = (book.head.title or book.head.pipeline) if book.head else _("Depot forecasts")
+            title = title_of(book.head)
             rates = accuracy(book.tallies(), book.runs, query, book.first_night())
             return page("accuracy.html", title=title, accuracy=rates)
 
@@ -143,7 +143,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         weeks = chosen_span(request.query_params)
 
         def make(book: Logbook) -> bytes:
-            title = (book.head.title or book.head.pipeline) if book.head else _("Depot forecasts")
+            title = title_of(book.head)
             return page("value.html", title=title, value=value_page(book.value(weeks)), outlook=outlook(book))
 
         return renderer.of_nights(request, HTML, make)

@@ -161,18 +161,24 @@ def fields(request: Request, content: bytes) -> Mapping[str, Any]:
     if len(content) > LARGEST:
         raise OverrideError(_("found more than {largest} bytes, wanted a form", largest=f"{LARGEST:,}"))
     try:
-        if request.headers.get("content-type", "").startswith(JSON):
-            values = json.loads(content or b"{}")
-            json.dumps(values, ensure_ascii=False).encode()  # half a letter cannot be kept
-            if not isinstance(values, dict):
-                raise ValueError
-        else:
-            lists = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
-            filled = {name: [text for text in texts if text] for name, texts in lists.items()}
-            values = {name: texts if name in LISTS else texts[0] for name, texts in filled.items() if texts}
+        values = _of_json(content) if request.headers.get("content-type", "").startswith(JSON) else _of_form(content)
     except (ValueError, RecursionError) as error:
         raise OverrideError(_("found something else, wanted the fields of a form, or a JSON object")) from error
     return {name: value for name, value in values.items() if name != FIELD}
+
+
+def _of_json(content: bytes) -> dict[str, Any]:
+    values = json.loads(content or b"{}")
+    json.dumps(values, ensure_ascii=False).encode()  # half a letter cannot be kept
+    if not isinstance(values, dict):
+        raise ValueError
+    return values
+
+
+def _of_form(content: bytes) -> dict[str, Any]:
+    lists = parse_qs(content.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+    filled = {name: [text for text in texts if text] for name, texts in lists.items()}
+    return {name: texts if name in LISTS else texts[0] for name, texts in filled.items() if texts}
 
 
 def described(body: type[BaseModel]) -> dict[str, Any]:

@@ -135,52 +135,77 @@ def accuracy(
     The weeks one by one are those of the part that was asked for, and of everything where there is no such part. Where
     nothing is told of all depots together, their cities together are: those that the reader sees.
     """
-    # A reader of some cities is not given the tallies of all depots: theirs together stand in for them.
-    if not any(tally.part == ALL for tally in tallies):
-        tallies = [*tallies, *(replace(tally, part=ALL, label="") for tally in tallies if tally.part == CITY)]
+    tallies = _with_whole(tallies)
     mondays = sorted({tally.week for tally in tallies if tally.part == ALL})[-query.span :]
     recent = [tally for tally in tallies if tally.part != DEPOT and tally.week in set(mondays)]
-    if not any((tally.part, tally.label) == (query.part, query.label) for tally in recent):
-        query = AccuracyQuery(query.span)
-    part_tallies = [tally for tally in recent if (tally.part, tally.label) == (query.part, query.label)]
-    weeks = [
-        _part_rates(display.short_day(week), [tally for tally in part_tallies if tally.week == week])
-        for week in mondays
-    ]
-    missing_most = sorted(_of_part(tallies, DEPOT, FORECAST), key=lambda tally: -(tally.wape or 0.0))[:WORST]
-    worst = [
-        _part_rates(depot, [tally for tally in tallies if (tally.part, tally.label) == (DEPOT, depot)], href(depot))
-        for depot in (tally.label for tally in missing_most)
-    ]
-    judged = next((run for run in runs if run.verdict and run.verdict.get("compared")), None)
-    rates = [[_rate(part_tallies, model, week) for week in mondays] for model in (FORECAST, NAIVE, LEGACY)]
+    whole = _of_label(recent, ALL, "")
+    part = _of_label(recent, query.part, query.label)
+    if not part:
+        query, part = AccuracyQuery(query.span), whole
+    weeks = [_part_rates(display.short_day(week), _of_week(part, week)) for week in mondays]
+    held_out, night = _judged(runs)
     return Accuracy(
         query.span,
         tuple((span, replace(query, span=span).address) for span in SPANS),
-        _part_rates("", [tally for tally in recent if tally.part == ALL]) if mondays else None,
+        _part_rates("", whole) if mondays else None,
         _of_models(recent),
         _title(query),
         tuple(reversed(weeks)),
-        trend([display.short_day(week) for week in mondays], *rates) if len(mondays) > 1 else None,
+        _picture(part, mondays),
         display.listed([_week_in_words(week) for week in weeks]),
-        tuple(
-            breakdown
-            for breakdown in (
-                Breakdown(_(heading), _(column), _parts(recent, name, query.span))
-                for name, (heading, column) in PARTS.items()
-            )
-            if len(breakdown.rows) > 1
-        ),
-        tuple(worst),
+        _breakdowns(recent, query.span),
+        _worst(tallies),
         any(tally.model == LEGACY for tally in tallies),
-        _days_of_legacy([tally for tally in recent if tally.part == ALL]),
-        tuple(_held_out(name, judged.verdict["compared"]) for name in COMPARED if name in judged.verdict["compared"])
-        if judged is not None and judged.verdict is not None
-        else (),
+        _days_of_legacy(whole),
+        held_out,
         _compared(recent),
-        judged.run_id if judged is not None else "",
+        night,
         _afterwards(mondays, first_night),
     )
+
+
+def _with_whole(tallies: Sequence[Tally]) -> Sequence[Tally]:
+    """A reader of some cities is not given the tallies of all depots: theirs together stand in for them."""
+    if any(tally.part == ALL for tally in tallies):
+        return tallies
+    return [*tallies, *(replace(tally, part=ALL, label="") for tally in tallies if tally.part == CITY)]
+
+
+def _of_label(tallies: Sequence[Tally], part: str, label: str) -> list[Tally]:
+    return [tally for tally in tallies if (tally.part, tally.label) == (part, label)]
+
+
+def _of_week(tallies: Sequence[Tally], week: date) -> list[Tally]:
+    return [tally for tally in tallies if tally.week == week]
+
+
+def _picture(tallies: Sequence[Tally], mondays: Sequence[date]) -> Trend | None:
+    if len(mondays) < 2:
+        return None
+    rates = [[_rate(tallies, model, week) for week in mondays] for model in (FORECAST, NAIVE, LEGACY)]
+    return trend([display.short_day(week) for week in mondays], *rates)
+
+
+def _breakdowns(tallies: Sequence[Tally], span: int) -> tuple[Breakdown, ...]:
+    """The parts of which there are several."""
+    every = [Breakdown(_(heading), _(column), _parts(tallies, part, span)) for part, (heading, column) in PARTS.items()]
+    return tuple(breakdown for breakdown in every if len(breakdown.rows) > 1)
+
+
+def _worst(tallies: Sequence[Tally]) -> tuple[PartRates, ...]:
+    """The depots whose orders were missed by most."""
+    depots = sorted(_of_part(tallies, DEPOT, FORECAST), key=lambda tally: -(tally.wape or 0.0))[:WORST]
+    return tuple(
+        _part_rates(depot.label, _of_label(tallies, DEPOT, depot.label), href(depot.label)) for depot in depots
+    )
+
+
+def _judged(runs: Sequence[Run]) -> tuple[tuple[HeldOutRates, ...], str]:
+    """Rates of the models of the last night that compared some, and the night."""
+    for run in runs:
+        if run.verdict and (compared := run.verdict.get("compared")):
+            return tuple(_held_out(name, compared) for name in COMPARED if name in compared), run.run_id
+    return (), ""
 
 
 def _afterwards(mondays: Sequence[date], first_night: date | None) -> str:
@@ -312,17 +337,15 @@ def _title(query: AccuracyQuery) -> str:
 
 
 def _part_rates(name: str, tallies: Sequence[Tally], address: str | None = None) -> PartRates:
-    ours, naive, legacy = (
-        combined([tally for tally in tallies if tally.model == model]) for model in (FORECAST, NAIVE, LEGACY)
-    )
-    wape, rival = (None if total is None else total.wape for total in (ours, naive))
+    ours, naive, legacy = (_total(tallies, model) for model in (FORECAST, NAIVE, LEGACY))
+    wape, rival = _wape(ours), _wape(naive)
     return PartRates(
         name,
         address,
         _percent(wape),
         _percent(rival),
-        _percent(legacy.wape if legacy else None),
-        "–" if ours is None or ours.bias is None else display.signed_percent(ours.bias),
+        _percent(_wape(legacy)),
+        _signed_percent(ours.bias if ours else None),
         _percent(ours.coverage if ours else None, 0),
         display.number(ours.days) if ours else "0",
         wape is not None and rival is not None and wape <= rival,
@@ -340,8 +363,15 @@ def _week_in_words(week: PartRates) -> str:
     return _("week of {day}: {error}, same weekday {naive}, legacy system {legacy}", legacy=week.legacy, **values)
 
 
-def _rate(tallies: Sequence[Tally], model: str, week: object) -> float | None:
-    total = combined([tally for tally in tallies if tally.model == model and tally.week == week])
+def _rate(tallies: Sequence[Tally], model: str, week: date) -> float | None:
+    return _wape(_total(_of_week(tallies, week), model))
+
+
+def _total(tallies: Sequence[Tally], model: str) -> Tally | None:
+    return combined([tally for tally in tallies if tally.model == model])
+
+
+def _wape(total: Tally | None) -> float | None:
     return None if total is None else total.wape
 
 
@@ -349,12 +379,15 @@ def _percent(share: float | None, places: int = 1) -> str:
     return "–" if share is None else display.percent(share, places)
 
 
+def _signed_percent(share: float | None) -> str:
+    return "–" if share is None else display.signed_percent(share)
+
+
 def _held_out(name: str, compared: Mapping[str, Any]) -> HeldOutRates:
     metrics = compared[name]
-    bias = metrics.get("bias")
     return HeldOutRates(
         _(COMPARED[name]),
         _percent(metrics.get("wape")),
-        "–" if bias is None else display.signed_percent(bias),
+        _signed_percent(metrics.get("bias")),
         _percent(metrics.get("coverage"), 0),
     )

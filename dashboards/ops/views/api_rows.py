@@ -10,6 +10,7 @@ from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.header import median_and_range
 from dashboards.ops.views import roster_text
 from dashboards.ops.views.api_schema import AboutOut, TotalOut, about, totals_out
+from forecaster.ledger.publication import LearnedShares, PublishedDay, PublishedDepot
 
 
 @dataclass(frozen=True)
@@ -163,35 +164,37 @@ def totals(edition: Edition) -> TotalsOut:
 
 
 def rosters(edition: Edition) -> RostersOut:
-    rows = []
-    for depot in edition.depots():
-        for day in depot.days:
-            plan = day.roster
-            learned = plan.shares if plan else None
-            rows.append(
-                RosterRow(
-                    depot.depot_id,
-                    depot.attributes.get("city"),
-                    day.target_date,
-                    day.open,
-                    day.drivers,
-                    plan.vans if plan else None,
-                    plan.chance_short if plan else None,
-                    plan.cost if plan else None,
-                    plan.one_more if plan else None,
-                    plan.one_fewer if plan else None,
-                    [(name, count) for name, count in plan.borrowed] if plan else [],
-                    [(name, count) for name, count in plan.lent] if plan else [],
-                    plan.wanted if plan else None,
-                    roster_text.why(day),
-                    [(name, count) for name, count in plan.shifts] if plan else [],
-                    [(name, share) for name, share in learned.shares] if learned else [],
-                    learned.source if learned else None,
-                    learned.days if learned else None,
-                    learned.weekdays if learned else None,
-                )
-            )
+    rows = [_roster_row(depot, day) for depot in edition.depots() for day in depot.days]
     return RostersOut(about(edition.head, edition.front), rows)
+
+
+def _roster_row(depot: PublishedDepot, day: PublishedDay) -> RosterRow:
+    place = depot.depot_id, depot.attributes.get("city"), day.target_date, day.open, day.drivers
+    plan, reason = day.roster, roster_text.why(day)
+    if plan is None:
+        return RosterRow(*place, None, None, None, None, None, [], [], None, reason, [], *_shares(None))
+    return RosterRow(
+        *place,
+        plan.vans,
+        plan.chance_short,
+        plan.cost,
+        plan.one_more,
+        plan.one_fewer,
+        list(plan.borrowed),
+        list(plan.lent),
+        plan.wanted,
+        reason,
+        list(plan.shifts),
+        *_shares(plan.shares),
+    )
+
+
+def _shares(
+    learned: LearnedShares | None,
+) -> tuple[list[tuple[str, float]], Literal["depot", "network", "hours"] | None, int | None, int | None]:
+    if learned is None:
+        return [], None, None, None
+    return list(learned.shares), learned.source, learned.days, learned.weekdays
 
 
 def publications(book: Logbook) -> PublicationsOut:

@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.retelling import capitalised, told, told_objections
+from dashboards.ops.reading.header import title_of, zone_of
 from dashboards.ops.views.accuracy import worth
 from forecaster.core.language import _
 from forecaster.ledger.accuracy import Tally
@@ -56,16 +57,16 @@ def champion(
     head: Head | None, promotions: Sequence[Promotion], runs: Sequence[Run], tallies: Sequence[Tally] = ()
 ) -> Champion:
     """Promotions are oldest first, runs newest first. Instants are in the publication's zone, else in UTC."""
-    zone = ZoneInfo(head.timezone if head else "UTC")
-    last = promotions[-1] if promotions else None
+    zone = zone_of(head)
+    reigns = tuple(_reign(promotion, zone) for promotion in reversed(promotions[-SHOWN:]))
     previous = previous_champion(promotions)
     return Champion(
-        (head.title or head.pipeline) if head else _("Depot forecasts"),
-        _reign(last, zone) if last else None,
-        display.instant(_since(promotions).at, zone) if last else "",
+        title_of(head),
+        reigns[0] if reigns else None,
+        display.instant(_since(promotions).at, zone) if reigns else "",
         head.model if head else "",
         head.tier if head else "",
-        tuple(_reign(promotion, zone) for promotion in reversed(promotions[-SHOWN:])),
+        reigns,
         tuple(_verdict(run, zone) for run in runs if run.verdict is not None),
         COMMAND if previous else None,
         _reign(previous, zone) if previous else None,

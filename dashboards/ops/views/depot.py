@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
+from functools import partial
 from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
@@ -13,6 +14,7 @@ from dashboards.ops.formatting.charts import Ahead, Chart, chart
 from dashboards.ops.formatting.far_weeks import GLANCE, FarWeek, far_weeks
 from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.change import NONE_BEFORE_OF_ALL, Why, in_few_words, why
+from dashboards.ops.views.depot_table import has_shifts, is_staffed
 from dashboards.ops.views.planning.plan_day import override_sentence, planners_number
 from dashboards.ops.views.roster_text import sentence, shares
 from forecaster.core.language import N_, _, ngettext
@@ -113,60 +115,38 @@ def depot_page(
     `home` the region of depots that declare none."""
     first = head.cutoff - timedelta(days=PAST_DAYS - 1)
     past = [day for day in depot.recent if day.date >= first]
-    region = region_of(depot.attributes, home)
-    mark_names = _mark_names((mark for mark in depot.marks if first <= mark.date <= front.target_dates[-1]), region)
-    ahead, lines = [], []
-    for i, day in enumerate(depot.days):
-        numbers = median_and_range(day, head.levels)
-        ahead.append(Ahead(day.target_date, numbers.median, numbers.low, numbers.high, day.open))
-        lines.append(
-            DayAheadRow(
-                display.day(day.target_date),
-                display.near(day.target_date, front.today),
-                day.open,
-                display.orders(numbers.median),
-                display.span(numbers.low, numbers.high),
-                day.drivers,
-                sentence(day),
-                override_sentence(day.override, head.levels),
-                mark_names.get(day.target_date, ""),
-                i == front.meant,
-            )
-        )
-    marked = list(mark_names.items())
+    mark_names = _mark_names(depot.marks, first, front.target_dates[-1], region_of(depot.attributes, home))
+    lines = [_row(day, head, front, mark_names) for day in depot.days]
+    ahead = [_ahead(day, head) for day in depot.days]
+    meant, narrow_from = depot.days[front.meant], front.target_dates[0] - timedelta(days=PAST_DAYS_PHONE)
     behind = max((head.cutoff - past[0].date).days + 1, PAST_DAYS_PHONE) if past else PAST_DAYS_PHONE
     stretch = max(STRETCH * min(GLANCE / len(ahead), 1.0), 1.0)
-    narrow_from = front.target_dates[0] - timedelta(days=PAST_DAYS_PHONE)
+    draw = partial(chart, past, ahead, list(mark_names.items()), stretch=stretch)
     return DepotPage(
         depot.depot_id,
-        " · ".join(word for word in depot.attributes.values() if word),
+        " · ".join(filter(None, depot.attributes.values())),
         tuple(lines),
         far_weeks(front.target_dates, [day.median for day in ahead], lines, front.meant),
         lines[front.meant],
         _because(depot, front, mark_names),
-        tuple(ActualDay(display.day(day.date), _actual(day), mark_names.get(day.date, "")) for day in reversed(past)),
-        tuple(_checked(day, said_before[day.date], head) for day in reversed(past) if day.date in said_before)[
-            :COMPARED
-        ],
+        _actuals(past, mark_names),
+        _checks(past, said_before, head),
         display.instant(head.published_at, ZoneInfo(depot.timezone or head.timezone)),
         depot.tier or head.tier,
-        tuple(
-            NumberedMark(i, _("{day}: {text}", day=display.day(day), text=text), day < narrow_from)
-            for i, (day, text) in enumerate(marked, 1)
-        ),
-        any(day.drivers is not None for day in depot.days),
-        any(day.roster is not None and bool(day.roster.shifts) for day in depot.days),
+        _numbered(mark_names, narrow_from),
+        any(map(is_staffed, depot.days)),
+        any(map(has_shifts, depot.days)),
         behind,
-        chart(past, ahead, marked, width=760, height=340, past_days=behind, stretch=stretch),
-        chart(past, ahead, marked, width=360, height=270, past_days=PAST_DAYS_PHONE, stretch=stretch),
+        draw(width=760, height=340, past_days=behind),
+        draw(width=360, height=270, past_days=PAST_DAYS_PHONE),
         _in_words(past, lines),
         _in_words([day for day in past if day.date >= narrow_from], lines),
         why(depot.days[:GLANCE]),
-        "" if any(day.change for day in depot.days) else _(NONE_BEFORE_OF_ALL),
+        _unheard(depot),
         tuple((day.target_date.isoformat(), display.day(day.target_date)) for day in depot.days),
         depot.bundle_digest is not None,
-        planners_number(depot.days[front.meant].override, head.levels),
-        shares(depot.days[front.meant]),
+        planners_number(meant.override, head.levels),
+        shares(meant),
     )
 
 
@@ -189,11 +169,10 @@ def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]
     return " · ".join(part for part in (mark_names.get(day.target_date, ""), moved) if part)
 
 
-def _mark_names(marks: Iterable[PublishedMark], region: HolidayRegion) -> dict[date, str]:
-    """Names of each marked day, oldest first; a kind that its name does not tell follows in
-    brackets."""
+def _mark_names(marks: Iterable[PublishedMark], first: date, last: date, region: HolidayRegion) -> dict[date, str]:
+    """Names of each marked day of these, oldest first; a kind that its name does not tell follows in brackets."""
     names: dict[date, list[str]] = {}
-    for mark in sorted(marks, key=lambda mark: mark.date):
+    for mark in sorted((mark for mark in marks if first <= mark.date <= last), key=lambda mark: mark.date):
         name = translated_holiday(mark.date, mark.name, region) if mark.kind == "holiday" else mark.name
         is_told = any(kind.lower() in name.lower() for kind in (mark.kind, _kind(mark.kind)))
         text = name if is_told else f"{name} ({_kind(mark.kind)})"
@@ -206,6 +185,49 @@ def _mark_names(marks: Iterable[PublishedMark], region: HolidayRegion) -> dict[d
 def _kind(kind: str) -> str:
     """The kind of a named day for readers; what a pipeline file calls its own kinds stays."""
     return _(KINDS[kind]) if kind in KINDS else kind
+
+
+def _unheard(depot: PublishedDepot) -> str:
+    return "" if any(day.change for day in depot.days) else _(NONE_BEFORE_OF_ALL)
+
+
+def _row(day: PublishedDay, head: Head, front: Front, mark_names: Mapping[date, str]) -> DayAheadRow:
+    numbers = median_and_range(day, head.levels)
+    return DayAheadRow(
+        display.day(day.target_date),
+        display.near(day.target_date, front.today),
+        day.open,
+        display.orders(numbers.median),
+        display.span(numbers.low, numbers.high),
+        day.drivers,
+        sentence(day),
+        override_sentence(day.override, head.levels),
+        mark_names.get(day.target_date, ""),
+        day.target_date == front.target_dates[front.meant],
+    )
+
+
+def _ahead(day: PublishedDay, head: Head) -> Ahead:
+    numbers = median_and_range(day, head.levels)
+    return Ahead(day.target_date, numbers.median, numbers.low, numbers.high, day.open)
+
+
+def _actuals(past: Sequence[RecentDay], mark_names: Mapping[date, str]) -> tuple[ActualDay, ...]:
+    return tuple(ActualDay(display.day(day.date), _actual(day), mark_names.get(day.date, "")) for day in reversed(past))
+
+
+def _numbered(mark_names: Mapping[date, str], narrow_from: date) -> tuple[NumberedMark, ...]:
+    return tuple(
+        NumberedMark(number, _("{day}: {text}", day=display.day(day), text=text), day < narrow_from)
+        for number, (day, text) in enumerate(mark_names.items(), 1)
+    )
+
+
+def _checks(
+    past: Sequence[RecentDay], said_before: Mapping[date, PublishedDay], head: Head
+) -> tuple[ForecastCheck, ...]:
+    known = [day for day in reversed(past) if day.date in said_before]
+    return tuple(_checked(day, said_before[day.date], head) for day in known[:COMPARED])
 
 
 def _checked(day: RecentDay, forecast: PublishedDay, head: Head) -> ForecastCheck:

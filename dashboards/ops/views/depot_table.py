@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -111,20 +111,20 @@ def depot_table(
     pages = max(-(-len(ordered) // ROWS), 1)
     page = min(query.page, pages)
     visible = ordered[(page - 1) * ROWS : page * ROWS]
-    today = today_of(front)
+    today, needy = today_of(front), sum(map(bool, attention.values()))
     return DepotTable(
         tuple(_row(depot, head, front, today, before, attention[depot.depot_id]) for depot in visible),
         TableQuery(query.sort, query.city, query.search, page),
         len(ordered),
-        sum(bool(sentences) for sentences in attention.values()),
+        needy,
         pages,
-        tuple(sorted({city_of(depot) for depot in depots} - {""})),
-        any(day.drivers is not None for depot in depots for day in depot.days),
-        any(day.roster is not None and day.roster.vans is not None for depot in depots for day in depot.days),
+        tuple(sorted(set(map(city_of, depots)) - {""})),
+        any(map(is_staffed, days_of(depots))),
+        any(map(has_vans, days_of(depots))),
         today is not None,
         bool(before),
         scarcity(depots, front),
-        _summary(query, len(ordered), sum(bool(sentences) for sentences in attention.values())),
+        _summary(query, len(ordered), needy),
     )
 
 
@@ -177,12 +177,7 @@ def reasons(depot: PublishedDepot, head: Head, front: Front, before: EarlierMedi
     days = [meant, *(day for day in depot.days[:GLANCE] if day.target_date > front.today and day is not meant)]
     days = [day for day in days if day.override is None]
     sentences += _shortage(days, meant)
-    moves = [(day, move) for day in days if (move := _move(depot, day, head, before))]
-    if moves:
-        day, (_size, sentence) = max(moves, key=lambda day_and_move: (day_and_move[0] is meant, day_and_move[1][0]))
-        sentences.append(
-            sentence if day is meant else _("{day}: {text}", day=display.day(day.target_date), text=sentence)
-        )
+    sentences += _largest_move(depot, days, meant, head, before)
     if depot.tier is not None and depot.tier != head.tier:
         sentences.append(_("the same weekdays before are repeated: the model does not know this depot"))
     return tuple(sentences)
@@ -231,6 +226,17 @@ def _shortage(days: Sequence[PublishedDay], meant: PublishedDay) -> list[str]:
     ]
 
 
+def _largest_move(
+    depot: PublishedDepot, days: Sequence[PublishedDay], meant: PublishedDay, head: Head, before: EarlierMedians
+) -> list[str]:
+    """The day in front, or else the one that moved most since the publication before."""
+    moves = [(day, move) for day in days if (move := _move(depot, day, head, before))]
+    if not moves:
+        return []
+    day, (_size, sentence) = max(moves, key=lambda day_and_move: (day_and_move[0] is meant, day_and_move[1][0]))
+    return [sentence if day is meant else _("{day}: {text}", day=display.day(day.target_date), text=sentence)]
+
+
 def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians) -> tuple[float, str] | None:
     """By how many orders a day moved since the publication before, in a sentence too; None: no cause to act. A day that
     closed comes before any other."""
@@ -263,6 +269,34 @@ def today_of(front: Front) -> int | None:
 
 def city_of(depot: PublishedDepot) -> str:
     return depot.attributes.get("city", "")
+
+
+def days_of(depots: Iterable[PublishedDepot], chosen: slice = slice(None)) -> list[PublishedDay]:
+    """These days of all depots."""
+    return [day for depot in depots for day in depot.days[chosen]]
+
+
+def has_vans(day: PublishedDay) -> bool:
+    """Whether the pipeline counts vans."""
+    return day.roster is not None and day.roster.vans is not None
+
+
+def is_staffed(day: PublishedDay) -> bool:
+    """Whether drivers were planned for this day."""
+    return day.drivers is not None
+
+
+def has_shifts(day: PublishedDay) -> bool:
+    """Whether this day is rostered by shifts, so that there may be a plan of who works them."""
+    return day.roster is not None and bool(day.roster.shifts)
+
+
+def by_city(depots: Sequence[PublishedDepot]) -> dict[str, list[PublishedDepot]]:
+    """The depots of each city; of an empty name those without one."""
+    cities: dict[str, list[PublishedDepot]] = {}
+    for depot in depots:
+        cities.setdefault(city_of(depot), []).append(depot)
+    return cities
 
 
 def _matches(depot: PublishedDepot, query: TableQuery) -> bool:
@@ -302,10 +336,7 @@ def _row(
     change = change_of(depot, day, head, before)[0]
     first = max(front.meant + 1 - WEEK, 0)
     week = slice(first, first + WEEK)
-    in_words = (
-        f"{display.weekday(at.target_date)} {display.orders(value) if at.open else _('closed')}"
-        for at, value in list(zip(depot.days, medians, strict=True))[week]
-    )
+    in_words = map(_in_words, depot.days[week], medians[week])
     vans = day.roster.vans if day.roster is not None else None
     return DepotRow(
         depot.depot_id,
@@ -321,6 +352,10 @@ def _row(
         bars(medians[week], front.meant - first),
         display.listed(list(in_words)),
     )
+
+
+def _in_words(day: PublishedDay, median: float) -> str:
+    return f"{display.weekday(day.target_date)} {display.orders(median) if day.open else _('closed')}"
 
 
 def _cell(day: PublishedDay, head: Head) -> Cell:

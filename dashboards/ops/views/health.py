@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.retelling import capitalised, told
-from dashboards.ops.reading.header import text_of_tier
+from dashboards.ops.reading.header import text_of_tier, title_of, zone_of
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger import value
 from forecaster.ledger.records import Head, Run
@@ -106,23 +106,28 @@ class Health:
 def health(runs: Sequence[Run], head: Head | None, now: datetime, withheld: str = "") -> Health:
     """Everything the page shows; runs are newest first. Instants are in the publication's zone, else in UTC. Where
     findings are not for the reader, `withheld` says so."""
-    zone = ZoneInfo(head.timezone if head else "UTC")
-    last = next((run for run in runs if run.finished_at is not None), next(iter(runs), None))
-    findings = by_severity(last.findings) if last else []
+    last = _last(runs)
+    if last is None:
+        return Health(title_of(head), None, (), (), (), None, withheld, (), "", "")
+    zone, findings = zone_of(head), by_severity(last.findings)
     severities = {finding["severity"] for finding in findings}
-    aside = bool(severities & {"stop", "quarantine"})
     return Health(
-        title=(head.title or head.pipeline) if head else _("Depot forecasts"),
-        last=_night(last, zone, now) if last else None,
+        title=title_of(head),
+        last=_night(last, zone, now),
         nights=tuple(_night(run, zone, now) for run in runs),
-        findings=tuple(_finding(finding) for finding in findings),
+        findings=tuple(map(_finding, findings)),
         steps=tuple(_(step) for severity, (_what, step) in SEVERITIES.items() if severity in severities),
-        command=COMMAND if aside else None,
-        nothing_found=withheld or (_nothing_found(last) if last else ""),
-        stages=_stages(last, runs) if last else (),
-        total=duration(last.timings[TOTAL]) if last and TOTAL in last.timings else "",
-        computing=_computing(last) if last else "",
+        command=COMMAND if severities & {"stop", "quarantine"} else None,
+        nothing_found=withheld or _nothing_found(last),
+        stages=_stages(last, runs),
+        total=duration(last.timings[TOTAL]) if TOTAL in last.timings else "",
+        computing=_computing(last),
     )
+
+
+def _last(runs: Sequence[Run]) -> Run | None:
+    """The last night that ended, else the one that runs."""
+    return next((run for run in runs if run.finished_at is not None), next(iter(runs), None))
 
 
 def _nothing_found(run: Run) -> str:

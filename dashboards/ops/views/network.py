@@ -5,7 +5,7 @@ Who sees some cities and not all is told of each: what those have together was n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -13,6 +13,7 @@ from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Bars, bars
 from dashboards.ops.formatting.far_weeks import GLANCE, WEEK, FarWeek, far_weeks
 from dashboards.ops.reading.header import Front, Range, median_and_range
+from dashboards.ops.views.depot_table import by_city
 from forecaster.core.language import _
 from forecaster.ledger.publication import PublishedDepot, PublishedTotal
 from forecaster.ledger.records import Head
@@ -75,72 +76,112 @@ def network(
     """Totals as published, with a range of their own; sums of medians where none were. `some` says that there may be
     other cities, which the reader does not see; `opened` is the week after the first two whose days are shown, from 1.
     Drivers are None where no depot has any planned."""
-    medians = {depot.depot_id: [median_and_range(day, head.levels).median for day in depot.days] for depot in depots}
-    ranges = together(totals, head.levels)
-    by_city: dict[str, list[PublishedDepot]] = {}
-    for depot in depots:
-        by_city.setdefault(depot.attributes.get("city", ""), []).append(depot)
-    whole = ranges.get("", ())
-    if not whole and len(by_city) == 1:  # all that somebody sees is one city, whose total is theirs
-        whole = ranges.get(next(iter(by_city)), ())
-    sums = [numbers.median for numbers in whole] or [sum(m[i] for m in medians.values()) for i in range(head.horizon)]
-    cities = []
-    for name, members in sorted(by_city.items()):
-        # Under an empty name stands the network: depots without a city have no total beside those that have one.
-        joint = whole if len(by_city) == 1 else ranges.get(name, ()) if name else ()
-        days = [numbers.median for numbers in joint] or [
-            sum(medians[d.depot_id][i] for d in members) for i in range(head.horizon)
-        ]
-        total, orders = joint[front.meant] if joint else None, days[front.meant]
-        cities.append(
-            CityTotal(
-                name or ("" if len(by_city) == 1 else _("Without a city")),
-                any(depot.days[front.meant].open for depot in members),
-                len(members),
-                display.orders(orders),
-                round(orders),
-                display.span(total.low, total.high) if total else None,
-                bars([orders, sums[front.meant]], 0),
-                drivers(members, front.meant),
-                tuple(map(display.orders, [*days[:GLANCE], *_sums_by_week(days)])),
-            )
-        )
+    whole, cities = _groups(head, depots, together(totals, head.levels))
     # Quantiles do not add up: of some cities together nothing was published, so each is told apart.
-    apart = some and len(by_city) > 1
-    week = tuple(
-        DayTotal(
-            day,
-            display.weekday(day),
-            display.short_day(day),
-            display.day(day),
-            "" if apart else display.orders(sums[i]),
-            round(sums[i]),
-            "" if apart else display.short(sums[i]),
-            display.span(whole[i].low, whole[i].high) if whole else "",
-            drivers(depots, i),
-            any(depot.days[i].open for depot in depots),
-            i == front.meant,
-        )
-        for i, day in enumerate(front.target_dates)
-    )
-    highest = max(sums)
-    after = week[front.meant + 1 :]
-    later = far_weeks(front.target_dates, sums, week, front.meant)
+    apart = some and len(cities) > 1
+    meant, highest = front.meant, max(whole.medians)
+    week = tuple(_day(whole, day, front, apart) for day in range(len(front.target_dates)))
+    later = far_weeks(front.target_dates, whole.medians, week, meant)
     opened = opened if opened <= len(later) else 0
     chosen = slice(GLANCE + WEEK * (opened - 1), GLANCE + WEEK * opened) if opened else slice(GLANCE)
     return NetworkView(
-        orders="" if apart else display.orders(sums[front.meant]),
-        number=round(sums[front.meant]),
-        range=display.span(whole[front.meant].low, whole[front.meant].high) if whole else None,
-        drivers=drivers(depots, front.meant),
-        closed=sum(not depot.days[front.meant].open for depot in depots),
+        orders="" if apart else display.orders(whole.medians[meant]),
+        number=round(whole.medians[meant]),
+        range=whole.range(meant),
+        drivers=drivers(depots, meant),
+        closed=sum(not depot.days[meant].open for depot in depots),
         depots=len(depots),
-        opens=None if week[front.meant].open else next((total for total in after if total.open), None),
+        opens=_reopening(week, meant),
         week=week[chosen],
-        week_bars=tuple(_against(value, highest) for value in sums[chosen]),
+        week_bars=tuple(_against(value, highest) for value in whole.medians[chosen]),
         later=later,
         opened=opened,
-        cities=tuple(cities),
+        cities=tuple(_city(city, whole, meant) for city in cities),
+    )
+
+
+def _reopening(week: Sequence[DayTotal], meant: int) -> DayTotal | None:
+    """The next day on which any is open, where all are closed on the day in front."""
+    if week[meant].open:
+        return None
+    return next((total for total in week[meant + 1 :] if total.open), None)
+
+
+@dataclass(frozen=True)
+class _Together:
+    """The network or a city: its depots, and the median of each of their days together."""
+
+    name: str  # empty where depots have no city
+    depots: Sequence[PublishedDepot]
+    published: tuple[Range, ...]  # empty where only the depots' medians were
+    medians: Sequence[float]  # the published ones, else the sums of the depots'
+
+    def range(self, day: int) -> str | None:
+        numbers = self.published[day] if self.published else None
+        return None if numbers is None else display.span(numbers.low, numbers.high)
+
+    def is_open(self, day: int) -> bool:
+        return any(depot.days[day].open for depot in self.depots)
+
+
+def _groups(
+    head: Head, depots: Sequence[PublishedDepot], published: Mapping[str, tuple[Range, ...]]
+) -> tuple[_Together, list[_Together]]:
+    """The network, and each of its cities."""
+    medians = {depot.depot_id: _medians(depot, head.levels) for depot in depots}
+
+    def group(name: str, members: Sequence[PublishedDepot], joint: tuple[Range, ...]) -> _Together:
+        if joint:
+            return _Together(name, members, joint, [numbers.median for numbers in joint])
+        sums = [sum(medians[depot.depot_id][day] for depot in members) for day in range(head.horizon)]
+        return _Together(name, members, (), sums)
+
+    members_of = by_city(depots)
+    if len(members_of) == 1:  # all that somebody sees is one city, whose total is theirs
+        [name] = members_of
+        whole = group(name, depots, published.get("") or published.get(name, ()))
+        return whole, [whole]
+    # Under an empty name stands the network: depots without a city have no total beside those that have one.
+    cities = [
+        group(name, members, published.get(name, ())) if name else group(_("Without a city"), members, ())
+        for name, members in sorted(members_of.items())
+    ]
+    return group("", depots, published.get("", ())), cities
+
+
+def _medians(depot: PublishedDepot, levels: tuple[float, ...]) -> list[float]:
+    return [median_and_range(day, levels).median for day in depot.days]
+
+
+def _city(city: _Together, whole: _Together, meant: int) -> CityTotal:
+    orders = city.medians[meant]
+    return CityTotal(
+        city.name,
+        city.is_open(meant),
+        len(city.depots),
+        display.orders(orders),
+        round(orders),
+        city.range(meant),
+        bars([orders, whole.medians[meant]], 0),
+        drivers(city.depots, meant),
+        tuple(map(display.orders, [*city.medians[:GLANCE], *_sums_by_week(city.medians)])),
+    )
+
+
+def _day(whole: _Together, place: int, front: Front, apart: bool) -> DayTotal:
+    day, orders = front.target_dates[place], whole.medians[place]
+    return DayTotal(
+        day,
+        display.weekday(day),
+        display.short_day(day),
+        display.day(day),
+        "" if apart else display.orders(orders),
+        round(orders),
+        "" if apart else display.short(orders),
+        whole.range(place) or "",
+        drivers(whole.depots, place),
+        whole.is_open(place),
+        place == front.meant,
     )
 
 
@@ -156,7 +197,7 @@ def _sums_by_week(medians: Sequence[float]) -> list[float]:
     return [sum(medians[first : first + WEEK]) for first in range(GLANCE, len(medians), WEEK)]
 
 
-def drivers(depots: tuple[PublishedDepot, ...] | list[PublishedDepot], day: int) -> int | None:
+def drivers(depots: Sequence[PublishedDepot], day: int) -> int | None:
     """Drivers of all these depots on one day."""
     planned = [depot.days[day].drivers for depot in depots]
     counts = [number for number in planned if number is not None]

@@ -8,12 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
+from itertools import chain
 from urllib.parse import urlencode
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.far_weeks import GLANCE
 from dashboards.ops.reading.header import Front, href, median_and_range
-from dashboards.ops.views.depot_table import chance_of_shortage, city_of, is_short
+from dashboards.ops.views.depot_table import (
+    by_city,
+    chance_of_shortage,
+    days_of,
+    has_shifts,
+    has_vans,
+    is_short,
+    is_staffed,
+)
 from dashboards.ops.views.roster_text import chance, shortage
 from forecaster.core.language import _
 from forecaster.core.language.near_words import nearest_word
@@ -96,45 +106,53 @@ class RosterView:
 
 def roster(head: Head, depots: Sequence[PublishedDepot], front: Front, query: RosterQuery) -> RosterView:
     """The sheets of one page, of all cities or of the one that is asked for."""
-    by_city: dict[str, list[PublishedDepot]] = {}
-    for depot in depots:
-        by_city.setdefault(city_of(depot), []).append(depot)
-    cities = sorted(set(by_city) - {""})
-    names = sorted(name for name in by_city if not query.city or name == query.city)
-    pages = max(-(-sum(len(by_city[name]) for name in names) // ROWS), 1)
-    page, firsts = min(query.page, pages), range(0, len(front.target_dates), GLANCE)
+    firsts = range(0, len(front.target_dates), GLANCE)
     weeks = min(query.weeks, len(firsts))
     chosen = slice(firsts[weeks - 1], firsts[weeks - 1] + GLANCE)
-    for members in by_city.values():
-        members.sort(key=lambda depot: _shortest_first(depot, front.meant, chosen))
+    cities = by_city(depots)
+    shown = {name: _shortest_first(cities[name], front, chosen) for name in sorted(cities) if query.city in ("", name)}
+    pages = max(-(-sum(map(len, shown.values())) // ROWS), 1)
+    page, names = min(query.page, pages), sorted(filter(None, cities))
+    days = days_of(depots)
     return RosterView(
         display.days(front.target_dates[chosen]),
-        tuple(
-            (display.weekday(day), display.short_day(day), day == front.target_dates[front.meant])
-            for day in front.target_dates[chosen]
-        ),
-        tuple(
-            (display.days(front.target_dates[first : first + GLANCE]), query.to(page, number), number == weeks)
-            for number, first in enumerate(firsts, 1)
-            if len(firsts) > 1
-        ),
-        tuple(_sheets([(name, by_city[name]) for name in names], (page - 1) * ROWS, head, chosen)),
-        tuple(cities) if len(cities) <= MOST_CITIES else (),
+        tuple(_day_heading(day, front) for day in front.target_dates[chosen]),
+        _stretches(front, firsts, query, page),
+        tuple(_sheets(list(shown.items()), (page - 1) * ROWS, head, chosen)),
+        tuple(names) if len(names) <= MOST_CITIES else (),
         query.city,
-        "" if names else nearest_word(query.city, cities) or "",
+        "" if shown else nearest_word(query.city, names) or "",
         page,
         pages,
         query.to(page - 1) if page > 1 else "",
         query.to(page + 1) if page < pages else "",
-        any(day.drivers is not None for depot in depots for day in depot.days),
-        any(day.roster is not None and day.roster.vans is not None for depot in depots for day in depot.days),
-        any(is_short(day) for name in names for depot in by_city[name] for day in depot.days[chosen]),
-        any(day.roster is not None and day.roster.shifts for depot in depots for day in depot.days),
+        any(map(is_staffed, days)),
+        any(map(has_vans, days)),
+        any(map(is_short, days_of(chain(*shown.values()), chosen))),
+        any(map(has_shifts, days)),
     )
 
 
-def _shortest_first(depot: PublishedDepot, meant: int, chosen: slice) -> tuple[float, int]:
-    return -chance_of_shortage(depot.days[meant]), -sum(map(is_short, depot.days[chosen]))
+def _day_heading(day: date, front: Front) -> tuple[str, str, bool]:
+    return display.weekday(day), display.short_day(day), day == front.target_dates[front.meant]
+
+
+def _stretches(front: Front, firsts: Sequence[int], query: RosterQuery, page: int) -> tuple[tuple[str, str, bool], ...]:
+    weeks = min(query.weeks, len(firsts))
+    return tuple(
+        (display.days(front.target_dates[first : first + GLANCE]), query.to(page, number), number == weeks)
+        for number, first in enumerate(firsts, 1)
+        if len(firsts) > 1
+    )
+
+
+def _shortest_first(depots: Sequence[PublishedDepot], front: Front, chosen: slice) -> list[PublishedDepot]:
+    """The depots that are likely short on the day in front, then those that are on most of these days."""
+
+    def order(depot: PublishedDepot) -> tuple[float, int]:
+        return -chance_of_shortage(depot.days[front.meant]), -sum(map(is_short, depot.days[chosen]))
+
+    return sorted(depots, key=order)
 
 
 def _sheets(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 
@@ -147,35 +147,52 @@ def tile(
     href = f"/p/{name}/"
     head = look.head
     if head is None or header is None:
-        state = "away" if look.error is not None else "empty"
-        return PipelineTile(name, href, name, "", state, reason)
+        return PipelineTile(name, href, name, "", "empty" if look.error is None else "away", reason)
     totals = together(look.totals, head.levels)
-    visible = sorted(city for city in totals if city and (cities is None or city in cities))
-    whole = totals.get("") if cities is None else totals[visible[0]] if len(visible) == 1 else None
-    apart = cities is not None and len(visible) > 1
-    total = whole[header.meant] if whole else None
-    median = total.median if total else depots.median if depots and not apart else None
+    visible = _visible(totals, cities)
+    apart = visible if cities is not None and len(visible) > 1 else []
+    total = _total(totals, visible, header.meant, every=cities is None)
+    median = _median(total, None if apart else depots)
     return PipelineTile(
         name,
         href,
         header.title,
         _place(visible, head.timezone),
-        *(("away", reason) if look.error is not None else _state(header)),
+        *_state(look, header, reason),
         when=header.meant_text,
         target_date=header.target_dates[header.meant],
         total=total,
         orders="" if median is None else display.orders(median),
-        number=0 if median is None else round(median),
-        range=display.span(total.low, total.high) if total else "",
+        number=round(median or 0),
+        range=_range(total),
         cities=tuple(
-            CityNumber(city, display.orders(totals[city][header.meant].median)) for city in visible[:MOST_CITIES]
-        )
-        if apart
-        else (),
-        more_cities=max(len(visible) - MOST_CITIES, 0) if apart else 0,
+            CityNumber(city, display.orders(totals[city][header.meant].median)) for city in apart[:MOST_CITIES]
+        ),
+        more_cities=max(len(apart) - MOST_CITIES, 0),
         depots=depots,
         towns=tuple(visible),
     )
+
+
+def _visible(names: Iterable[str], cities: frozenset[str] | None) -> list[str]:
+    """The cities of these that a reader of some cities sees (None: of all)."""
+    return sorted(name for name in names if name and (cities is None or name in cities))
+
+
+def _total(totals: Mapping[str, Sequence[Range]], cities: Sequence[str], day: int, *, every: bool) -> Range | None:
+    """The day of all cities that the reader sees, in one; None where it was not published."""
+    whole = totals.get("") if every else totals[cities[0]] if len(cities) == 1 else None
+    return whole[day] if whole else None
+
+
+def _range(total: Range | None) -> str:
+    return display.span(total.low, total.high) if total else ""
+
+
+def _median(total: Range | None, depots: DepotCount | None) -> float | None:
+    if total is not None:
+        return total.median
+    return None if depots is None else depots.median
 
 
 def in_order(tiles: Sequence[PipelineTile]) -> list[PipelineTile]:
@@ -197,14 +214,16 @@ def _row(tile: PipelineTile) -> PipelineRow:
         tile.sentence,
         tile.target_date,
         total.low if total else None,
-        total.median if total else depots.median if depots and tile.orders else None,
+        _median(total, depots if tile.orders else None),
         total.high if total else None,
         depots.depots if depots else None,
         depots.attention if depots else None,
     )
 
 
-def _state(header: Front) -> tuple[str, str]:
+def _state(look: Look, header: Front, reason: str) -> tuple[str, str]:
+    if look.error is not None:
+        return "away", reason
     alarm = header.alarm
     if alarm is None:
         return header.tier, header.meaning

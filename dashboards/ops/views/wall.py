@@ -9,7 +9,7 @@ from datetime import date
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import Front, median_and_range
 from dashboards.ops.views.depot_table import city_of, reasons, scarcity, urgency
-from dashboards.ops.views.network import DayTotal, NetworkView, drivers
+from dashboards.ops.views.network import CityTotal, DayTotal, NetworkView, drivers
 from forecaster.core.language.near_words import nearest_word
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
@@ -58,33 +58,52 @@ def wall(
     city: str,
 ) -> Wall:
     """The network with a tile a city, or one city with a tile a depot, the busiest first."""
-    chosen = next((total for total in network.cities if total.name == city), None) if city else None
-    names = [total.name for total in network.cities if total.name] if city and not chosen else []
-    members = [depot for depot in depots if city_of(depot) == city] if chosen else list(depots)
-    tiles = _depot_tiles(members, head, front) if chosen else _city_tiles(network)
+    chosen = _city(network, city)
+    if chosen is None:
+        heading, members, tiles = front.title, depots, _city_tiles(network)
+        week = network.week if network.orders else ()
+    else:
+        members = [depot for depot in depots if city_of(depot) == city]
+        heading, tiles, week = city, _depot_tiles(members, head, front), ()
     visible = len(tiles) if len(tiles) <= MOST else MOST - 1
-    attention = [(depot, why) for depot in members if (why := reasons(depot, head, front, before))]
-    look = sorted(attention, key=lambda depot_and_why: urgency(depot_and_why[0], front, depot_and_why[1]))
-    crowded = scarcity(depots, front)
-    places = LOOK // 2 if crowded else LOOK
+    crowded, shown = scarcity(depots, front), chosen or network
+    look, others = _attention(members, head, front, before, LOOK // 2 if crowded else LOOK)
     return Wall(
-        chosen.name if chosen else front.title,
+        heading,
         any(depot.days[front.meant].open for depot in members),
-        chosen.orders if chosen else network.orders,
-        chosen.number if chosen else network.number,
-        chosen.range if chosen else network.range,
-        _drivers(chosen.drivers if chosen else network.drivers),
-        network.week if network.orders and not chosen else (),
+        shown.orders,
+        shown.number,
+        shown.range,
+        _drivers(shown.drivers),
+        week,
         tuple(tiles[:visible]),
         len(tiles) - visible,
-        tuple((depot.depot_id, display.clauses(*why)) for depot, why in look[:places]),
-        max(len(look) - places, 0),
+        look,
+        others,
         crowded,
         REFRESH,
-        city if names else "",
-        (nearest_word(city, names) or "") if names else "",
-        tuple(names[:MOST_CITIES]),
+        *(("", "", ()) if chosen or not city else _unknown(city, network)),
     )
+
+
+def _city(network: NetworkView, city: str) -> CityTotal | None:
+    return next((total for total in network.cities if total.name == city), None) if city else None
+
+
+def _attention(
+    depots: Sequence[PublishedDepot], head: Head, front: Front, before: Mapping[tuple[str, date], float], places: int
+) -> tuple[tuple[tuple[str, str], ...], int]:
+    """Depots to look at and why, the most urgent first, and how many found no place."""
+    found = [(depot, why) for depot in depots if (why := reasons(depot, head, front, before))]
+    found.sort(key=lambda depot_and_why: urgency(depot_and_why[0], front, depot_and_why[1]))
+    told = tuple((depot.depot_id, display.clauses(*why)) for depot, why in found[:places])
+    return told, max(len(found) - places, 0)
+
+
+def _unknown(city: str, network: NetworkView) -> tuple[str, str, tuple[str, ...]]:
+    """A city that is not there, the one that may have been meant, and those to choose from; nothing without cities."""
+    names = [total.name for total in network.cities if total.name]
+    return (city, nearest_word(city, names) or "", tuple(names[:MOST_CITIES])) if names else ("", "", ())
 
 
 def _city_tiles(network: NetworkView) -> list[Tile]:

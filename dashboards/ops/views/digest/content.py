@@ -150,14 +150,11 @@ def _of_city(edition: Edition, scope: DigestScope, base: str, every: Sequence[Pu
         if day >= front.today or place == front.meant
     )
     ordered = sorted(depots, key=lambda depot: -median_and_range(depot.days[front.meant], head.levels).median)
-    query = f"?{urlencode({'city': scope.city})}" if scope.city else ""
-    hidden = len(ordered) - MOST_LISTED
-    note = "" if scope.city or edition.cities is not None else told(head.note or "")
     return Digest(
         title=front.title,
         name=scope.city or _everyone(len(depots)),
         scope=scope,
-        alarm=" ".join(text for text in (_alarm(edition, front.tier), note) if text),
+        alarm=" ".join(filter(None, (_alarm(edition, front.tier), _note(edition, scope)))),
         old=_is_old(edition),
         meant=next(day for day in days if day.date == front.target_dates[front.meant]),
         because=in_few_words(_joint_change(depots, front.meant), front.today),
@@ -165,11 +162,20 @@ def _of_city(edition: Edition, scope: DigestScope, base: str, every: Sequence[Pu
         days=days,
         outstanding=_outstanding(edition, depots),
         lines=tuple(_line(depot, front, head.levels, base) for depot in ordered[:MOST_LISTED]),
-        more=_more(hidden),
+        more=_more(len(ordered) - MOST_LISTED),
         published=front.published,
-        address=base and f"{base}/{query}",
+        address=base and f"{base}/{_query(scope)}",
         crews=_crews(depots, front),
     )
+
+
+def _note(edition: Edition, scope: DigestScope) -> str:
+    """What the night noted of all depots together, for whoever reads of them."""
+    return "" if scope.city or edition.cities is not None else told(edition.head.note or "")
+
+
+def _query(scope: DigestScope) -> str:
+    return f"?{urlencode({'city': scope.city})}" if scope.city else ""
 
 
 def _everyone(depots: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal
 
-from dashboards.ops.reading.editions import NoSuchDepot
+from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.views.depot_table import city_of
 from dashboards.ops.views.digest import mail, wording
@@ -30,14 +30,18 @@ def preview(spec: Spec, depot: str | None, city: str | None, form: DigestForm, l
             try:
                 content = digest(edition, DigestScope(depot or "", city or ""), spec.page_url)
             except (NoSuchDepot, NoSuchCity) as error:
-                published = edition.outline()
-                words = [other.depot_id for other in published] if depot else [city_of(other) for other in published]
-                near = did_you_mean(nearest_word(depot or city or "", words))
-                option = f"--depot: found {depot!r}" if depot else f"--city: found {city!r}"
-                raise NoSuchRow(f"{option}, wanted one of those that are published{near}") from error
+                raise _not_published(edition, depot, city) from error
             if form == "html":
                 return mail.html(content)
             body = wording.short(content) + "\n" if form == "short" else wording.text(content)
             return f"{wording.subject(content)}\n\n{body}"
     finally:
         store.close()
+
+
+def _not_published(edition: Edition, depot: str | None, city: str | None) -> NoSuchRow:
+    published = edition.outline()
+    words = [other.depot_id for other in published] if depot else [city_of(other) for other in published]
+    near = did_you_mean(nearest_word(depot or city or "", words))
+    option = f"--depot: found {depot!r}" if depot else f"--city: found {city!r}"
+    return NoSuchRow(f"{option}, wanted one of those that are published{near}")

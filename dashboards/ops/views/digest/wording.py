@@ -89,14 +89,14 @@ def _lines(digest: Digest, changed: tuple[str, ...]) -> Iterator[str]:
     yield from (part for part in (digest.planned, digest.because) if part)
     if digest.outstanding:
         yield "\n" + _("What stands out")
-        yield from (f"- {sentence}" for sentence in outstanding(digest))
+        yield from map("- {}".format, outstanding(digest))
     yield "\n" + _("The days ahead")
     for day in digest.days[:GLANCE]:  # the page has the others
         yield f"- {day_sentence(day)}"
         yield from (f"  {remark}" for remark in day.remarks)
     if digest.lines:
         yield "\n" + _("The depots, {when}", when=when(digest.meant))
-        yield from (f"- {line_sentence(line)}" for line in digest.lines)
+        yield from map("- {}".format, map(line_sentence, digest.lines))
         yield from ([digest.more] if digest.more else [])
     yield f"\n{published(digest)}"
     if digest.address:

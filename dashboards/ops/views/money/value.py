@@ -100,21 +100,19 @@ def chosen_span(parameters: Mapping[str, str]) -> int:
 
 def value_page(account: ValueAccount) -> ValuePage:
     """Everything the page shows, in the reader's numbers."""
-    currency, ours, rival = account.currency, account.whole.of(PUBLISHED), account.whole.of(LAST_WEEK)
-    known = ours is not None and rival is not None and account.first is not None and account.last is not None
+    currency, rival = account.currency, account.whole.of(LAST_WEEK)
     fleet = account.more_vans if account.more_vans and account.more_vans.amount > 0 else None
-    saved = fleet or (rival.dearer if known and rival else Amount(0.0, None, None))
+    headline = _headline(account, fleet)
+    saved = fleet or (rival.dearer if headline and rival else Amount(0.0, None, None))
     return ValuePage(
         account.weeks,
         tuple((span, f"/value?weeks={span}") for span in SPANS),
-        _headline(account.first, account.last, saved.amount >= 0, fleet is not None)
-        if known and account.first and account.last
-        else "",
+        headline,
         display.money(abs(saved.amount), currency),
         _reach(saved, currency),
         saved.amount >= 0,
         fleet is not None,
-        _under(ours, rival, account, fleet) if known and ours and rival else "",
+        _under(account, fleet) if headline else "",
         tuple(_way(total, currency) for total in account.whole.ways if total.way in COMPARED),
         _picture(account),
         _picture_text(account),
@@ -127,17 +125,23 @@ def value_page(account: ValueAccount) -> ValuePage:
     )
 
 
-def _headline(first: date, last: date, gained: bool, of_vans: bool) -> str:
-    values = {"first": display.day(first), "last": display.day(last)}
-    if of_vans:
+def _headline(account: ValueAccount, fleet: Amount | None) -> str:
+    """The days in words, and whether money was saved; empty where nothing is known yet."""
+    rival = account.whole.of(LAST_WEEK)
+    if account.first is None or account.last is None or rival is None or account.whole.of(PUBLISHED) is None:
+        return ""
+    values = {"first": display.day(account.first), "last": display.day(account.last)}
+    if fleet is not None:
         return _("From {first} to {last} ten more vans would have saved", **values)
-    if gained:
+    if rival.dearer.amount >= 0:
         return _("From {first} to {last} our rosters saved", **values)
     return _("From {first} to {last} our rosters cost more", **values)
 
 
-def _under(ours: WayTotal, rival: WayTotal, account: ValueAccount, fleet: Amount | None) -> str:
-    money = display.money
+def _under(account: ValueAccount, fleet: Amount | None) -> str:
+    money, ours, rival = display.money, account.whole.of(PUBLISHED), account.whole.of(LAST_WEEK)
+    assert ours is not None
+    assert rival is not None
     sentence = ngettext(
         "Missing and idle drivers of our rosters cost {ours} in {n} day; had each depot rostered as the week before, "
         "{rival}.",

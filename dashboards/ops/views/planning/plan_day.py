@@ -99,32 +99,47 @@ def plan_page(
     some: bool = False,
 ) -> PlanPage:
     """Everything the page says; `some` says that there may be other depots, which the reader does not see."""
-    median = day.quantiles[levels.index(0.5)]
-    last = answer.supposed.last if answer and answer.supposed.last else day.target_date
-    chosen = set(answer.supposed.others) if answer else set()
+    value, last, chosen = _supposed(answer, day)
     ahead = [published.target_date for published in depot.days]
     return PlanPage(
         depot.depot_id,
         display.day(day.target_date),
         day.target_date.isoformat(),
-        tuple(_day_option(target, day.target_date) for target in ahead),
+        _day_options(ahead, day.target_date),
         _kind_options(options, answer),
-        f"{answer.supposed.value:g}" if answer else "",
-        tuple(_day_option(target, last) for target in ahead if target >= day.target_date),
+        value,
+        _day_options([target for target in ahead if target >= day.target_date], last),
         _scopes(depot.depot_id, options),
         tuple(SelectOption(other, other, other in chosen) for other in options.others[:MOST_OTHERS]),
         missing,
-        scenario_text(answer) if answer else "",
-        comparison(answer, some) if answer else (),
-        together(answer, some) if answer else (),
-        moved_vans(answer) if answer else (),
-        remark(answer, levels, day) if answer else "",
+        *(_answered(answer, some, levels, day) if answer else ("", (), (), (), "")),
         day.open or depot.may_open(day.target_date),
-        round(answer.after.orders if answer and answer.after.open else median),
+        _suggested(answer, day, levels),
         override_sentence(day.override, levels),
         day.override.id if day.override else None,
         tuple((reason, reason_text(reason)) for reason in options.reasons),
     )
+
+
+def _supposed(answer: WhatIfAnswer | None, day: PublishedDay) -> tuple[str, date, Collection[str]]:
+    """The value of what was supposed, its last day, and the depots beside the one of the page."""
+    if answer is None:
+        return "", day.target_date, ()
+    supposed = answer.supposed
+    return f"{supposed.value:g}", supposed.last or day.target_date, set(supposed.others)
+
+
+def _suggested(answer: WhatIfAnswer | None, day: PublishedDay, levels: tuple[float, ...]) -> int:
+    """Orders that an override may begin with: of the answer, else the published median."""
+    return round(answer.after.orders if answer and answer.after.open else day.quantiles[levels.index(0.5)])
+
+
+def _answered(
+    answer: WhatIfAnswer, some: bool, levels: tuple[float, ...], day: PublishedDay
+) -> tuple[str, tuple[ComparisonRow, ...], tuple[ComparisonRow, ...], tuple[str, ...], str]:
+    """What was supposed, the depot's numbers and those of all, vans that move, and a remark."""
+    rows = comparison(answer, some), together(answer, some)
+    return scenario_text(answer), *rows, moved_vans(answer), remark(answer, levels, day)
 
 
 def kind_and_value(choice: str, value: float | None) -> tuple[str, float | None]:
@@ -351,8 +366,8 @@ def _same_of_all(some: bool) -> str:
     return _("The same, of all your depots that day") if some else _("The same, of all depots that day")
 
 
-def _day_option(day: date, chosen: date) -> SelectOption:
-    return SelectOption(day.isoformat(), display.day(day), day == chosen)
+def _day_options(days: Sequence[date], chosen: date) -> tuple[SelectOption, ...]:
+    return tuple(SelectOption(day.isoformat(), display.day(day), day == chosen) for day in days)
 
 
 def _median(side: Side) -> float:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.retelling import capitalised, told
+from dashboards.ops.reading.header import zone_of
 from forecaster.core.forecast import CanaryTrial
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.records import Head
@@ -36,7 +36,7 @@ def canary_line(trial: CanaryTrial | None, head: Head | None) -> CanaryLine | No
     """None where none was ever tried."""
     if trial is None:
         return None
-    zone = ZoneInfo(head.timezone if head else "UTC")
+    zone = zone_of(head)
     depots = sorted(trial.cohort)
     more = [_("{n} more", n=display.number(len(depots) - NAMED))] if len(depots) > NAMED else []
     reason = trial.reason or (trial.judged or {}).get("reason") or ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
 
@@ -13,7 +14,7 @@ from dashboards.ops.views.depot_table import city_of
 from dashboards.ops.views.roster_text import shares
 from forecaster.core.language import N_, _
 from forecaster.ledger.publication import PublishedDepot
-from forecaster.ledger.week_plan import ShiftCover, WeekPlan
+from forecaster.ledger.week_plan import Position, ShiftCover, WeekPlan
 from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
 from forecaster.staffing.people.rule_sentences import rule_sentence, summary
 
@@ -91,15 +92,16 @@ def week_file(edition: Edition, depot_id: str = "", city: str = "") -> WeekFile:
     depots = {depot.depot_id: depot for depot in edition.outline()}
     if depot_id and depot_id not in depots:
         raise NoSuchDepot(depot_id)
-    visible = [
-        DepotWeek(plan, city_of(depots[plan.depot_id]), depots[plan.depot_id].timezone or edition.head.timezone)
-        for plan in edition.ledger.plans(edition.head.publication_id, depot_id or None)
-        if plan.depot_id in depots
-    ]
+    zone, plans = edition.head.timezone, edition.ledger.plans(edition.head.publication_id, depot_id or None)
+    visible = [_week(plan, depots[plan.depot_id], zone) for plan in plans if plan.depot_id in depots]
     shown = [week for week in visible if not city or week.city == city]
     if not shown:
         raise NoPlans(_no_plans(depots, depot_id, city, any_plans=bool(visible)))
     return WeekFile(edition.head.pipeline, edition.revised_at() or edition.head.published_at, tuple(shown))
+
+
+def _week(plan: WeekPlan, depot: PublishedDepot, zone: str) -> DepotWeek:
+    return DepotWeek(plan, city_of(depot), depot.timezone or zone)
 
 
 def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
@@ -109,14 +111,7 @@ def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
     names = sorted({cover.shift for cover in plan.shifts}, key=lambda name: (_clock(plan, name, zone), name))
     letters = short_names(names)
     covers = {(cover.date, cover.shift): cover for cover in plan.shifts}
-    people = []
-    for position in plan.positions:
-        shifts = dict.fromkeys(position.days_off, _("off"))
-        shifts |= {duty.date: letters[duty.shift] for duty in position.duties}
-        hours = sum(duty.hours for duty in position.duties)
-        cells = tuple(shifts.get(day, "") for day in dates)
-        address = _address(depot_id, "ics", person=position.key(depot_id))
-        people.append(PersonWeek(position.name, cells, display.decimal(hours), address))
+    people = tuple(_person(position, letters, depot_id, dates) for position in plan.positions)
     rows = tuple(
         ShiftWeek(name, letters[name], _clock(plan, name, zone), tuple(_cell(covers.get((day, name))) for day in dates))
         for name in names
@@ -128,7 +123,7 @@ def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
             (display.weekday_letters(day, 2), str(day.day), place == edition.front.meant)
             for place, day in enumerate(dates)
         ),
-        tuple(people),
+        people,
         rows,
         summary(plan, _money, display.decimal),
         tuple(_uncovered(cover, plan, zone) for cover in plan.shifts if cover.planned < cover.wanted),
@@ -136,6 +131,14 @@ def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
         tuple((_address(depot_id, form), _(name)) for form, name in FORMS),
         shares(edition.depot(depot_id).days[edition.front.meant]),
     )
+
+
+def _person(position: Position, letters: Mapping[str, str], depot_id: str, dates: Sequence[date]) -> PersonWeek:
+    shifts = dict.fromkeys(position.days_off, _("off"))
+    shifts |= {duty.date: letters[duty.shift] for duty in position.duties}
+    hours = sum(duty.hours for duty in position.duties)
+    address = _address(depot_id, "ics", person=position.key(depot_id))
+    return PersonWeek(position.name, tuple(shifts.get(day, "") for day in dates), display.decimal(hours), address)
 
 
 def all_weeks(edition: Edition, city: str = "") -> AllWeeks:
