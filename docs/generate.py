@@ -303,8 +303,7 @@ def _protected(contract: Schema) -> str:
 def plugin_table() -> str:
     """The plug-ins: their packages, what they are for, and the keys that declare them."""
     rows = [
-        [name, _listed(package.replace(".", "/") for package in packages), purpose, _listed(keys)]
-        for name, (keys, purpose, packages) in plugins.PLUGINS.items()
+        [name, _listed(packages), purpose, _listed(keys)] for name, (keys, purpose, packages) in plugins.PLUGINS.items()
     ]
     return table(["plug-in", "packages", "needed for", "declared by"], rows)
 
