@@ -25,9 +25,7 @@ def nightly(night: Night, steps: Steps) -> None:
     with night.goes_on("the sources could not be read"):
         steps.ingest(night)
     knowledge, panel = steps.panel(night)
-    if night.spec.canary is not None:
-        with night.goes_on("the canary could not be judged"):
-            steps.judge(night, panel)
+    _judge_canary(night, steps, panel)
     with night.lacks("the prior did not forecast before tonight's model"):
         steps.preview(night, panel, knowledge)
     if night.spec.training.when == "worthwhile":
@@ -41,6 +39,12 @@ def nightly(night: Night, steps: Steps) -> None:
             steps.record(night, *outcome)
     with night.goes_on("the run could not be recorded in the registry; a later night does it"):
         steps.register(night)
+
+
+def _judge_canary(night: Night, steps: Steps, panel: Panel) -> None:
+    if night.spec.canary is not None:
+        with night.goes_on("the canary could not be judged"):
+            steps.judge(night, panel)
 
 
 def _trained(night: Night, steps: Steps, panel: Panel, knowledge: Knowledge) -> Judged:

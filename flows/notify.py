@@ -57,8 +57,8 @@ def occasions(night: Night) -> dict[str, str]:
         sentences["degraded"] = (
             f"{name}: published at tier {night.publication.get('tier', 'unknown')}. {night.message or ''}"
         )
-    if stops := [finding for finding in night.findings if finding.severity == "stop"]:
-        sentences["stop"] = f"{name}: a batch was stopped. " + "; ".join(f"{f.rule}: {f.message}" for f in stops)
+    if stops := [f"{finding.rule}: {finding.message}" for finding in night.findings if finding.severity == "stop"]:
+        sentences["stop"] = f"{name}: a batch was stopped. " + "; ".join(stops)
     if night.promoted:
         why = night.verdict.sentence() if night.verdict else ""
         sentences["promotion"] = f"{name}: bundle {night.promoted} is champion now. It was {why}."

@@ -169,8 +169,8 @@ def _close_killed(night: Night) -> None:
         messages = {run.run_id: run.message or "" for run in ledger.runs(night.spec.name, AT_ONCE, ended=True)}
         with get_client(sync_client=True) as client:
             for flow_run in client.read_flow_runs(flow_run_filter=running, limit=AT_ONCE):
-                message = messages.get(str(flow_run.labels.get(RUN) or flow_run.parameters.get("run_id")), "")
-                process = flow_run.labels.get(PROCESS)
+                run_id = flow_run.labels.get(RUN, flow_run.parameters.get("run_id"))
+                message, process = messages.get(str(run_id), ""), flow_run.labels.get(PROCESS)
                 if message.startswith(lease.WAS_KILLED) or (process and lease.is_gone(str(process))):
                     client.set_flow_run_state(flow_run.id, Crashed(message=message or "it was killed"), force=True)
 

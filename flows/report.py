@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from flows.night import Night
+from forecaster.core.forecast import Verdict
 from forecaster.core.terminal import count
 from forecaster.ledger.store import Ledger
 from forecaster.reports.run_measures import measured
@@ -57,10 +58,7 @@ def _lines(night: Night) -> Iterator[str]:
         yield "\n## Stages\n\n| stage | seconds |\n|---|---|"
         yield from (f"| {stage} | {seconds:.1f} |" for stage, seconds in night.progress.timings.items())
     if night.verdict is not None:
-        yield f"\n## Scores\n\n| model | {' | '.join(SHOWN)} |\n|---|{'---|' * len(SHOWN)}"
-        for model, metrics in night.verdict.compared.items():
-            yield f"| {model} | " + " | ".join(f"{metrics[name]:.4f}" for name in SHOWN) + " |"
-        yield f"\nThe candidate {night.verdict.sentence()}."
+        yield from _score_lines(night.verdict)
     if lines := list(measured(night.measures)):
         yield "\n## Measures\n\n| measure | value | |\n|---|---|---|"
         yield from (f"| {name} | {value} | {meaning} |" for name, value, meaning in lines)
@@ -68,3 +66,10 @@ def _lines(night: Night) -> Iterator[str]:
         yield "\n## Findings\n\n| severity | rule | count | |\n|---|---|---|---|"
         for finding in night.findings:
             yield f"| {finding.severity} | {finding.rule} | {finding.count} | {finding.message} |"
+
+
+def _score_lines(verdict: Verdict) -> Iterator[str]:
+    yield f"\n## Scores\n\n| model | {' | '.join(SHOWN)} |\n|---|{'---|' * len(SHOWN)}"
+    for model, metrics in verdict.compared.items():
+        yield f"| {model} | " + " | ".join(f"{metrics[name]:.4f}" for name in SHOWN) + " |"
+    yield f"\nThe candidate {verdict.sentence()}."

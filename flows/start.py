@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -88,19 +88,25 @@ def backfill(
     if not remaining:
         return PUBLISHED
     parameters = {"first": first.isoformat(), "last": last.isoformat(), "trains": trains, "again": again}
-    if not plain:
-        _require_packages(("prefect",))
-        environment.prepare(spec.paths.folder)
-        with prefect_server.running(local_stack.address(spec)) as ready:
-            flow, view = _flow("backfill")
-            try:
-                ready(prefect_server.PATIENCE)
-                return int(view.exit_code(flow(str(file), **parameters, return_state=True)))
-            except Exception as error:  # of whatever kind a client may raise
-                sentence = str(error).partition("\n")[0][:200] or type(error).__name__
-                sys.stderr.write(f"Prefect failed, and the dates are forecast without it: {sentence}\n")
+    if not plain and (code := _backfill_in_prefect(str(file), spec, parameters)) is not None:
+        return code
     finished = catch_up.backfill_dates(str(file), steps=_plain_steps(), **parameters)  # type: ignore[arg-type]
     return max((night.exit_code for night in finished), default=PUBLISHED)
+
+
+def _backfill_in_prefect(file: str, spec: Spec, parameters: Mapping[str, Any]) -> int | None:
+    """The exit code of the backfill as a flow; None where Prefect failed."""
+    _require_packages(("prefect",))
+    environment.prepare(spec.paths.folder)
+    with prefect_server.running(local_stack.address(spec)) as ready:
+        flow, view = _flow("backfill")
+        try:
+            ready(prefect_server.PATIENCE)
+            return int(view.exit_code(flow(file, **parameters, return_state=True)))
+        except Exception as error:  # of whatever kind a client may raise
+            sentence = str(error).partition("\n")[0][:200] or type(error).__name__
+            sys.stderr.write(f"Prefect failed, and the dates are forecast without it: {sentence}\n")
+            return None
 
 
 def notify_blocks(spec: Spec, occasion: str, sentence: str) -> int:

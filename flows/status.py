@@ -38,15 +38,15 @@ def status(spec: Spec, now: datetime) -> Iterator[str]:
     yield f"next night {following:%Y-%m-%d %H:%M} {spec.timezone}"
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
-            last = next(iter(ledger.runs(spec.name, limit=1, nights=True)), None)
+            runs = ledger.runs(spec.name, limit=1, nights=True)
+            last_run = "".join(_run(run, spec) + KILLED * ledger.seems_killed(run, now) for run in runs)
             missing = due_nights.missed_nights(spec, ledger, now)
             head = ledger.current(spec.name)
-            killed = last is not None and ledger.seems_killed(last, now)
             champion = champion_fit.of_champion(spec, ledger)
     except NoLedger as error:
         yield f"last run   none: {run_start.lost_ledger(spec) or error}"
         return
-    yield f"last run   {_run(last, spec) + (KILLED if killed else '') if last else 'none'}"
+    yield f"last run   {last_run or 'none'}"
     if head is None:
         yield "published  nothing"
     else:

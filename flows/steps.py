@@ -301,7 +301,7 @@ def promote(night: Night, exported: ExportedBundle, panel: Panel) -> None:
                 )
         if start is not None:
             night.remark(start.sentence)
-        if is_confirmed or (freeze is None and (start is None or start.promotes)):
+        if is_confirmed or (start.promotes if start is not None else freeze is None):
             night.promote(bundle)
     if freeze is not None and not is_confirmed:
         frozen = N_("not promoted: {why}; `forecaster promote FILE {bundle} --reason …` lets it forecast")

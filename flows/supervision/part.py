@@ -109,20 +109,24 @@ class Part:
     def _see(self, child: subprocess.Popen[bytes], parts: Mapping[str, Part]) -> None:
         if (code := child.poll()) is not None:
             self._ended(code)
+        elif self.service.once and self.health is None:
+            self._see_once(child, parts)
         elif self.health is None:
-            if not self.service.once:
-                if self.state == "starting":
-                    self._change("up")
-            elif time.monotonic() - self._changed > PATIENCE:
-                self._end(child, f"was not done within {PATIENCE:.0f} s")
-                if self.service.after:  # which may say that it is well, and yet do nothing of what it is asked for
-                    parts[self.service.after].start_again(
-                        f"did not do within {PATIENCE:.0f} s what {self.service.name} asks for"
-                    )
+            if self.state == "starting":
+                self._change("up")
         elif self.state != "up" or time.monotonic() - self._checked >= CHECKED:
             self._ask(self.health, child)
         if self.state == "up" and time.monotonic() - self._changed >= STEADY:
             self._pause = FIRST_PAUSE
+
+    def _see_once(self, child: subprocess.Popen[bytes], parts: Mapping[str, Part]) -> None:
+        """End a part that is to be done once, and is not in time."""
+        if time.monotonic() - self._changed > PATIENCE:
+            self._end(child, f"was not done within {PATIENCE:.0f} s")
+            if self.service.after:  # which may say that it is well, and yet do nothing of what it is asked for
+                parts[self.service.after].start_again(
+                    f"did not do within {PATIENCE:.0f} s what {self.service.name} asks for"
+                )
 
     def _ask(self, health: str, child: subprocess.Popen[bytes]) -> None:
         if answers(health):

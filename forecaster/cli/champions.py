@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forecaster.cli.options import By, File, Json, Reason, decision, print_line
+from forecaster.cli.options import By, File, Json, Reason, decision, print_line, print_lines
 from forecaster.errors import SpecError
 
 if TYPE_CHECKING:
@@ -35,20 +35,15 @@ def champions(
     instant = None if on is None else _end_of(on, spec)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         if instant is None:
-            promotions = ledger.promotions(spec.name)[::-1]
+            promotions, sentences = ledger.promotions(spec.name)[::-1], champion_fit.of_champion(spec, ledger)
         else:
-            last = ledger.champion(spec.name, instant)
-            promotions = (last,) if last else ()
-        sentences = champion_fit.of_champion(spec, ledger) if on is None else []
+            promotions, sentences = tuple(filter(None, [ledger.champion(spec.name, instant)])), []
     if as_json:
         typer.echo(json.dumps([asdict(promotion) for promotion in promotions], default=str, indent=2))
         return
-    for promotion in promotions:
-        print_line(_promotion_line(promotion, spec))
-    if not promotions:
-        print_line("no model has reigned" + (f" by the end of {on}" if on else " yet") + ": seasonal naive forecasts")
-    for sentence in sentences:
-        print_line(sentence)
+    none = f"no model has reigned{f' by the end of {on}' if on else ' yet'}: seasonal naive forecasts"
+    print_lines([*(_promotion_line(promotion, spec) for promotion in promotions)] or [none])
+    print_lines(sentences)
 
 
 def promote(

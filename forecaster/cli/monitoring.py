@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from forecaster.cli.options import File, Json, load_spec, print_line
+from forecaster.cli.options import File, Json, load_spec, print_line, print_lines
 from forecaster.errors import DEGRADED, NoLedger, SpecError
 
 
@@ -69,8 +69,7 @@ def slo(file: File, as_json: Json = False) -> None:
         rows = [{"label": row.label, "state": row.state, **asdict(row)} for row in standings]
         typer.echo(json.dumps({"promises": rows, "frozen": freeze.sentence if freeze else None}, indent=2))
     else:
-        for standing in standings:
-            print_line(promises.line(standing))
+        print_lines(map(promises.line, standings))
         if spec.slo is None:
             print_line("The pipeline file has no section slo: these are its defaults, and nothing follows from them.")
         if freeze:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import date
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from forecaster.cli.options import By, File, Json, decision, print_line
+from forecaster.cli.options import By, File, Json, decision, print_line, print_lines
 from forecaster.core.terminal import count
 from forecaster.errors import SpecError
 from forecaster.planning.value_added import Account, Added
+
+if TYPE_CHECKING:
+    from forecaster.planning.overrides import Override
 
 
 def override(
@@ -84,16 +87,17 @@ def overrides(
         content = asdict(account) if account else [asdict(row) for row in book]
         typer.echo(json.dumps(content, default=str, indent=2))
     elif account:
-        for line in _account_lines(account):
-            print_line(line)
+        print_lines(_account_lines(account))
     else:
         newer = find_superseded(book)
-        for row in book:
-            state = f"replaced by {newer[row.id]}" if row.id in newer else f"until {row.until}"
-            state = f"withdrawn {row.withdrawn:%Y-%m-%d}" if row.withdrawn else state
-            why = f"{row.reason}: {row.note}" if row.note else row.reason
-            print_line(f"{row.id:>5}  {row.target_date}  {row.depot_id}  {row.orders:,}  {state}  {row.by}, {why}")
-        print_line(count(len(book), "override"))
+        print_lines([*(_override_line(row, newer.get(row.id)) for row in book), count(len(book), "override")])
+
+
+def _override_line(row: Override, replaced_by: int | None) -> str:
+    state = f"until {row.until}" if replaced_by is None else f"replaced by {replaced_by}"
+    state = f"withdrawn {row.withdrawn:%Y-%m-%d}" if row.withdrawn else state
+    why = f"{row.reason}: {row.note}" if row.note else row.reason
+    return f"{row.id:>5}  {row.target_date}  {row.depot_id}  {row.orders:,}  {state}  {row.by}, {why}"
 
 
 def _account_lines(account: Account) -> list[str]:

@@ -53,13 +53,17 @@ def list_(
         typer.echo(json.dumps([asdict(row) | {"became": row.became} for row in rows], default=str, indent=2))
         return
     for row in rows[:SHOWN]:
-        depot_id = row.depot_id if len(row.depot_id) <= _NAME else row.depot_id[: _NAME - 1] + "…"
-        print_line(f"{row.id:18}  {row.state:9}  {row.rule:17}  {depot_id or '?'}  {row.date or '?'}  {row.message}")
+        print_line(_row_line(row))
         if everything:
             print_line(f"{'':18}  {row.became}")
     total = count(len(rows), "row")
     more = f", of which the first {SHOWN} are shown; --json shows all" if len(rows) > SHOWN else ""
     print_line(f"{total}{more}" if rows else "no row waits for a decision")
+
+
+def _row_line(row: QuarantinedRow) -> str:
+    depot_id = row.depot_id if len(row.depot_id) <= _NAME else row.depot_id[: _NAME - 1] + "…"
+    return f"{row.id:18}  {row.state:9}  {row.rule:17}  {depot_id or '?'}  {row.date or '?'}  {row.message}"
 
 
 @quarantine.command()

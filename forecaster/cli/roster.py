@@ -46,10 +46,7 @@ def roster(
     The crews of each depot, day and shift as CSV, or with --week the shifts of each person, where `staffing.people` is
     declared, and those that are open, as CSV, an Excel workbook or a calendar.
     """
-    if output is None and form is not FileForm.csv:
-        raise SpecError(f"--format {form}: found no --output, wanted a file, as in -o roster.{form}")
-    if not week and (form is not FileForm.csv or person):
-        raise SpecError(f"found {f'--format {form}' if not person else '--person'} without --week, which it is for")
+    _check_options(week, form, output, person)
     spec = load_spec(file)
     from forecaster.ledger.store import Ledger
 
@@ -58,16 +55,22 @@ def roster(
         if head is None:
             raise NoSuchRow("nothing has been published yet; the first `forecaster run` does it")
         depots = _chosen(ledger.depots(head.publication_id), depot, city)
-        if not week:
-            content = _crews(depots)
-        else:
-            plans = _plans(spec, ledger, head, depots)
-            content = (plans.of_person(person) if person else plans).write(form.value)
+        plans = _plans(spec, ledger, head, depots) if week else None
+        if plans is not None and person:
+            plans = plans.of_person(person)
+    content = _crews(depots) if plans is None else plans.write(form.value)
     if output is None:
         sys.stdout.write(content.decode().replace("\r\n", "\n"))
     else:
         _write(output, content)
         print_line(output)
+
+
+def _check_options(week: bool, form: FileForm, output: Path | None, person: str | None) -> None:
+    if output is None and form is not FileForm.csv:
+        raise SpecError(f"--format {form}: found no --output, wanted a file, as in -o roster.{form}")
+    if not week and (form is not FileForm.csv or person):
+        raise SpecError(f"found {f'--format {form}' if not person else '--person'} without --week, which it is for")
 
 
 def _chosen(depots: tuple[PublishedDepot, ...], depot: str | None, city: str | None) -> tuple[PublishedDepot, ...]:

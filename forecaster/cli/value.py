@@ -52,9 +52,8 @@ def _lines(account: ValueAccount) -> list[str]:
         lines.append(f"of these {account.backfilled:,} by forecasts that were made afterwards, as of each morning")
     lines += ["", *_table(account.whole, "")]
     for heading, parts in (("city", account.cities), ("month", account.months)):
-        if len(parts) > 1:
-            for part in parts:
-                lines += ["", *_table(part, f"{heading} {part.label or 'without a name'}")]
+        for part in parts if len(parts) > 1 else ():
+            lines += ["", *_table(part, f"{heading} {part.label or 'without a name'}")]
     lines.append("")
     if account.more_vans:
         lines.append(f"ten more vans would have saved {_amount(account.more_vans)}")

@@ -147,7 +147,7 @@ def kind_of(source: type[BaseModel]) -> str | None:
 def _sentence(
     place: Place, problem: Mapping[str, Any], root: type[BaseModel], names: Mapping[str, str] = MappingProxyType({})
 ) -> str:
-    key, kind, content, context = _called(place, names), problem["type"], problem["input"], problem.get("ctx", {})
+    key, kind = _called(place, names), problem["type"]
     if kind == "extra_forbidden":
         keys = _keys(root, problem["loc"][:-1])
         section = f" in {_dotted(place[:-1])}" if len(place) > 1 else ""
@@ -158,24 +158,28 @@ def _sentence(
         return f"found {key} as a key, wanted a word; put it in quotes if it is meant"
     if kind == "missing":
         return f"'{key}' is missing"
-    if kind == "union_tag_not_found" or (kind == "model_attributes_type" and place[-1] == "source"):
-        return f"{key}: found {_short(content)}, wanted a source such as {{kind: csv, path: demand.csv}}"
     if kind == "union_tag_invalid":
-        kinds = [kind for kind in map(kind_of, _models(root, problem["loc"])) if kind]
-        near = nearest(context["tag"], kinds)
-        return f"{key}.kind: found '{context['tag']}', wanted one of {', '.join(kinds)}{near}"
+        kinds, tag = [kind for kind in map(kind_of, _models(root, problem["loc"])) if kind], problem["ctx"]["tag"]
+        return f"{key}.kind: found '{tag}', wanted one of {', '.join(kinds)}{nearest(tag, kinds)}"
     if kind == "value_error":
         return f"{key}: {problem['msg'].removeprefix('Value error, ')}"
+    return f"{key}: found {_short(problem['input'])}, wanted {_wanted(place, problem, root)}"
+
+
+def _wanted(place: Place, problem: Mapping[str, Any], root: type[BaseModel]) -> str:
+    """Content that was wanted in place of what was found."""
+    kind, content = problem["type"], problem["input"]
+    if kind == "union_tag_not_found" or (kind == "model_attributes_type" and place[-1] == "source"):
+        return "a source such as {kind: csv, path: demand.csv}"
     if kind == "string_type" and not isinstance(content, Mapping | list | None):
-        return f"{key}: found {_short(content)}, wanted text; put it in quotes"
+        return "text; put it in quotes"
     if kind in {"model_type", "model_attributes_type"}:
-        keys = _keys(root, problem["loc"])
-        return f"{key}: found {_short(content)}, wanted a section with keys of {', '.join(keys)}"
+        return f"a section with keys of {', '.join(_keys(root, problem['loc']))}"
     if kind == "string_pattern_mismatch":
-        return f"{key}: found {_short(content)}, wanted text that matches {context['pattern']}"
+        return f"text that matches {problem['ctx']['pattern']}"
     expected = re.sub(r"^\w+ should (be|have) |, unable to .*", "", problem["msg"])
     near = nearest(str(content), re.findall(r"'([^']+)'", expected)) if kind == "literal_error" else ""
-    return f"{key}: found {_short(content)}, wanted {expected}{near}"
+    return expected + near
 
 
 def _called(place: Place, names: Mapping[str, str]) -> str:

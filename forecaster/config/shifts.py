@@ -163,6 +163,16 @@ def check_shifts(
 ) -> None:
     """Check that shifts make a whole day, that shifts and contracts have distinct names, and that
     contracts and the table of people fit. Raises ValueError."""
+    _check_people(contracts, table)
+    for key, names in (("shifts", [shift.name for shift in shifts]), ("people", [kind.name for kind in contracts])):
+        if repeated := sorted({name for name in names if names.count(name) > 1}):
+            raise ValueError(f"found {key} that are called {', '.join(repeated)} twice, wanted each name once")
+    _check_shares(shifts)
+    if contracts and not shifts:
+        raise ValueError("found people and no shifts, wanted the shifts that they work, as key `shifts` beside")
+
+
+def _check_people(contracts: Sequence[EmploymentContract], table: PeopleTable | None) -> None:
     if table is not None and not contracts:
         raise ValueError(
             "found people_table and no people, wanted the contracts of those in it, as key `people` beside"
@@ -172,37 +182,36 @@ def check_shifts(
             raise ValueError(
                 f"people: found the contract {contract.name} of nobody, wanted per_depot, or the names as people_table"
             )
-    for key, names in (("shifts", [shift.name for shift in shifts]), ("people", [kind.name for kind in contracts])):
-        if repeated := sorted({name for name in names if names.count(name) > 1}):
-            raise ValueError(f"found {key} that are called {', '.join(repeated)} twice, wanted each name once")
-    _check_shares(shifts)
-    if contracts and not shifts:
-        raise ValueError("found people and no shifts, wanted the shifts that they work, as key `shifts` beside")
 
 
 def _check_shares(shifts: Sequence[Shift]) -> None:
-    learned = [shift for shift in shifts if shift.share == LEARN]
-    if not learned:
-        total = math.fsum(shift.declared_share for shift in shifts)
-        if shifts and abs(total - 1) > SHARE_TOLERANCE:
-            raise ValueError(f"found shifts whose shares sum to {total:g}, wanted 1")
-        return
-    if len(learned) < len(shifts):
-        number = next(shift for shift in shifts if shift.share != LEARN)
-        raise ValueError(
-            f"found share: learn of {learned[0].name} and share: {number.share} of {number.name}, wanted learn of all "
-            "shifts or of none"
-        )
+    if any(shift.share == LEARN for shift in shifts):
+        _check_learned(shifts)
+        _check_overlaps(sorted(shifts, key=lambda shift: shift.starts))
+    elif shifts and abs((total := math.fsum(shift.declared_share for shift in shifts)) - 1) > SHARE_TOLERANCE:
+        raise ValueError(f"found shifts whose shares sum to {total:g}, wanted 1")
+
+
+def _check_learned(shifts: Sequence[Shift]) -> None:
+    learned = next(shift for shift in shifts if shift.share == LEARN)
+    for shift in shifts:
+        if shift.share != LEARN:
+            raise ValueError(
+                f"found share: learn of {learned.name} and share: {shift.share} of {shift.name}, wanted learn of all "
+                "shifts or of none"
+            )
     for shift in shifts:
         if (shift.starts.minute % HALF_HOUR) or (shift.ends.minute % HALF_HOUR):
             raise ValueError(
                 f"found {shift.name} from {shift.start} to {shift.end}, wanted whole or half hours where shares are "
                 "learned: orders are counted by half hours"
             )
-    in_order = sorted(shifts, key=lambda shift: shift.starts)
+
+
+def _check_overlaps(in_order: Sequence[Shift]) -> None:
     for shift, later in zip(in_order, [*in_order[1:], in_order[0]], strict=True):
         gap = (later.starts.hour - shift.starts.hour) * 60 + later.starts.minute - shift.starts.minute
-        if len(shifts) > 1 and shift.minutes > gap % 1440:
+        if len(in_order) > 1 and shift.minutes > gap % 1440:
             raise ValueError(
                 f"found {shift.name} and {later.name}, which overlap, wanted shares as numbers, or shifts of which "
                 "only one is at work at any time: else a time of day does not tell whose an order is"

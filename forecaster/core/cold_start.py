@@ -94,10 +94,7 @@ def guess(
     and nothing doubted. `peers` are those of the network that these depots are a part of; left out, they are all of it.
     """
     is_known, attributes = _known_days(demand, open_), attributes or {}
-    if peers is None:
-        standing = _standing(demand, is_known)
-        chosen = choose_peers(standing, attributes.get("city"))
-        peers = learn_peers(chosen, standing.level, attributes, lambda rows: (demand[rows], open_[rows]))
+    peers = peers or _own_peers(demand, open_, attributes)
     is_new: _Bools = is_known.sum(axis=1) < peers.limit
     members = np.flatnonzero(is_new)
     guesses = Guess(is_new, np.full((len(members), demand.shape[1]), np.nan, np.float32), np.zeros(len(members)))
@@ -110,10 +107,10 @@ def guess(
     log_level = np.concatenate([np.log1p(peers.level), np.zeros(len(members))])
     expected = typical_levels(log_level, np.arange(len(peers.level)), words)
     typical = expected.level[len(peers.level) :]
-    cities = attributes.get("city", ("",) * len(is_new))
-    profile_of = [cities[row] if cities[row] in peers.profiles else EVERYONE for row in members.tolist()]
+    cities = np.array(attributes.get("city", ("",) * len(is_new)), object)[members]
+    cities[~np.isin(cities, [*peers.profiles])] = EVERYONE
     for city, profile in peers.profiles.items():
-        rows = np.array([name == city for name in profile_of], np.bool_)
+        rows = np.asarray(cities == city, np.bool_)
         if not rows.any():
             continue
         of_city, shape, residuals = members[rows], profile.shape, profile.residuals
@@ -122,6 +119,13 @@ def guess(
         guesses.past[rows] = _guessed_past(demand[of_city], is_known[of_city], past)
         guesses.doubt[rows] = np.sqrt(expected.variance * (1 - trust))
     return guesses
+
+
+def _own_peers(demand: _Floats, open_: _Bools, attributes: Mapping[str, Sequence[str]]) -> Peers:
+    """The peers among the depots themselves."""
+    standing = depots_standing(demand, open_)
+    chosen = choose_peers(standing, attributes.get("city"))
+    return learn_peers(chosen, standing.level, attributes, lambda rows: (demand[rows], open_[rows]))
 
 
 def depots_standing(demand: _Floats, open_: _Bools) -> DepotStanding:

@@ -9,6 +9,7 @@ ahead; what lies before the held-out days is not scored.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
@@ -119,20 +120,25 @@ def folds_of_models(
     def calls() -> Iterator[Callable[[], Forecast]]:
         for cutoff in at:
             before = (panel_at or panel.at)(cutoff)
-            scored = panel.at(cutoff).open[:, -panel.horizon :] & before.open.any(axis=1, keepdims=True)
-            if scored_after is not None and cutoff < scored_after:
-                scored = scored & (np.arange(1, panel.horizon + 1) > (scored_after - cutoff).days)
-            actuals.append(np.where(scored, panel.actuals(cutoff), np.nan).astype(np.float32))
+            actuals.append(_scored_actuals(panel, before, cutoff, scored_after))
             for name, predict in predictors.items():
                 if name in shared:
                     yield partial(predict, before)
                 else:
                     forecasts[name].append(predict(before))
 
-    shared_names = [name for name in predictors if name in shared]
-    for place, forecast in enumerate(fan(calls())):
-        forecasts[shared_names[place % len(shared_names)]].append(forecast)
+    shared_names = itertools.cycle(name for name in predictors if name in shared)
+    for forecast, name in zip(fan(calls()), shared_names, strict=False):
+        forecasts[name].append(forecast)
     return {name: tuple(map(Fold, of_model, actuals)) for name, of_model in forecasts.items()}
+
+
+def _scored_actuals(panel: Panel, before: Panel, cutoff: date, scored_after: date | None) -> NDArray[np.float32]:
+    """Actuals of the days after a cutoff, NaN where they are not scored."""
+    scored = panel.at(cutoff).open[:, -panel.horizon :] & before.open.any(axis=1, keepdims=True)
+    if scored_after is not None and cutoff < scored_after:
+        scored = scored & (np.arange(1, panel.horizon + 1) > (scored_after - cutoff).days)
+    return np.where(scored, panel.actuals(cutoff), np.nan).astype(np.float32)
 
 
 def run(

@@ -51,21 +51,23 @@ def factors(folds: Sequence[Fold]) -> Floats:
     stretch = np.ones((horizon, len(levels)))
     if not len(gap):
         return stretch.astype(np.float32)
-    for place, level in enumerate(levels[:middle]):
-        mirrored = next(
-            (opposite for opposite in range(middle + 1, len(levels)) if _mirror(level, levels[opposite])), None
-        )
-        stretch[:, place] = _of_horizon(
-            gap, reach[:, place], reach[:, mirrored or place], day, step, horizon, 1 - 2 * level
-        )
-        if mirrored is not None:
-            stretch[:, mirrored] = stretch[:, place]
-    for place, level in enumerate(levels[middle + 1 :], middle + 1):
-        if not any(_mirror(level, opposite) for opposite in levels[:middle]):
-            stretch[:, place] = _of_horizon(gap, reach[:, place], reach[:, place], day, step, horizon, 2 * level - 1)
+    for lower, upper in _intervals(levels, middle):
+        share = 1 - 2 * levels[lower] if lower < middle else 2 * levels[lower] - 1
+        factor = _of_horizon(gap, reach[:, lower], reach[:, upper], day, step, horizon, share)
+        stretch[:, lower] = stretch[:, upper] = factor
     typical = [reach[step == h].mean(axis=0) if (step == h).any() else reach.mean(axis=0) for h in range(horizon)]
     clipped = np.clip(stretch, NARROWEST, WIDEST)
     return np.stack([_uncrossed(f, r, middle) for f, r in zip(clipped, typical, strict=True)]).astype(np.float32)
+
+
+def _intervals(levels: Sequence[float], middle: int) -> list[tuple[int, int]]:
+    """Places of the levels that are stretched together: a level and its mirror, or one that has none twice."""
+    mirrors = {
+        place: next((o for o in range(middle + 1, len(levels)) if _mirror(levels[place], levels[o])), place)
+        for place in range(middle)
+    }
+    alone = [(place, place) for place in range(middle + 1, len(levels)) if place not in mirrors.values()]
+    return [*mirrors.items(), *alone]
 
 
 def stretched(forecast: Forecast, factors: Floats) -> Forecast:

@@ -39,16 +39,15 @@ def judge(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate, *, instea
 
     `instead` names the rival that is published where the candidate is refused; without it every objection refuses.
     """
-    final, bounds, excuses = [*_not_finite(candidate)], dict[str, str](), list[str]()
+    final, bounds = [*_not_finite(candidate)], dict[str, str]()
     held_out = HeldOut.of(candidate.folds, candidate.scale) if candidate.folds else None
     if held_out and not held_out.demand > 0:
         final.append(_no_demand(held_out))
     else:
-        beaten = dict(_beaten(candidate, rivals, gate))
-        final += [beaten.pop(name) for name in gate.beat if name in beaten and name in (instead, CHAMPION)]
-        bounds = {**beaten, **dict(_bounds(candidate, held_out, gate))}
-        if CHAMPION in rivals and CHAMPION in gate.beat:
-            final += _vetoes(candidate, rivals[CHAMPION], gate)
+        bounds = dict(_beaten(candidate, rivals, gate)) | dict(_bounds(candidate, held_out, gate))
+        final += [bounds.pop(name) for name in gate.beat if name in bounds and name in (instead, CHAMPION)]
+        final += _vetoes(candidate, rivals, gate)
+    excuses = []
     if instead is not None and bounds and not final:
         excuses = _excuses(candidate, rivals[instead], gate, tuple(bounds))
     objections = (*final, *bounds.values())
@@ -103,41 +102,44 @@ def _no_demand(held_out: HeldOut) -> str:
 
 def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iterator[tuple[str, str]]:
     """Yield each model of `gate.beat` that the candidate does not beat, with the objection."""
-    mine = candidate.metrics[gate.metric]
     for name in gate.beat:
-        if name not in rivals:
-            if name != CHAMPION:  # of whom there may be none yet
-                absent = N_("{name}, which is to be beaten, was not compared: is it declared, and installed?")
-                yield name, sentence(absent, name=name)
-            continue
-        theirs = rivals[name].metrics[gate.metric]
-        if not (math.isfinite(mine) and math.isfinite(theirs)):
-            unknown = sentence(CANDIDATE) if not math.isfinite(mine) else name
-            incomparable = N_("{metric} of {unknown} is not a number, so that nothing can be compared with {name}")
-            yield name, sentence(incomparable, metric=gate.metric, unknown=unknown, name=name)
-            continue
-        limit = theirs * (1 - gate.margin)
-        if mine <= limit * (1 + ROUNDING):
-            continue
-        objection = sentence(
-            N_("{metric} is {mine}, wanted at most {limit} to beat {name} ({theirs})"),
-            metric=gate.metric,
-            mine=amount(mine, ".4f"),
-            limit=amount(limit, ".4f"),
-            name=name,
-            theirs=amount(theirs, ".4f"),
-        )
-        if name == CHAMPION and gate.margin == 0 and candidate.folds:
-            difference = _pairs(candidate, rivals[name], gate).difference()
-            if difference.high <= gate.max_loss:
-                continue
-            objection = sentence(
-                N_("{objection}; {difference}, wanted surely no worse than {most}"),
-                objection=objection,
-                difference=difference.sentence(sentence(CANDIDATE), name, gate.metric),
-                most=amount(gate.max_loss, ".0%"),
-            )
-        yield name, objection
+        if name in rivals:
+            if (objection := _unbeaten(candidate, rivals[name], name, gate)) is not None:
+                yield name, objection
+        elif name != CHAMPION:  # of whom there may be none yet
+            absent = N_("{name}, which is to be beaten, was not compared: is it declared, and installed?")
+            yield name, sentence(absent, name=name)
+
+
+def _unbeaten(candidate: Scores, rival: Scores, name: str, gate: Gate) -> str | None:
+    """Objection where the candidate does not beat a rival."""
+    mine, theirs = candidate.metrics[gate.metric], rival.metrics[gate.metric]
+    if not (math.isfinite(mine) and math.isfinite(theirs)):
+        unknown = sentence(CANDIDATE) if not math.isfinite(mine) else name
+        incomparable = N_("{metric} of {unknown} is not a number, so that nothing can be compared with {name}")
+        return sentence(incomparable, metric=gate.metric, unknown=unknown, name=name)
+    limit = theirs * (1 - gate.margin)
+    if mine <= limit * (1 + ROUNDING):
+        return None
+    objection = sentence(
+        N_("{metric} is {mine}, wanted at most {limit} to beat {name} ({theirs})"),
+        metric=gate.metric,
+        mine=amount(mine, ".4f"),
+        limit=amount(limit, ".4f"),
+        name=name,
+        theirs=amount(theirs, ".4f"),
+    )
+    if name != CHAMPION or gate.margin != 0 or not candidate.folds:
+        return objection
+    difference = _pairs(candidate, rival, gate).difference()
+    if difference.high <= gate.max_loss:
+        return None
+    return sentence(
+        N_("{objection}; {difference}, wanted surely no worse than {most}"),
+        objection=objection,
+        difference=difference.sentence(sentence(CANDIDATE), name, gate.metric),
+        most=amount(gate.max_loss, ".0%"),
+    )
 
 
 def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator[tuple[str, str]]:
@@ -176,14 +178,14 @@ def _days(number: int) -> str:
     return counted(number, "{n} day", "{n} days")
 
 
-def _vetoes(candidate: Scores, champion: Scores, gate: Gate) -> Iterator[str]:
-    """Large depots that the candidate serves much worse, by more than chance."""
-    if not candidate.folds:
+def _vetoes(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iterator[str]:
+    """Large depots that the candidate serves much worse than the champion, by more than chance."""
+    if CHAMPION not in gate.beat or CHAMPION not in rivals or not candidate.folds:
         return
     demand = np.nansum(np.concatenate([fold.actuals for fold in candidate.folds], axis=1), axis=1)
     order = np.argsort(-demand, kind="stable")
     before = np.cumsum(demand[order]) - demand[order]
-    compared = _pairs(candidate, champion, gate)
+    compared = _pairs(candidate, rivals[CHAMPION], gate)
     for depot in order[before < LARGE * demand.sum()].tolist():
         difference = compared.difference(depot)
         if difference.days >= LEAST and difference.relative > gate.worst_depot and difference.low > 0:

@@ -89,9 +89,7 @@ def _covariate(values: Doubles, name: str) -> CovariateDrift | None:
     if np.ptp(window) == 0 and not (_ranges(past) == 0).any():
         return CovariateDrift(name, 0, now, usual)
     outside = now > stretches.max() or now < stretches.min()
-    if deviation > 0 and outside and abs(now - usual) >= DEVIATIONS * deviation:
-        return CovariateDrift(name, 1 if now > usual else -1, now, usual)
-    if deviation == 0 and outside:  # it has never moved before
+    if outside and (deviation == 0 or abs(now - usual) >= DEVIATIONS * deviation):  # 0: it has never moved before
         return CovariateDrift(name, 1 if now > usual else -1, now, usual)
     return None
 

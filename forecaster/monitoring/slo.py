@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from itertools import pairwise
+from itertools import islice, pairwise
 from statistics import median
 from typing import Any, Literal
 
@@ -177,20 +177,7 @@ def _against(wape: float, backtest: float) -> str:
 
 def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: datetime | None, now: datetime) -> Standing:
     """Scheduled nights since the first one, whose deadline is over: was anything of what was known by then out?"""
-    scheduled = [night for night, _ in zip(due_nights.scheduled_nights(spec, now), range(NIGHTS), strict=False)]
-    bounds, out_at = (
-        due_nights.with_neighbours(spec, scheduled[::-1]),
-        defaultdict[datetime | None, list[datetime]](list),
-    )
-    for run in runs:
-        if run.published:
-            out_at[due_nights.matching_night(bounds, run.night, run.as_of)].append(run.out_at)
-    late: list[tuple[datetime, bool]] = []
-    for night in scheduled:
-        due_by = due_nights.deadline(spec, night)
-        if due_by > now or first is None or first > due_by:  # before the first night nothing was promised
-            continue
-        late.append((night, not any(at <= due_by for at in out_at[night])))
+    late = _late_nights(spec, runs, first, now)
     recent = [is_late for night, is_late in late if night > now - RECENT]
     promise = sentence(
         N_("{share} of {n} nights out by {time}"),
@@ -206,6 +193,24 @@ def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: dateti
     nights = counted(nights_late, "{n} night", "{n} nights")
     measured = sentence(N_("{nights} late of {n}"), nights=nights, n=len(late))
     return Standing("S1", "deadline", promise, measured, 1 - nights_late / NIGHTS / budget, burn_rate)
+
+
+def _late_nights(
+    spec: Spec, runs: Sequence[_PastRun], first: datetime | None, now: datetime
+) -> list[tuple[datetime, bool]]:
+    """Scheduled nights whose deadline is over, each with whether nothing was out by then."""
+    scheduled = list(islice(due_nights.scheduled_nights(spec, now), NIGHTS))
+    bounds = due_nights.with_neighbours(spec, scheduled[::-1])
+    out_at = defaultdict[datetime | None, list[datetime]](list)
+    for run in runs:
+        if run.published:
+            out_at[due_nights.matching_night(bounds, run.night, run.as_of)].append(run.out_at)
+    deadlines = {night: due_nights.deadline(spec, night) for night in scheduled}
+    return [
+        (night, not any(at <= due_by for at in out_at[night]))
+        for night, due_by in deadlines.items()
+        if first is not None and first <= due_by <= now  # before the first night nothing was promised
+    ]
 
 
 def _tier(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Standing:
@@ -291,43 +296,34 @@ def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterat
     backtest = _champion_wape(connection, pipeline)
     low, high = promised.coverage
     half = {True: high - 0.8, False: 0.8 - low}  # of the way to the bound above, and to the one below
-
-    def error(tally: accuracy.Tally) -> float | None:
-        if tally.wape is None or not backtest:
-            return None
-        return max(tally.wape / backtest - 1, 0.0) / (promised.error_ratio - 1)
-
-    def coverage(tally: accuracy.Tally) -> float | None:
-        return None if tally.coverage is None else abs(tally.coverage - 0.8) / half[tally.coverage > 0.8]
-
-    def bias(tally: accuracy.Tally) -> float | None:
-        return None if tally.bias is None else abs(tally.bias) / promised.bias
-
-    whole = windows[0]
-    for name, promise, measured, spent in (
-        (
-            "error_ratio",
-            sentence(N_("WAPE at most {ratio} of the backtest's"), ratio=amount(promised.error_ratio, "g")),
-            _against(whole.wape, backtest) if whole and whole.wape is not None and backtest else None,
-            error,
+    promises = {
+        "error_ratio": sentence(N_("WAPE at most {ratio} of the backtest's"), ratio=amount(promised.error_ratio, "g")),
+        "coverage": sentence(
+            N_("{low} to {high} within the 80 % range"), low=amount(low, ".0%"), high=amount(high, ".0%")
         ),
-        (
-            "coverage",
-            sentence(N_("{low} to {high} within the 80 % range"), low=amount(low, ".0%"), high=amount(high, ".0%")),
-            amount(whole.coverage, ".1%") if whole and whole.coverage is not None else None,
-            coverage,
-        ),
-        (
-            "bias",
-            sentence(N_("off by at most {share} in sum"), share=amount(promised.bias, ".1%")),
-            amount(whole.bias, "+.1%") if whole and whole.bias is not None else None,
-            bias,
-        ),
-    ):
-        if whole is None or measured is None or (used := spent(whole)) is None:
+        "bias": sentence(N_("off by at most {share} in sum"), share=amount(promised.bias, ".1%")),
+    }
+
+    def measured(tally: accuracy.Tally) -> dict[str, tuple[str, float]]:
+        """What is measured of each promise, and the share of its budget that is spent."""
+        measures = {}
+        if tally.wape is not None and backtest:
+            spent = max(tally.wape / backtest - 1, 0.0) / (promised.error_ratio - 1)
+            measures["error_ratio"] = _against(tally.wape, backtest), spent
+        if tally.coverage is not None:
+            spent = abs(tally.coverage - 0.8) / half[tally.coverage > 0.8]
+            measures["coverage"] = amount(tally.coverage, ".1%"), spent
+        if tally.bias is not None:
+            measures["bias"] = amount(tally.bias, "+.1%"), abs(tally.bias) / promised.bias
+        return measures
+
+    whole, recent = (measured(tally) if tally else {} for tally in windows)
+    for name, promise in promises.items():
+        if name not in whole:
             yield Standing("S9", name, promise, _NOT_YET)
-        else:
-            yield Standing("S9", name, promise, measured, 1 - used, spent(windows[1]) if windows[1] else None)
+            continue
+        text, used = whole[name]
+        yield Standing("S9", name, promise, text, 1 - used, recent[name][1] if name in recent else None)
 
 
 def _scored_days(connection: sa.Connection, pipeline: str, newest: date) -> int:

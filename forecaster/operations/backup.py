@@ -9,8 +9,10 @@ together. Whatever database the ledger is in, its copy is an SQLite file: a rest
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -38,6 +40,7 @@ UNFINISHED = (
 )
 KEYS = StatePaths(Path(STATE)).keys.name
 SECRETS = (PRIVATE, encryption.FILE)  # in the folder of keys
+_HIDDEN_OR_UNFINISHED = re.compile(r"(^|/)\.|\.new(/|$)")
 LOG = "_delta_log"
 HINT = "_last_checkpoint"  # of a log: Delta does without, and it may name a checkpoint younger than what was copied
 _CHUNK = 1 << 20
@@ -154,12 +157,12 @@ def _files_to_copy(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str,
         data = [path for path in sorted(store.find(f"{root}/{table}")) if f"/{LOG}/" not in path]
         yield from ((store, path, f"{LAKE}/{path.removeprefix(root).lstrip('/')}") for path in (*log, *data))
     disk, paths = fsspec.filesystem("file"), spec.paths
-    files = [file for folder in saved_folders(paths) for file in sorted(folder.rglob("*")) if file.is_file()]
-    files += sorted(paths.keys.glob(f"*{PUBLIC}"))
-    files += [file for name in SECRETS if secret_keys and (file := paths.keys / name).exists()]
-    for file in files:
-        if not any(part.startswith(".") or part.endswith(".new") for part in file.relative_to(paths.folder).parts):
-            yield disk, str(file), f"{STATE}/{file.relative_to(paths.folder).as_posix()}"
+    secrets = [paths.keys / name for name in SECRETS] if secret_keys else []
+    found = itertools.chain(*(sorted(folder.rglob("*")) for folder in saved_folders(paths)))
+    for file in (*found, *sorted(paths.keys.glob(f"*{PUBLIC}")), *secrets):
+        name = file.relative_to(paths.folder).as_posix()
+        if file.is_file() and not _HIDDEN_OR_UNFINISHED.search(name):
+            yield disk, str(file), f"{STATE}/{name}"
 
 
 def saved_folders(paths: StatePaths) -> tuple[Path, ...]:

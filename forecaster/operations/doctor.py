@@ -25,6 +25,7 @@ from forecaster.operations import prefect_api
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
+    from forecaster.ledger.records import Run
     from forecaster.ledger.store import Ledger
 
 DISTRIBUTION = "harbor-forecaster"  # what is installed; the module and the command are `forecaster`
@@ -158,14 +159,12 @@ def _devices() -> Iterator[Sign]:
     seconds."""
     if _version("jax") is None:
         return
+    asking = [sys.executable, "-c", _DEVICES]
     try:
-        process = subprocess.run(
-            [sys.executable, "-c", _DEVICES], capture_output=True, text=True, timeout=DEVICE_SECONDS, check=False
-        )
+        process = subprocess.run(asking, capture_output=True, text=True, timeout=DEVICE_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        yield Sign(
-            "warn", "devices", f"JAX did not answer within {DEVICE_SECONDS} s; JAX_PLATFORMS=cpu does without a GPU"
-        )
+        late = f"JAX did not answer within {DEVICE_SECONDS} s; JAX_PLATFORMS=cpu does without a GPU"
+        yield Sign("warn", "devices", late)
         return
     if process.returncode != 0:
         why = (process.stderr.strip().splitlines() or ["it said nothing"])[-1]
@@ -177,13 +176,15 @@ def _devices() -> Iterator[Sign]:
         yield Sign("warn", "devices", f"JAX trains on {devices}, though this machine has a GPU: {step}")
     else:
         yield Sign("ok", "devices", f"JAX trains on {devices}")
-    if devices == "the CPU" and compiler:
-        yield Sign("ok", "compiler", f"{compiler} compiles the recurrence for this processor")
-    elif devices == "the CPU":
-        step = "install one ('apt install g++' on Debian), or name one in CXX"
-        yield Sign(
-            "warn", "compiler", f"no C++ compiler, without which training takes up to half as long again: {step}"
-        )
+    if devices == "the CPU":
+        yield _compiler(compiler)
+
+
+def _compiler(compiler: str) -> Sign:
+    if compiler:
+        return Sign("ok", "compiler", f"{compiler} compiles the recurrence for this processor")
+    step = "install one ('apt install g++' on Debian), or name one in CXX"
+    return Sign("warn", "compiler", f"no C++ compiler, without which training takes up to half as long again: {step}")
 
 
 def _machine() -> Sign:
@@ -274,28 +275,32 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
         yield Sign("broken", "ledger", f"{len(damage) - MOST_DAMAGE:,} more publications are damaged")
     if not damage:
         yield Sign("ok", "ledger", f"revision {REVISION}")
-    for run in ledger.runs(spec.name, limit=1, nights=True):
-        text = f"{run.run_id}, begun {_when(run.started_at, spec)}: {run.outcome}"
-        text += f" (exit code {run.exit_code})" if run.exit_code is not None else ""
-        killed = ledger.seems_killed(run, now)
-        text += KILLED if killed else ""
-        good = run.outcome in ("running", "published") and not killed
-        yield Sign("ok" if good else "warn", "last run", text + (f"; {run.message}" if run.message else ""))
+    yield from (_last_run(spec, ledger, run, now) for run in ledger.runs(spec.name, limit=1, nights=True))
+    yield _published(spec, ledger, now)
+    yield _champion(spec, ledger)
+
+
+def _last_run(spec: Spec, ledger: Ledger, run: Run, now: datetime) -> Sign:
+    text = f"{run.run_id}, begun {_when(run.started_at, spec)}: {run.outcome}"
+    text += f" (exit code {run.exit_code})" if run.exit_code is not None else ""
+    killed = ledger.seems_killed(run, now)
+    text += (KILLED if killed else "") + (f"; {run.message}" if run.message else "")
+    return Sign("ok" if run.outcome in ("running", "published") and not killed else "warn", "last run", text)
+
+
+def _published(spec: Spec, ledger: Ledger, now: datetime) -> Sign:
     from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 
     head = ledger.current(spec.name)
     if head is None:
-        yield Sign("warn", "published", "nothing yet: `forecaster run FILE` publishes, also without a model")
-    else:
-        text = f"{_when(head.published_at, spec)}, tier {head.tier}, {head.model}, cutoff {head.cutoff}"
-        if now - head.published_at > STALE:
-            yield Sign("warn", "published", f"{text}; that is old: does the schedule run?")
-        elif head.tier in WITHOUT_OWN_MODEL:
-            step = "see what is said of the champion" if ledger.champion(spec.name) else "see why none was admitted yet"
-            yield Sign("warn", "published", f"{text}; no model of its own forecasts: {step}")
-        else:
-            yield Sign("ok", "published", text)
-    yield _champion(spec, ledger)
+        return Sign("warn", "published", "nothing yet: `forecaster run FILE` publishes, also without a model")
+    text = f"{_when(head.published_at, spec)}, tier {head.tier}, {head.model}, cutoff {head.cutoff}"
+    if now - head.published_at > STALE:
+        return Sign("warn", "published", f"{text}; that is old: does the schedule run?")
+    if head.tier in WITHOUT_OWN_MODEL:
+        step = "see what is said of the champion" if ledger.champion(spec.name) else "see why none was admitted yet"
+        return Sign("warn", "published", f"{text}; no model of its own forecasts: {step}")
+    return Sign("ok", "published", text)
 
 
 def _champion(spec: Spec, ledger: Ledger) -> Sign:

@@ -86,12 +86,7 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         panel = panels.build(knowledge, spec)
     panel_at = Past(knowledge, panel, spec)
     with progress.stage("train"):
-        first = fit_candidate.rolling_forecaster(
-            _train_model(panel, spec, panel_at, None, progress), panel, spec, panel_at=panel_at
-        )
-        models: dict[str, Predictor] = {CANDIDATE: first}
-        if spec.backtest.retrain_days:
-            models[RETRAINED] = _retrained_model(first, panel, spec, panel_at, progress)
+        models = _trained_models(panel, spec, panel_at, progress)
     with progress.stage("backtest"):
         folder = spec.paths.bundle(champion.bundle_digest) if champion else None
         scores, troubles = backtest(
@@ -109,6 +104,15 @@ def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = F
         winner_sentence(scores, spec.gate.metric),
         rosters,
     )
+
+
+def _trained_models(panel: Panel, spec: Spec, panel_at: Past, progress: Progress) -> dict[str, Predictor]:
+    first = fit_candidate.rolling_forecaster(
+        _train_model(panel, spec, panel_at, None, progress), panel, spec, panel_at=panel_at
+    )
+    if not spec.backtest.retrain_days:
+        return {CANDIDATE: first}
+    return {CANDIDATE: first, RETRAINED: _retrained_model(first, panel, spec, panel_at, progress)}
 
 
 def _rosters(

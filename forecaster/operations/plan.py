@@ -5,6 +5,7 @@ A plan is written down with the digest of its pipeline file, so that `apply` dep
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,14 +18,14 @@ from typing import Any
 from forecaster.check import dry_run
 from forecaster.config import Spec
 from forecaster.core import artifact
-from forecaster.core.marks import CLOSED_WEEKDAY
+from forecaster.core.marks import CLOSED_WEEKDAY, Mark
 from forecaster.core.metric_names import STAGES
 from forecaster.core.panel import Panel
 from forecaster.core.state_paths import StatePaths
 from forecaster.demand.history.past_panels import Past
 from forecaster.errors import ForecasterError, LakeError, NoLedger, SpecError
 from forecaster.lake import NOT_THERE, Lake
-from forecaster.ledger.publication import PublishedDepot
+from forecaster.ledger.publication import PublishedDepot, PublishedMark
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
@@ -203,14 +204,15 @@ def _depots_and_calendar(panel: Panel, before: PreviousNight) -> Iterator[str]:
     open_ = {name for row, name in enumerate(panel.depot_ids) if panel.open[row, -60:].any()}
     yield from _new_and_dropped("depots", open_ - published, published - set(panel.depot_ids))
     ahead = {str(day) for day in panel.days[panel.history :]}
-    of_panel = (mark for row in range(len(panel.depot_ids)) for mark in panel.marks.of(row))
-    published_marks = (mark for depot in before.depots for mark in depot.marks)
-    now, then = (
-        {(mark.date.isoformat(), mark.name) for mark in marks if mark.kind != CLOSED_WEEKDAY}
-        for marks in (of_panel, published_marks)
-    )
+    now = _named_days(map(panel.marks.of, range(len(panel.depot_ids))))
+    then = _named_days(depot.marks for depot in before.depots)
     fresh, dropped = ({f"{day} {name}" for day, name in days if day in ahead} for days in (now - then, then - now))
     yield from _new_and_dropped("calendar", fresh, dropped)
+
+
+def _named_days(marks_of_depots: Iterable[Iterable[Mark | PublishedMark]]) -> set[tuple[str, str]]:
+    marks = itertools.chain.from_iterable(marks_of_depots)
+    return {(mark.date.isoformat(), mark.name) for mark in marks if mark.kind != CLOSED_WEEKDAY}
 
 
 def _new_and_dropped(what: str, new: set[str], dropped: set[str]) -> Iterator[str]:

@@ -121,17 +121,16 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
         contract_of(each, lake, depots, former, now=now, waived=waived) for each in (spec, _of_whole_days(spec))
     )
     # all rows are checked before the first is written, so that a refusal changes nothing
-    blocks = [_block(row) for row in rows]
+    blocks = map(_block, rows)
     outcomes = [(of_days if spec.demand.columns.demand in block else of_orders).sort(block) for block in blocks]
     if refused := [outcome.refused["message"].iloc[0] for outcome in outcomes if len(outcome.refused)]:
         raise SpecError(
             f"{len(refused)} of {len(rows)} rows cannot be released as they stand, so none was: {refused[0]}; "
             "correct them at their source, which is read again tonight"
         )
+    internal = [readings.CONTENT, readings.ORDER]
     parts = [
-        outcome.accepted.drop(columns=[readings.CONTENT, readings.ORDER], errors="ignore").assign(
-            recorded_at=instant, batch=row.batch
-        )
+        outcome.accepted.drop(columns=internal, errors="ignore").assign(recorded_at=instant, batch=row.batch)
         for outcome, row in zip(outcomes, rows, strict=True)
     ]
     for batch, part in readings.concatenate(parts).groupby("batch", observed=True):

@@ -67,15 +67,13 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
     paths, retention = spec.paths, spec.retention
     with Ledger.open(spec.ledger_url) as ledger:
         promotions = ledger.promotions(spec.name)
-        reigned = {promotion.bundle_digest for promotion in promotions}
         reports_in_use = {
             promotion.run_id for promotion in promotions if promotion.bundle_digest == promotions[-1].bundle_digest
         }
-        head = ledger.current(spec.name)
-        in_use = reigned | {head.bundle_digest if head else None}
         with ledger.transaction() as connection:
-            if (canaries := optional("canary.ledger")) and (trial := canaries.running(connection, spec.name)):
-                in_use.add(trial.bundle_digest)
+            canaries = optional("canary.ledger")
+            trial = canaries.running(connection, spec.name) if canaries else None
+            in_use = {each.bundle_digest for each in (*promotions, ledger.current(spec.name), trial) if each}
             nameless = plan_rows.forget_names(connection, spec.name, now - timedelta(days=retention.people))
         runs = ledger.forget_runs(spec.name, before=now - timedelta(days=retention.runs), keep=keep)
     lake = Lake.of(spec)

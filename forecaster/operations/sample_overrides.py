@@ -35,12 +35,9 @@ def override_one_day(spec: Spec, as_of: datetime, publication_id: int | None) ->
     with Ledger.open(spec.ledger_url) as ledger:
         head = next((head for head in ledger.publications(spec.name) if head.publication_id == publication_id), None)
         depots = ledger.depots(head.publication_id) if head else ()
-    days = [
-        (depot.depot_id, day)
-        for depot in depots
-        for day in depot.days
-        if day.open and day.override is None and day.target_date == morning + timedelta(days=DAYS_AHEAD)
-    ]
+    target = morning + timedelta(days=DAYS_AHEAD)
+    days = [(depot.depot_id, day) for depot in depots for day in depot.days if day.target_date == target]
+    days = [(depot_id, day) for depot_id, day in days if day.open and day.override is None]
     if not days or head is None:
         return
     depot_id, day = days[int(random.integers(len(days)))]

@@ -37,16 +37,16 @@ def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure | None:
     days = np.concatenate([np.asarray(fold.forecast.target_dates, "datetime64[D]") for fold in folds])
     total = np.nansum(actual, axis=1)
     error = np.nansum(np.abs(median - actual), axis=1) / np.where(total > 0, total, np.nan)
-    order = [int(i) for i in np.argsort(error) if np.isfinite(error[i])]
-    depots = [order[int(i)] for i in np.unique(np.linspace(0, len(order) - 1, most).round())] if order else []
-    if not depots:
+    order = np.argsort(error)[: np.isfinite(error).sum()]  # NaN is sorted to the end
+    if not len(order):
         return None
+    depots = order[np.unique(np.linspace(0, len(order) - 1, most).round().astype(int))].tolist()
     figure = Figure(figsize=(10, 1 + 2.2 * len(depots)), layout="constrained")
     figure.suptitle(f"{scores.model}: forecasts against actuals on days it had not seen")
     first = int((days[0] - panel.days[0]).astype(int))
+    before = slice(max(first - BEFORE, 0), first)
     for row, depot in enumerate(depots, start=1):
         axes = figure.add_subplot(len(depots), 1, row)
-        before = slice(max(first - BEFORE, 0), first)
         axes.plot(panel.days[before], panel.demand[depot, before], color="0.6", lw=1)
         axes.fill_between(days, low[depot], high[depot], color="#2f6fb0", alpha=0.25, lw=0, label="80 % interval")
         axes.plot(days, median[depot], color="#2f6fb0", label="forecast")
@@ -109,17 +109,12 @@ def errors(scores: Mapping[str, Scores]) -> Figure | None:
 
 def duel(candidate: Scores, rival: Scores) -> Figure | None:
     """Scatter plot of each depot's WAPE with one model against the other: below the line the candidate is better."""
-    scored_days = (scored(model_scores.folds, model_scores.scale) for model_scores in (candidate, rival))
-    metrics_by_model = [by(days, days.depot) for days in scored_days]
-    both = [
-        depot
-        for depot in sorted(metrics_by_model[0].keys() & metrics_by_model[1].keys(), key=int)
-        if all(np.isfinite(of_model[depot]["wape"]) for of_model in metrics_by_model)
-    ]
+    ours, rivals = (by(days, days.depot) for days in (scored(each.folds, each.scale) for each in (candidate, rival)))
+    common = sorted(ours.keys() & rivals.keys(), key=int)
+    both = [depot for depot in common if np.isfinite(ours[depot]["wape"] + rivals[depot]["wape"])]
     if not both:
         return None
-    mine, theirs = ([100 * metrics[depot]["wape"] for depot in both] for metrics in metrics_by_model)
-    ours = metrics_by_model[0]
+    mine, theirs = ([100 * metrics[depot]["wape"] for depot in both] for metrics in (ours, rivals))
     size = [max(ours[depot]["mae"] / max(ours[depot]["wape"], 1e-9), 0.0) for depot in both]  # MAE / WAPE: mean demand
     largest = max(size) or 1.0
     figure = Figure(figsize=(5, 5), layout="constrained")

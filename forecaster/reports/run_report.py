@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import base64
+import heapq
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -69,18 +71,20 @@ def _sections(review: GateReview, panel: Panel, pictures: Mapping[str, bytes]) -
         yield tag("section", tag("figure", picture, tag("figcaption", PICTURES[name])))
     for part, metrics in segments.parts(candidate, panel).items():
         yield tag("section", tag("h2", f"By {part}"), _table(part, metrics))
-    metrics_of = segments.depots(candidate, panel)
-    worst = sorted(
-        (d for d in metrics_of if metrics_of[d]["wape"] == metrics_of[d]["wape"]), key=lambda d: -metrics_of[d]["wape"]
-    )
-    if worst:
-        heading = f"The {min(WORST, len(worst))} depots of {len(metrics_of):,} with the highest WAPE"
-        yield tag("section", tag("h2", heading), _table("depot", {printable(d): metrics_of[d] for d in worst[:WORST]}))
+    yield from _worst_depots(segments.depots(candidate, panel))
     if lines := list(measured(review.measures)):
         cells = [
             tag("tr", tag("th", name, scope="row", title=meaning), tag("td", value)) for name, value, meaning in lines
         ]
         yield tag("section", tag("h2", "What the night measured of itself"), tag("table", tag("tbody", *cells)))
+
+
+def _worst_depots(metrics_of: Mapping[str, Mapping[str, float]]) -> Iterator[Element]:
+    known = [depot for depot, metrics in metrics_of.items() if not math.isnan(metrics["wape"])]
+    worst = {printable(d): metrics_of[d] for d in heapq.nlargest(WORST, known, lambda d: metrics_of[d]["wape"])}
+    if worst:
+        heading = f"The {len(worst)} depots of {len(metrics_of):,} with the highest WAPE"
+        yield tag("section", tag("h2", heading), _table("depot", worst))
 
 
 def _table(label: str, rows: Mapping[str, Mapping[str, float]], columns: Sequence[str] = COLUMNS) -> Element:

@@ -79,12 +79,8 @@ def unpack(
             with tarfile.open(fileobj=bounded, mode="r|") as tar:  # type: ignore[call-overload]
                 for member in tar:
                     folder, part = _place(file, member)
-                    if part in content or len(content) == MAX_MEMBERS:
-                        raise BundleError(f"bundle {file}: found {part!r} twice, or more than {MAX_MEMBERS} members")
-                    if content and folder != name:
-                        raise BundleError(f"bundle {file}: found files of {name!r} and {folder!r}, wanted one folder")
-                    if (part in head) != (len(content) < len(head)):
-                        raise BundleError(f"bundle {file}: found {part!r}, wanted {' and '.join(head)} before all else")
+                    if fault := _fault(folder, part, name, content, head):
+                        raise BundleError(f"bundle {file}: {fault}")
                     if member.size > bounded.most:
                         raise BundleError(f"bundle {file}: {part} has {member.size:,} bytes, wanted {bounded.most:,}")
                     member_file = tar.extractfile(member)
@@ -98,6 +94,17 @@ def unpack(
     if len(content) < len(head):
         raise BundleError(f"bundle {file}: found {len(content)} files, wanted {' and '.join(head)} before all else")
     return name, content
+
+
+def _fault(folder: str, part: str, name: str, content: Mapping[str, bytes], head: tuple[str, ...]) -> str | None:
+    """Fault of a member after those of `content`, which lie in the folder `name`."""
+    if part in content or len(content) == MAX_MEMBERS:
+        return f"found {part!r} twice, or more than {MAX_MEMBERS} members"
+    if content and folder != name:
+        return f"found files of {name!r} and {folder!r}, wanted one folder"
+    if (part in head) != (len(content) < len(head)):
+        return f"found {part!r}, wanted {' and '.join(head)} before all else"
+    return None
 
 
 def _place(file: Path, member: tarfile.TarInfo) -> tuple[str, str]:

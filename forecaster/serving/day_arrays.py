@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from forecaster.core.arrays import Doubles
 
 FAR = 4.0  # log counts: how far anything may lie from what it is compared with
+Lengths = Mapping[str, Any]  # of a manifest
+
+
+class DaySeries(NamedTuple):
+    """Known values of each day of the history, (depots, days), log counts."""
+
+    log: Doubles
+    plain: Doubles  # without what holidays did
+    observed: Doubles
+    surprise: Doubles
+    surprising: Doubles  # where that is known
+    usual: Doubles  # how far it usually is from 0
+    level: Doubles
 
 
 def shift(x: Doubles, days: int) -> Doubles:
@@ -26,3 +42,9 @@ def trailing(x: Doubles, length: int, every: int = 1) -> Doubles:
 def near(x: Doubles) -> Doubles:
     """Clipped to `FAR` log counts to either side."""
     return np.clip(x, -FAR, FAR)
+
+
+def week_mean(x: Doubles, known: Doubles) -> Doubles:
+    """Mean of x over the known days of the week up to each day, 0 without any."""
+    mean: Doubles = trailing(x, 7) / np.maximum(trailing(known, 7), 1)
+    return mean

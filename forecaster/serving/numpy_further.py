@@ -6,31 +6,18 @@ is known of the days around the one that is forecast, and the last days each by 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, NamedTuple
-
 import numpy as np
 
 from forecaster.core.arrays import Doubles
-from forecaster.serving.day_arrays import near, shift, trailing
+from forecaster.serving.day_arrays import DaySeries, Lengths, near, shift, trailing
 
 
-class DaySeries(NamedTuple):
-    """Known values of each day of the history, (depots, days), log counts."""
-
-    log: Doubles
-    plain: Doubles  # without what holidays did
-    observed: Doubles
-    surprise: Doubles
-    surprising: Doubles  # where that is known
-    level: Doubles
-    size: Doubles
-
-
-def inputs(series: DaySeries, known_ahead: Doubles, anchor: Doubles, yearly: float, of: Mapping[str, Any]) -> Doubles:
+def make(
+    series: DaySeries, size: Doubles, known_ahead: Doubles, anchor: Doubles, yearly: float, of: Lengths
+) -> Doubles:
     """(depots, horizon, further), in the order in which the graph has them; `of` are the manifest's lengths."""
     days, horizon = series.log.shape[1], anchor.shape[1]
-    now = _now(series, yearly, of)
+    now = _now(series, size, yearly, of)
     parts = [np.broadcast_to(now[:, None], (*anchor.shape, now.shape[-1]))]
     parts += [_same_weekdays(series, anchor, of), _a_year_ago(series, horizon, yearly, of["year"])]
     for by in of["near"]:  # of days after the horizon nothing is known
@@ -43,7 +30,7 @@ def inputs(series: DaySeries, known_ahead: Doubles, anchor: Doubles, yearly: flo
     return np.concatenate(parts, axis=-1)
 
 
-def _now(series: DaySeries, yearly: float, of: Mapping[str, Any]) -> Doubles:
+def _now(series: DaySeries, size: Doubles, yearly: float, of: Lengths) -> Doubles:
     """Known values on the last day, (depots, inputs)."""
     level = series.level
 
@@ -61,12 +48,12 @@ def _now(series: DaySeries, yearly: float, of: Mapping[str, Any]) -> Doubles:
     missed = [mean(np.abs(series.surprise), series.surprising, length)[0] for length in (7, month)]
     values = [against_level(7 * weeks) for weeks in of["means"]]
     values += [yearly * against_level(year), growth, mean(series.surprise, series.surprising, 3)[0], *missed]
-    values += [series.size[:, -1], month_count[:, -1] / month]
+    values += [size[:, -1], month_count[:, -1] / month]
     values += [series.surprise[:, -1 - day] for day in range(of["days_surprised"])]
     return np.stack(values, axis=-1)
 
 
-def _same_weekdays(series: DaySeries, anchor: Doubles, of: Mapping[str, Any]) -> Doubles:
+def _same_weekdays(series: DaySeries, anchor: Doubles, of: Lengths) -> Doubles:
     """Mean, spread, least and most of the last known same weekdays against the anchor, (depots, horizon, 4)."""
     days, (depots, horizon) = series.log.shape[1], anchor.shape
     result = np.zeros((depots, horizon, 4))

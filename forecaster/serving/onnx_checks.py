@@ -33,29 +33,29 @@ _EXTERNAL_DATA, _DATA_LOCATION = 13, 14  # of a tensor
 
 def inspect(model: bytes) -> None:
     """Raises BundleError for external data, for a domain that is not onnx's own, and for what is no ONNX model."""
-    field_numbers = set()
-    for number, _ in _walk(memoryview(model), "Model", 0):
-        field_numbers.add(number)
-    if not {7, 8} <= field_numbers:
+    if not {7, 8} <= _walk(memoryview(model), "Model", 0):
         raise BundleError("no ONNX model: found no graph or no operator set in it")
 
 
-def _walk(message: memoryview, kind: str, depth: int) -> Iterator[tuple[int, int]]:
+def _walk(message: memoryview, kind: str, depth: int) -> set[int]:
+    """Check a message and those in it; returns the numbers of its fields."""
     if depth > MAX_DEPTH:
         raise BundleError(f"no ONNX model: messages lie more than {MAX_DEPTH} deep in one another")
-    nested = _NESTED[kind]
+    nested, numbers = _NESTED[kind], set()
     for number, wire, value in _fields(message):
-        yield number, wire
+        numbers.add(number)
         if kind == "Tensor" and (number == _EXTERNAL_DATA or (number == _DATA_LOCATION and value != 0)):
             raise BundleError("a tensor's data lie in another file; wanted all of them in this one")
-        if number in nested or (kind, number) in _DOMAIN:
-            if not isinstance(value, memoryview):
-                raise BundleError(f"no ONNX model: field {number} of {kind} has wire type {wire}, wanted {LENGTH}")
-            if what := _DOMAIN.get((kind, number)):
-                _check_domain(str(bytes(value), "utf-8", "replace"), what)
-            else:
-                for _ in _walk(value, nested[number], depth + 1):
-                    pass
+        what = _DOMAIN.get((kind, number))
+        if not what and number not in nested:
+            continue
+        if not isinstance(value, memoryview):
+            raise BundleError(f"no ONNX model: field {number} of {kind} has wire type {wire}, wanted {LENGTH}")
+        if what:
+            _check_domain(str(bytes(value), "utf-8", "replace"), what)
+        else:
+            _walk(value, nested[number], depth + 1)
+    return numbers
 
 
 def _check_domain(domain: str, what: str) -> None:

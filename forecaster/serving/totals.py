@@ -96,16 +96,20 @@ def score_totals(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
             days = scored[in_group].any(axis=0)
             actual = np.nansum(fold.actuals[in_group], axis=0)[days]
             rows["city" if name else "network"].append(np.column_stack([predicted[name][days][:, ends], actual]))
-    scores = {}
-    for level, parts in rows.items():
-        low, middle, high, actual = np.concatenate(parts).T if parts else np.zeros((4, 0))
-        total = actual.sum() if len(actual) else np.nan
-        scores[f"{level}_coverage"] = (
-            float(((low <= actual) & (actual <= high)).mean()) if len(actual) else float("nan")
-        )
-        scores[f"{level}_bias"] = float((middle - actual).sum() / total) if total > 0 else float("nan")
-        scores[f"{level}_width"] = float((high - low).sum() / total) if total > 0 else float("nan")
-    return scores
+    return {
+        f"{level}_{name}": value for level, parts in rows.items() for name, value in _interval_scores(parts).items()
+    }
+
+
+def _interval_scores(parts: Sequence[Doubles]) -> dict[str, float]:
+    """Coverage, bias and width of rows of the interval's low end, median and high end, and the actual."""
+    low, middle, high, actual = np.concatenate(parts).T if parts else np.zeros((4, 0))
+    total = actual.sum()
+    return {
+        "coverage": float(((low <= actual) & (actual <= high)).mean()) if len(actual) else float("nan"),
+        "bias": float((middle - actual).sum() / total) if total > 0 else float("nan"),
+        "width": float((high - low).sum() / total) if total > 0 else float("nan"),
+    }
 
 
 def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:

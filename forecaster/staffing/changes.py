@@ -11,7 +11,7 @@ The plan's own rules come first: who would fall below a floor, or lend to who is
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeVar
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from forecaster.config import Staffing
 from forecaster.core.arrays import Bools, Doubles, Ints
 from forecaster.core.forecast import Forecast
-from forecaster.ledger.publication import LeftCrew, PublishedDepot
+from forecaster.ledger.publication import LeftCrew, PublishedDay, PublishedDepot, PublishedRoster
 from forecaster.staffing import lending, newsvendor, placing, shortage
 from forecaster.staffing.lending import LEAST_NEED, DepotVans
 from forecaster.staffing.need import Need
@@ -66,22 +66,25 @@ def published_crews(
         row = rows.get(depot.depot_id)
         if row is None:
             continue
-        instants = []
-        for day in depot.days:
-            step = steps.get(day.target_date)
-            if step is None or day.roster is None or day.drivers is None or not day.open:
-                continue
-            if sorted(name for name, _ in day.roster.shifts) != sorted(names):
-                continue  # published while other shifts were declared
-            drivers[row, step] = day.drivers + day.roster.missing_drivers
-            crew, missing = dict(day.roster.shifts), dict(day.roster.missing)
-            shifts[:, row, step] = [crew[name] + missing.get(name, 0) for name in names]
-            if day.roster.changed_at is not None:
-                changed_at[row, step] = day.roster.changed_at
-                instants.append(day.roster.changed_at)
         zone = ZoneInfo(depot.timezone or timezone)
-        had_change[row] = any(_same_evening(at, now, zone, staffing.change_hour) for at in instants)
+        for day, plan in _rostered_days(depot, names):
+            step = steps.get(day.target_date)
+            if step is None or day.drivers is None:
+                continue
+            drivers[row, step] = day.drivers + plan.missing_drivers
+            crew, missing = dict(plan.shifts), dict(plan.missing)
+            shifts[:, row, step] = [crew[name] + missing.get(name, 0) for name in names]
+            if plan.changed_at is not None:
+                changed_at[row, step] = plan.changed_at
+                had_change[row] |= _same_evening(plan.changed_at, now, zone, staffing.change_hour)
     return PublishedCrews(drivers, had_change, changed_at, shifts if names else None)
+
+
+def _rostered_days(depot: PublishedDepot, shifts: Sequence[str]) -> Iterator[tuple[PublishedDay, PublishedRoster]]:
+    """Open days with a crew of these shifts: others were published while other shifts were declared."""
+    for day in depot.days:
+        if day.open and day.roster is not None and sorted(dict(day.roster.shifts)) == sorted(shifts):
+            yield day, day.roster
 
 
 def _same_evening(at: datetime, now: datetime, zone: ZoneInfo, hour: int | None) -> bool:

@@ -102,26 +102,26 @@ def backtest_costs(
     ways = RosterWays(costs, fleet, shares if costs.shifts else None)
     all_folds = [*earlier, *folds]
     buffered = [[ways.limited(buffered_need(fold, buffer, costs), fold) for buffer in BUFFERS] for fold in all_folds]
-    bills = np.array(
-        [
-            [float(np.nansum(ways.billed(crew, fold).cost)) for crew in crews]
-            for crews, fold in zip(buffered, all_folds, strict=True)
-        ]
-    )
+    pairs = zip(buffered, all_folds, strict=True)
+    bills = np.array([[_total(ways, crew, fold) for crew in crews] for crews, fold in pairs])
     best = [int(bills[:before].sum(axis=0).argmin()) for before in range(len(earlier), len(all_folds))]
-    rosters: dict[str, list[Ints]] = {
-        OURS: [ways.cheapest(fold) for fold in folds],
+
+    def for_orders(fold: Fold, orders: Doubles) -> Ints:
+        return ways.limited(orders / costs.orders_per_driver, fold)
+
+    crews_of: dict[str, list[Ints]] = {
+        OURS: list(map(ways.cheapest, folds)),
         BUFFER: [crews[chosen] for crews, chosen in zip(buffered[len(earlier) :], best, strict=True)],
-        LAST_WEEK: [ways.limited(_last_week(fold, panel_at) / costs.orders_per_driver, fold) for fold in folds],
-        FORESIGHT: [
-            ways.limited(np.nan_to_num(fold.actuals.astype(float)) / costs.orders_per_driver, fold) for fold in folds
-        ],
+        LAST_WEEK: [for_orders(fold, _last_week(fold, panel_at)) for fold in folds],
+        FORESIGHT: [for_orders(fold, np.nan_to_num(fold.actuals.astype(float))) for fold in folds],
     }
-    all_bills = [_bill(name, crews, folds, ways) for name, crews in rosters.items()]
-    return Bills(
-        tuple(sorted(all_bills, key=lambda bill: bill.cost)),
-        tuple(describe_buffer(BUFFERS[chosen]) for chosen in best),
-    )
+    all_bills = [_bill(name, crews, folds, ways) for name, crews in crews_of.items()]
+    buffers = tuple(describe_buffer(BUFFERS[chosen]) for chosen in best)
+    return Bills(tuple(sorted(all_bills, key=lambda bill: bill.cost)), buffers)
+
+
+def _total(ways: RosterWays, crews: Ints, fold: Fold) -> float:
+    return float(np.nansum(ways.billed(crews, fold).cost))
 
 
 def buffered_need(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> Doubles:

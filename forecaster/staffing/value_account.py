@@ -149,21 +149,23 @@ def account(
     return replace(summed(costs, of_span, weeks), computing=computing(runs, currency))
 
 
+
+
+
 def computing(runs: Sequence[ComputedRun], currency: str | None) -> Computing | None:
     """The runs together; those whose cost is in another currency are told in seconds alone."""
     if not runs:
         return None
-    priced = [run for run in runs if run.cost is not None and run.currency == currency]
-    cost = sum(run.cost or 0.0 for run in priced) if priced else None
-    forecasts = sum(run.forecasts for run in priced)
+    priced = [(run.cost, run.forecasts) for run in runs if run.cost is not None and run.currency == currency]
+    cost, forecasts = sum(cost for cost, _ in priced), sum(count for _, count in priced)
     return Computing(
         len(runs),
         sum(run.seconds for run in runs),
         sum(run.training_seconds for run in runs),
         sum(run.prediction_seconds for run in runs),
         sum(run.forecasts for run in runs),
-        cost,
-        None if cost is None or not forecasts else cost / forecasts,
+        cost if priced else None,
+        cost / forecasts if forecasts else None,
     )
 
 
@@ -171,10 +173,11 @@ def summed(costs: Sequence[WeekCost], days: Sequence[ValuedDay], weeks: int) -> 
     """The account of sums by week and part, and of the days that they are of."""
     currency = days[-1].currency
     counted = [day for day in days if day.currency == currency]
-    whole = next(iter(_parts([cost for cost in costs if cost.part == ALL])), ValuePart("", ()))
+    of_all, of_cities, of_months = ([cost for cost in costs if cost.part == part] for part in (ALL, CITY, MONTH))
+    whole = next(iter(_parts(of_all)), ValuePart("", ()))
     planned, model, larger = (whole.of(way) for way in (PUBLISHED, MODEL, MORE_VANS))
     overridden = sum(day.overridden for day in counted)
-    of_all = [cost for cost in costs if cost.part == ALL]
+    differs = planned and model and (overridden or _differ(planned, model))
     return ValueAccount(
         weeks,
         currency,
@@ -185,12 +188,10 @@ def summed(costs: Sequence[WeekCost], days: Sequence[ValuedDay], weeks: int) -> 
         overridden,
         len(days) - len(counted),
         whole,
-        _parts([cost for cost in costs if cost.part == CITY]),
-        _parts([cost for cost in costs if cost.part == MONTH]),
+        _parts(of_cities),
+        _parts(of_months),
         _difference(of_all, MODEL, MORE_VANS) if larger and model else None,
-        _difference(of_all, MODEL, PUBLISHED)
-        if planned and model and (overridden or _differ(planned, model))
-        else None,
+        _difference(of_all, MODEL, PUBLISHED) if differs else None,
         _cumulative(of_all),
     )
 

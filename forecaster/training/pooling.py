@@ -6,7 +6,7 @@ begin with unknown days. Days are then places: which dates they are, each piece'
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,35 +30,37 @@ def pool(panels: Sequence[Panel], *, days: int, covariates: tuple[str, ...] = ()
         raise ValueError(f"found horizons {sorted(horizons)} and {len(calendars)} calendars, wanted one of each")
     if days <= LOOKBACK:
         raise ValueError(f"found pieces of {days} days, wanted more than {LOOKBACK}")
-    pieces = [
-        (f"{number}", index, piece)
-        for number, panel in enumerate(panels)
-        for index, piece in enumerate(_pieces(panel, days))
-        if len(piece.depot_ids)
-    ]
-    if not pieces:
+    named = list(_named_pieces(panels, days))
+    if not named:
         raise ValueError("no depot has enough known days")
-    groups = np.cumsum([0, *(len(piece.calendar) for *_, piece in pieces)])
-    longest = max((panel for panel in panels), key=lambda panel: panel.history)
-    last = longest.days[-1]
+    depot_ids = tuple(depot for names, _ in named for depot in names)
+    pieces = [piece for _, piece in named]
+    longest = max(panels, key=lambda panel: panel.history)
     horizon = longest.horizon
+    until_end = days + horizon
+    groups = np.cumsum([0, *(len(piece.calendar) for piece in pieces)])
+    group = np.concatenate([piece.calendar_group + first for piece, first in zip(pieces, groups, strict=False)])
     return Panel(
-        depot_ids=tuple(f"{number} {depot} {index}" for number, index, piece in pieces for depot in piece.depot_ids),
-        days=last - (days + horizon) + 1 + np.arange(days + horizon),
+        depot_ids=depot_ids,
+        days=longest.days[-1] - until_end + 1 + np.arange(until_end),
         horizon=horizon,
-        demand=np.concatenate([_from_left(piece.demand, days, np.nan) for *_, piece in pieces]),
-        open=np.concatenate([_from_left(piece.open, days + horizon, True) for *_, piece in pieces]),
-        covariates=np.concatenate(
-            [_from_left(_covariates(piece, covariates), days + horizon, 0.0) for *_, piece in pieces]
-        ),
-        calendar=np.concatenate([_from_left(piece.calendar, days + horizon, 0.0) for *_, piece in pieces]),
-        calendar_group=np.concatenate(
-            [piece.calendar_group + groups[place] for place, (*_, piece) in enumerate(pieces)]
-        ).astype(np.int32),
-        statics=np.zeros((sum(len(piece.depot_ids) for *_, piece in pieces), 0), np.int32),
+        demand=_side_by_side(pieces, lambda piece: piece.demand, days, np.nan),
+        open=_side_by_side(pieces, lambda piece: piece.open, until_end, True),
+        covariates=_side_by_side(pieces, lambda piece: _covariates(piece, covariates), until_end, 0.0),
+        calendar=_side_by_side(pieces, lambda piece: piece.calendar, until_end, 0.0),
+        calendar_group=group.astype(np.int32),
+        statics=np.zeros((len(depot_ids), 0), np.int32),
         encoding=Encoding(covariates, {}),
         calendar_names=longest.calendar_names,
     )
+
+
+def _named_pieces(panels: Sequence[Panel], days: int) -> Iterator[tuple[list[str], Panel]]:
+    """The pieces that hold depots, each with the names of its depots."""
+    for number, panel in enumerate(panels):
+        for index, piece in enumerate(_pieces(panel, days)):
+            if len(piece.depot_ids):
+                yield [f"{number} {depot} {index}" for depot in piece.depot_ids], piece
 
 
 def _pieces(panel: Panel, days: int) -> Iterator[Panel]:
@@ -81,5 +83,11 @@ def _covariates(panel: Panel, names: Sequence[str]) -> NDArray[np.float32]:
     return values
 
 
-def _from_left(x: NDArray[Any], length: int, value: float) -> NDArray[Any]:
-    return np.pad(x, [(0, 0), (length - x.shape[1], 0)] + [(0, 0)] * (x.ndim - 2), constant_values=value)
+def _side_by_side(
+    pieces: Sequence[Panel], values: Callable[[Panel], NDArray[Any]], length: int, fill: float
+) -> NDArray[Any]:
+    """The values of all pieces, each filled to so many days before its first one."""
+    parts = map(values, pieces)
+    return np.concatenate(
+        [np.pad(x, [(0, 0), (length - x.shape[1], 0)] + [(0, 0)] * (x.ndim - 2), constant_values=fill) for x in parts]
+    )

@@ -57,18 +57,11 @@ def record(
     candidate_scores, summary = scores[CANDIDATE], candidate.summary
     total_metrics = totals.score_totals(candidate_scores.folds, panel)
     epochs = [_metrics(losses | costs) for losses, costs in zip(summary["history"], summary["measured"], strict=True)]
-    parameters: dict[str, Any] = {
-        f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)
-    }
-    parameters |= {f"trained.{key}": summary[key] for key in TRAINED if key in summary}
-    if "boosted" in summary:
-        parameters |= {f"trained.trees_{key}": summary["boosted"][key] for key in ("weight", "ramps_mean")}
-    parameters |= {"as_of": night.as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)}
     tables = _tables(candidate_scores, scores, panel, total_metrics, epochs, exported)
     inputs = {name: v for name, v in night.knowledge.versions.items() if v >= 0}
     run_record = Record(
         run_id=night.run_id,
-        parameters=parameters,
+        parameters=_parameters(spec, summary, panel, night),
         metrics=run_tables.headline(scores, CANDIDATE),
         epochs=tuple({name: epoch[name] for name in run_tables.CURVES if name in epoch} for epoch in epochs),
         tags={
@@ -78,8 +71,8 @@ def record(
             "admitted": str(verdict.admitted).lower(),
             "device": str(summary["device"]),
             "forecaster": __version__,
-            **({"tier": night.tier} if night.tier else {}),
-        },
+        }
+        | ({"tier": night.tier} if night.tier else {}),
         inputs=inputs,
         bundle=exported.folder.name if exported else None,
         description=credentials.hide(run_notes.description(verdict, scores, panel, night.tier, night.before)),
@@ -97,6 +90,16 @@ def record(
     files = {"report.html": page.encode(errors="replace"), "spec.json": _json(spec.model_dump(mode="json")), **tables}
     outbox.enqueue(run_record, figures | files, spec, model_folder.files(spec, night.knowledge) if exported else {})
     return page
+
+
+def _parameters(spec: Spec, summary: Mapping[str, Any], panel: Panel, night: NightFacts) -> dict[str, Any]:
+    """Settings of the pipeline file, and what training made of those that it leaves open."""
+    settings = {f"{part}.{key}": str(v) for part in ("model", "training") for key, v in getattr(spec, part)}
+    trained = {f"trained.{key}": summary[key] for key in TRAINED if key in summary}
+    boosted = summary.get("boosted", {})
+    trees = {f"trained.trees_{key}": boosted[key] for key in ("weight", "ramps_mean") if boosted}
+    night_parameters = {"as_of": night.as_of.isoformat(), "cutoff": panel.cutoff, "depots": len(panel.depot_ids)}
+    return settings | trained | trees | night_parameters
 
 
 def _tables(

@@ -18,8 +18,8 @@ import tempfile
 import threading
 import traceback
 import zipfile
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -87,22 +87,9 @@ def fit_in_child_process(
         return fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
     for stale in cache.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
         stale.unlink(missing_ok=True)
-    # In a thread of its own, as a signal that is heard while JAX compiles may be swallowed, and in one that is waited
-    # for, as a process that ends in the middle of that is aborted (SIGABRT).
-    ahead = threading.Thread(target=_prepare, args=(before, spec))
-
-    def begin() -> None:
-        if on_begin is not None:
-            on_begin()
-        ahead.start()
-
-    hears = Listeners(on_epoch or _ignore, on_trouble or _ignore, on_measures or _ignore, begin)
-    try:
-        with device_utilisation.sampled() as utilisation:
-            model = _run_child(content, spec, file, profile, hears)
-    finally:
-        if ahead.ident is not None:
-            ahead.join()
+    hears = Listeners(on_epoch or _ignore, on_trouble or _ignore, on_measures or _ignore, on_begin or _nothing)
+    with _prepared_meanwhile(before, spec, hears) as listeners, device_utilisation.sampled() as utilisation:
+        model = _run_child(content, spec, file, profile, listeners)
     if by_device := utilisation():
         hears.on_measures({"device_utilisation": by_device})
     with suppress(OSError):
@@ -162,13 +149,14 @@ def _run_child(
     panel: bytes, spec: Spec, file: Path, profile: Path | None, hears: Listeners, epochs: int | None = None
 ) -> bytes:
     """Let a child process train, and pass on what it tells; returns the model."""
-    options = [*(["--profile", str(profile)] if profile else []), *(["--epochs", str(epochs)] if epochs else [])]
-    command = [sys.executable, "-m", "forecaster.training.train", str(file), *options]
+    options = {"--profile": profile, "--epochs": epochs}
+    words = [word for name, value in options.items() if value for word in (name, str(value))]
+    command = [sys.executable, "-m", "forecaster.training.train", str(file), *words]
     pipe = subprocess.PIPE
     process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=parent_watch.environment())
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stderr is not None
+    assert process.stdin
+    assert process.stdout
+    assert process.stderr
     timed_out = threading.Event()
 
     def end() -> None:
@@ -194,17 +182,40 @@ def _run_child(
         if listening.ident is not None:
             listening.join()
     if timed_out.is_set():
-        hours = spec.schedule.max_training_hours
-        template = N_(
-            "training took longer than schedule.max_training_hours ({hours}) and was ended; the next goes on from its "
-            "checkpoint"
-        )
-        raise TrainingError(sentence(template, hours=amount(hours, "g")))
+        raise TrainingError(_late_message(spec.schedule.max_training_hours))
     if fault is not None:
         raise fault
     if code:
         raise TrainingError(_death_message(code, b"".join(complaints), several=spec.training.hosts is not None))
     return model
+
+
+def _late_message(hours: float) -> str:
+    template = N_(
+        "training took longer than schedule.max_training_hours ({hours}) and was ended; the next goes on from its "
+        "checkpoint"
+    )
+    return sentence(template, hours=amount(hours, "g"))
+
+
+@contextmanager
+def _prepared_meanwhile(before: Panel, spec: Spec, hears: Listeners) -> Iterator[Listeners]:
+    """Listeners that prepare what follows the training once it is under way (`_prepare`).
+
+    In a thread of its own, as a signal that is heard while JAX compiles may be swallowed, and in one that is waited
+    for, as a process that ends in the middle of that is aborted (SIGABRT).
+    """
+    ahead = threading.Thread(target=_prepare, args=(before, spec))
+
+    def begin() -> None:
+        hears.on_begin()
+        ahead.start()
+
+    try:
+        yield replace(hears, on_begin=begin)
+    finally:
+        if ahead.ident is not None:
+            ahead.join()
 
 
 def _prepare(before: Panel, spec: Spec) -> None:
@@ -275,6 +286,10 @@ def _send(pipe: IO[bytes], content: bytes) -> None:
 
 
 def _ignore(_: object) -> None:
+    pass
+
+
+def _nothing() -> None:
     pass
 
 

@@ -41,20 +41,21 @@ def half_hours(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> ND
 
 
 def _of_text(text: Column, zone: ZoneInfo, notation: Notation) -> NDArray[np.int8]:
-    form = notation.date_format
-    halves = np.full(len(text), NO_TIME, np.int8)
-    if form is not None and form not in COUNTED_DAYS:
-        if re.search("%[HI]", form):
-            is_aware = bool(re.search("%[zZ]", form))
-            stamps = pd.to_datetime(text.where(text != "", None), format=form, errors="coerce", utc=is_aware)
-            halves = _of_stamps(wall_clock(stamps, zone) if is_aware else stamps)
-    elif form in ("unix", "unix_ms"):
-        halves = _of_seconds(text, zone, 1000 if form == "unix_ms" else 1)
+    form, unit = notation.date_format, {"unix": 1, "unix_ms": 1000}
+    halves = _of_seconds(text, zone, unit[form]) if form in unit else _of_format(text, zone, form or "")
     if form is None or notation.of_sheet or form in COUNTED_DAYS:
         halves = _where_none(halves, _of_iso(text, zone))
     if form == "excel" or notation.of_sheet:
         halves = _where_none(halves, _of_sheet(text))
     return halves
+
+
+def _of_format(text: Column, zone: ZoneInfo, form: str) -> NDArray[np.int8]:
+    if not re.search("%[HI]", form):
+        return np.full(len(text), NO_TIME, np.int8)
+    is_aware = bool(re.search("%[zZ]", form))
+    stamps = pd.to_datetime(text.where(text != "", None), format=form, errors="coerce", utc=is_aware)
+    return _of_stamps(wall_clock(stamps, zone) if is_aware else stamps)
 
 
 def _where_none(halves: NDArray[np.int8], others: NDArray[np.int8]) -> NDArray[np.int8]:

@@ -60,8 +60,8 @@ def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
     same_names = names is history_names or names.equals(history_names)
     names = names if same_names else names.append(history_names.difference(names, sort=False))
     days = [part["day"].to_numpy() for part in (batch, history)]
-    first = min((int(part.min()) for part in days if len(part)), default=0)
-    last = max((int(part.max()) for part in days if len(part)), default=0)
+    ends = [int(end) for part in days if len(part) for end in (part.min(), part.max())] or [0]
+    first, last = min(ends), max(ends)
     count, rows = len(names) * (last - first + 1), len(batch) + len(history)
     small: Any = np.int32 if count < 2**31 else np.int64
     # rows that follow one another get slots that do: memory is then walked through rather than jumped about in

@@ -57,9 +57,8 @@ def quarantine_cut_day(
     fall, rises = counts < known, int((~(counts <= known)).sum())
     if not (_most_fall(of_first_day, fall, rises, known_days, first) and _later_agree(batch, known_days, first)):
         return batch, []
-    if released:
-        ids = quarantine.identity(of_first_day["source"], RULE, quarantine.source_json(of_first_day, spec))
-        fall &= ~ids.isin(released).to_numpy()
+    ids = quarantine.identity(of_first_day["source"], RULE, quarantine.source_json(of_first_day, spec))
+    fall &= ~ids.isin(released).to_numpy()
     rows = of_first_day[fall]
     if rows.empty:
         return batch, []

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import calendar
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -120,20 +120,26 @@ def never_on_weekdays(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
                 first.setdefault(row, mark.date)
     if not weekdays:
         return ()
-    groups = Counter(tuple(sorted(days)) for days in weekdays.values()).most_common()
-    rows, one_habit = sorted(weekdays), len(groups) == 1
-    which = _list_weekdays(groups[0][0]) if one_habit else sentence(N_("some weekday"))
-    habits = [sentence(N_("{days} {n}"), days=_list_weekdays(days), n=number) for days, number in groups[:MOST_NAMED]]
-    if more := sum(number for _, number in groups[MOST_NAMED:]):
-        habits.append(sentence(N_("other days {n}"), n=more))
-    first_depot = sentence(N_("first {message}"), message=panel.depot_ids[rows[0]])
-    examples = first_depot if one_habit else joined([joined(habits, ", ") or "", first_depot])
-    one = N_("1 depot never has {days}: taken as closed; demand.weekdays says otherwise ({examples})")
-    several = N_("{n} depots never have {days}: taken as closed; demand.weekdays says otherwise ({examples})")
-    message = sentence(one if len(rows) == 1 else several, n=len(rows), days=which, examples=examples or "")
+    rows = sorted(weekdays)
+    message = _message([tuple(sorted(days)) for days in weekdays.values()], panel.depot_ids[rows[0]])
     severity = data_rules.severity(RULE, spec.demand.rules.severity)
     places = tuple((panel.depot_ids[row], first[row].isoformat()) for row in rows[:PLACES])
     return (Finding(RULE, severity, len(rows), message, places),)
+
+
+def _message(habits: Sequence[tuple[int, ...]], first: str) -> str:
+    """Weekdays that depots never have; `first` is the first depot."""
+    groups = Counter(habits).most_common()
+    one_habit = len(groups) == 1
+    which = _list_weekdays(groups[0][0]) if one_habit else sentence(N_("some weekday"))
+    named = [sentence(N_("{days} {n}"), days=_list_weekdays(days), n=number) for days, number in groups[:MOST_NAMED]]
+    if more := sum(number for _, number in groups[MOST_NAMED:]):
+        named.append(sentence(N_("other days {n}"), n=more))
+    first_depot = sentence(N_("first {message}"), message=first)
+    examples = first_depot if one_habit else joined([joined(named, ", ") or "", first_depot])
+    one = N_("1 depot never has {days}: taken as closed; demand.weekdays says otherwise ({examples})")
+    several = N_("{n} depots never have {days}: taken as closed; demand.weekdays says otherwise ({examples})")
+    return sentence(one if len(habits) == 1 else several, n=len(habits), days=which, examples=examples or "")
 
 
 def _list_weekdays(days: tuple[int, ...]) -> str:

@@ -132,7 +132,7 @@ def _exports(fleet: SimulatedFleet, dates: list[date], mean: Doubles) -> dict[st
         random = np.random.default_rng([SEED, day])
         orders = simulate.observe(mean[:, day], random)
         working = np.flatnonzero((fleet.first <= day) & (day < fleet.last))
-        words = {int(depot): int(orders[depot]) for depot in working}
+        words = dict(zip(working.tolist(), orders[working].astype(int).tolist(), strict=True))
         early = int(random.choice(working)) if random.random() < RESTATED else None
         if early is not None and words[early] > 0:
             if day + RESTATED_AFTER <= last:
@@ -141,9 +141,6 @@ def _exports(fleet: SimulatedFleet, dates: list[date], mean: Doubles) -> dict[st
         rows += [(day, fleet.ids[depot], dates[day].isoformat(), str(n)) for depot, n in words.items()]
     rows.sort(key=lambda row: row[:3])
     exports = [datetime.combine(dates[k] + timedelta(1), EXPORTED, ZONE).isoformat() for k, *_ in rows]
-    return {
-        "depot": [row[1] for row in rows],
-        "day": [row[2] for row in rows],
-        "orders": [row[3] for row in rows],
-        "recorded_at": exports,
-    }
+    texts = [row[1:] for row in rows]
+    columns = {name: [text[place] for text in texts] for place, name in enumerate(("depot", "day", "orders"))}
+    return {**columns, "recorded_at": exports}

@@ -292,14 +292,18 @@ class Contract:
                 continue
             name = column_of.get(place, place)
             values["column"] = self._header(rows) if name in self._spread else name
-            values |= {"value": quarantine.legible(rows[name]), "wanted": self._requirement(rule), "hint": ""}
-            if rule in ("count_form", "covariate_form"):
-                values["hint"] = advice(rows[name])
-            if rule == "unknown_depot":
-                hints = [self._nearest(str(depot)) for depot in typed.loc[index, "depot_id"]]
-                values["hint"] = pd.Series(hints, index, dtype=object)
+            values |= {"value": quarantine.legible(rows[name]), "wanted": self._requirement(rule)}
+            values["hint"] = self._hint(rule, rows[name], typed.loc[index, "depot_id"])
             messages.append(RowSentences.of(_BROKEN if "day" in values else _UNDATED, index, **values))
         return RowSentences.in_order(messages, block.index)
+
+    def _hint(self, rule: str, found: pd.Series, depots: pd.Series) -> Any:
+        """Advice of the rows that break a rule, or of all of them."""
+        if rule in ("count_form", "covariate_form"):
+            return advice(found)
+        if rule == "unknown_depot":
+            return pd.Series([self._nearest(str(depot)) for depot in depots], depots.index, dtype=object)
+        return ""
 
     @property
     def _spread(self) -> tuple[str, ...]:

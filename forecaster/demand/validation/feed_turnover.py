@@ -79,9 +79,9 @@ def other_depots(
         of_now = (aliases.current(pd.Series(ids, dtype="str"), former) for ids in (came, known))
         came, known = (pd.Index(ids.unique(), dtype="str") for ids in of_now)
     new, missing = came[~readings.are_among(came, known)], known[~readings.are_among(known, came)]
-    if not len(known) or len(new) <= NEARLY_ALL * len(came) or len(missing) <= NEARLY_ALL * len(known):
-        return []
-    if is_incremental(spec.demand.source) and len(came) < spec.demand.rules.thin_share * len(known):
+    is_thin = is_incremental(spec.demand.source) and len(came) < spec.demand.rules.thin_share * len(known)
+    are_others = len(new) > NEARLY_ALL * len(came) and len(missing) > NEARLY_ALL * len(known)
+    if is_thin or not len(known) or not are_others:
         return []
     if pc.count_distinct(lake.read("demand", columns=["date"])["date"]).as_py() < FEW_DAYS:
         return []

@@ -13,6 +13,8 @@ from forecaster.core.arrays import Floats
 from forecaster.core.forecast import Candidate, Forecast
 from forecaster.core.panel import Panel
 from forecaster.model.export import onnx_weights
+from forecaster.model.network.day_sums import WEEKS, YEAR
+from forecaster.model.network.decoder_inputs import SEASON_WEEKS
 from forecaster.model.network.encoder_decoder import (
     FARTHEST_ASKED,
     FARTHEST_DOWN,
@@ -22,7 +24,7 @@ from forecaster.model.network.encoder_decoder import (
     Architecture,
     forward,
 )
-from forecaster.model.network.features import HOLIDAYS, LEVEL, LOOKBACK, SEASON_WEEKS, Window
+from forecaster.model.network.features import HOLIDAYS, LOOKBACK, Window
 from forecaster.model.network.further_inputs import DAYS_SURPRISED, ENOUGH, LAGS, MEANS, MORE_WEEKS, NEAR
 from forecaster.model.network.level_moves import (
     LEAST_DAYS,
@@ -32,7 +34,8 @@ from forecaster.model.network.level_moves import (
     ONE_SIDED,
     UNUSUAL,
 )
-from forecaster.model.network.special_days import ALIKE, DOUBT, MOST_SPECIAL, MOVED, SURE, SWING, WEEKS, YEAR
+from forecaster.model.network.series import LEVEL
+from forecaster.model.network.special_days import ALIKE, DOUBT, MOST_SPECIAL, MOVED, SURE, SWING
 from forecaster.model.network.support import ENOUGH_DAYS, MOST_UNSEEN, TIMES_MOST
 from forecaster.model.network.trees import RAMP
 

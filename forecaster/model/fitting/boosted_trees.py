@@ -29,9 +29,9 @@ from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
 from forecaster.model.network import features, special_days, trees
+from forecaster.model.network.day_sums import WEEKS
 from forecaster.model.network.features import LOOKBACK, Window
 from forecaster.model.network.further_inputs import ENOUGH
-from forecaster.model.network.special_days import WEEKS
 from forecaster.model.network.trees import DEPTH, RAMP, TREES
 
 ROWS = 300_000  # of all days ahead together, that are learned from at most; a quarter as many say when to stop

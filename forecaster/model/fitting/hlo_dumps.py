@@ -124,18 +124,22 @@ def compare(before: Sequence[Program], after: Sequence[Program]) -> HloCompariso
     """Programs of one name: those that are the same first, then those of the same shapes, then the rest in turn."""
     changes: list[ProgramChange] = []
     for name in sorted({program.name for program in (*before, *after)}):
-        old = [program for program in before if program.name == name]
-        new = [program for program in after if program.name == name]
-        for key in ("fingerprint", "signature", "name"):
-            for program in list(old):
-                twin = next((each for each in new if getattr(each, key) == getattr(program, key)), None)
-                if twin is not None:
-                    old.remove(program)
-                    new.remove(twin)
-                    changes.append(ProgramChange(program, twin))
+        old, new = ([program for program in programs if program.name == name] for programs in (before, after))
+        changes += _twins(old, new)
         changes += [ProgramChange(program, None) for program in old]
         changes += [ProgramChange(None, program) for program in new]
     return HloComparison(tuple(changes))
+
+
+def _twins(old: list[Program], new: list[Program]) -> Iterator[ProgramChange]:
+    """Pairs of programs of one name, the most alike first; removes them from the lists."""
+    for key in ("fingerprint", "signature", "name"):
+        for program in list(old):
+            twin = next((each for each in new if getattr(each, key) == getattr(program, key)), None)
+            if twin is not None:
+                old.remove(program)
+                new.remove(twin)
+                yield ProgramChange(program, twin)
 
 
 def _program(file: Path) -> Program:

@@ -10,10 +10,10 @@ kept parameters go out as they are: there is no refit, so the model that was jud
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ from forecaster.model.fitting import boosted_trees, compiled_steps, devices, dis
 from forecaster.model.fitting.boosted_trees import HALF, Boosted, Validated
 from forecaster.model.fitting.compiled_steps import PanelFacts, ProgramSizes, Restraints, State
 from forecaster.model.fitting.ensemble import Blend, blend
-from forecaster.model.fitting.jax_setup import count_compilations
+from forecaster.model.fitting.jax_setup import Compilations, count_compilations
 from forecaster.model.fitting.training_loop import Epoch, Monitoring, TrainingInputs
 from forecaster.model.fitting.training_plan import Recipe, choose_recipe
 from forecaster.model.fitting.windows import CropSizes
@@ -83,72 +83,108 @@ def fit(
             "bring a longer history"
         )
     recipe = choose_recipe(spec, len(panel.depot_ids), days, jax.device_count())
-    if epochs is not None:
-        recipe = replace(recipe, epochs=epochs)
-    if steps is not None:
-        recipe = replace(recipe, steps=steps)
+    recipe = replace(recipe, epochs=recipe.epochs if epochs is None else epochs)
+    recipe = replace(recipe, steps=recipe.steps if steps is None else steps)
     prior = _prior_to_begin_from(spec, prior)
     monitoring = Monitoring(on_epoch, on_trouble, checkpoints, profile)
     with_trees = boosted_trees.are_fitted(spec, panel.horizon, monitoring.report)  # or say at once what is missing
     inputs = _training_inputs(panel, days, recipe)
     with count_compilations() as compilations:
-        while True:
-            try:
-                # The compiled programs know the batch by its size, so a smaller batch starts here again.
-                sizes = _sizes(panel, spec, recipe)
-                state, history = training_loop.run(panel, spec, recipe, sizes, inputs, monitoring, compilations, prior)
-                parameters = _best_parameters(state)
-                validation = np.where(
-                    _use_best_epoch(state), *distributed.to_numpy((state.best_loss, state.last_loss))
-                ).tolist()
-                weights, validated = _fit_blend(state, parameters, sizes, inputs)
-                break
-            except Exception as error:
-                if not devices.out_of_memory(error):
-                    raise
-                # Half the crops a step and twice the steps: as many crops in all, a smaller peak of memory.
-                half_batch = recipe.batch // 2 // jax.device_count() * jax.device_count()
-                if half_batch < SMALLEST_BATCH:
-                    no_memory = N_("no memory left for a batch of {n} crops: {error}")
-                    raise TrainingError(sentence(no_memory, n=recipe.batch, error=error)) from error
-                half = N_("no memory left for a batch of {n} crops: starting over with {half}")
-                monitoring.report(sentence(half, n=recipe.batch, half=half_batch))
-                recipe = replace(recipe, batch=half_batch, steps=2 * recipe.steps)
-    shape, constants = sizes.architecture, jax.tree.map(np.asarray, inputs.facts.constants)
-    boosted = boosted_trees.fit(panel, days, constants, validated) if with_trees else None
+        trained = _trained(panel, spec, recipe, inputs, monitoring, compilations, prior)
+    constants = jax.tree.map(np.asarray, inputs.facts.constants)
+    boosted = boosted_trees.fit(panel, days, constants, trained.validated) if with_trees else None
+    about_prior = {"prior": prior.digest} if prior is not None else {}
+    about_trees = {"boosted": boosted.about, "trees_seconds": boosted.seconds} if boosted is not None else {}
     return uncalibrated(
         panel,
-        shape,
-        parameters,
+        trained.shape,
+        trained.parameters,
         constants,
-        _blend_parameters(weights, boosted),
+        _blend_parameters(trained.weights, boosted),
         summary={
-            "epochs": recipe.epochs,
-            "steps_an_epoch": recipe.steps,
-            "batch": recipe.batch,
-            "members": len(recipe.restraints),
-            **({"prior": prior.digest} if prior is not None else {}),
+            **trained.sizes(),
+            **about_prior,
             "depots": len(panel.depot_ids),
             "trained_until": str(panel.days[days - 1]),
             "validated_until": str(panel.cutoff),
-            "loss": history[-1].loss,
-            "validation": validation,
-            "trust": [float(x) for x in weights.members],
-            "anchor": weights.anchor,
-            **({"boosted": boosted.about, "trees_seconds": boosted.seconds} if boosted is not None else {}),
-            "history": [{name: getattr(e, name) for name in HISTORY_FIELDS} for e in history],
-            "measured": [{name: getattr(e, name) for name in MEASURED_FIELDS} for e in history],
-            "seconds": time.monotonic() - started,
-            "first_epoch_seconds": history[0].seconds,
-            "steps_seconds": sum(e.seconds for e in history[1:]),
-            "compile_seconds": compilations.seconds,
-            "compile_hits": compilations.hits,
-            "compile_misses": compilations.misses,
-            "depot_days_a_second": history[-1].depot_days_a_second,
-            "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+            **trained.results(),
+            **about_trees,
+            **_measured(trained.history, compilations, time.monotonic() - started),
             "recurrence": training_loop.recurrence(spec),
         },
     )
+
+
+class Trained(NamedTuple):
+    """Members as they go out, by the recipe that fitted the memory, and how they came to it."""
+
+    recipe: Recipe
+    shape: Architecture
+    parameters: Any
+    history: Sequence[Epoch]
+    validation: Any  # losses of the epochs that go out, a list
+    weights: Blend
+    validated: Validated
+
+    def sizes(self) -> dict[str, Any]:
+        """What the recipe chose."""
+        recipe = self.recipe
+        sizes = {"epochs": recipe.epochs, "steps_an_epoch": recipe.steps, "batch": recipe.batch}
+        return {**sizes, "members": len(recipe.restraints)}
+
+    def results(self) -> dict[str, Any]:
+        """Losses and weights."""
+        losses = {"loss": self.history[-1].loss, "validation": self.validation}
+        return {**losses, "trust": [float(x) for x in self.weights.members], "anchor": self.weights.anchor}
+
+
+def _trained(
+    panel: Panel,
+    spec: Spec,
+    recipe: Recipe,
+    inputs: TrainingInputs,
+    monitoring: Monitoring,
+    compilations: Compilations,
+    prior: Prior | None,
+) -> Trained:
+    """The members, trained with the largest batch, halved again and again, that the memory holds."""
+    while True:
+        try:
+            # The compiled programs know the batch by its size, so a smaller batch starts here again.
+            sizes = _sizes(panel, spec, recipe)
+            state, history = training_loop.run(panel, spec, recipe, sizes, inputs, monitoring, compilations, prior)
+            parameters = _best_parameters(state)
+            losses = distributed.to_numpy((state.best_loss, state.last_loss))
+            validation = np.where(_use_best_epoch(state), *losses).tolist()
+            blended = _fit_blend(state, parameters, sizes, inputs)
+            return Trained(recipe, sizes.architecture, parameters, history, validation, *blended)
+        except Exception as error:
+            if not devices.out_of_memory(error):
+                raise
+            # Half the crops a step and twice the steps: as many crops in all, a smaller peak of memory.
+            half_batch = recipe.batch // 2 // jax.device_count() * jax.device_count()
+            if half_batch < SMALLEST_BATCH:
+                no_memory = N_("no memory left for a batch of {n} crops: {error}")
+                raise TrainingError(sentence(no_memory, n=recipe.batch, error=error)) from error
+            half = N_("no memory left for a batch of {n} crops: starting over with {half}")
+            monitoring.report(sentence(half, n=recipe.batch, half=half_batch))
+            recipe = replace(recipe, batch=half_batch, steps=2 * recipe.steps)
+
+
+def _measured(history: Sequence[Epoch], compilations: Compilations, seconds: float) -> dict[str, Any]:
+    """Epochs, times and machine of a training, in a candidate's summary."""
+    return {
+        "history": [{name: getattr(e, name) for name in HISTORY_FIELDS} for e in history],
+        "measured": [{name: getattr(e, name) for name in MEASURED_FIELDS} for e in history],
+        "seconds": seconds,
+        "first_epoch_seconds": history[0].seconds,
+        "steps_seconds": sum(e.seconds for e in history[1:]),
+        "compile_seconds": compilations.seconds,
+        "compile_hits": compilations.hits,
+        "compile_misses": compilations.misses,
+        "depot_days_a_second": history[-1].depot_days_a_second,
+        "device": f"{jax.device_count()} x {jax.devices()[0].device_kind}",
+    }
 
 
 def blank(panel: Panel, spec: Spec) -> Candidate:

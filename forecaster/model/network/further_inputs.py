@@ -8,14 +8,14 @@ Log counts, (depots, days); what is taken of the weeks before a day is what its 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float
 
-from forecaster.model.network.day_sums import ahead_of, between, shift, trailing_sum
-from forecaster.model.network.special_days import LARGEST, WEEKS, YEAR
+from forecaster.model.network.day_sums import WEEKS, YEAR, Origins, between, shift, trailing_sum
+from forecaster.model.network.series import Series
+from forecaster.model.network.special_days import LARGEST
 
 MORE_WEEKS = 8  # same weekdays
 MEANS = (1, 2, 8)  # weeks
@@ -33,42 +33,17 @@ OF_WEEKDAY = ("weeks_mean", "weeks_spread", "weeks_least", "weeks_most")
 OF_DATE = ("last_year -1", "last_year_known -1", "last_year +1", "last_year_known +1")
 
 
-class Series(NamedTuple):
-    """Known values of each day of the history, (depots, days)."""
-
-    log: Array
-    plain: Array
-    observed: Array
-    surprise: Array
-    surprising: Array
-    level: Array
-    size: Array  # of the level, in spreads of all log counts
-
-
-class Origins(NamedTuple):
-    """Positions of origins: the first one's day, how many there are, the days between them, and the
-    days ahead."""
-
-    first: int
-    number: int
-    stride: int
-    horizon: int
-
-    def ahead(self, x: Array) -> Array:
-        """(depots, origins, horizon, …) of an array whose first day is the one after the first origin."""
-        return ahead_of(x, -1, self.number, self.horizon, self.stride)
-
-    def ago(self, x: Array, days: int, end: int) -> Array:
-        """Values of x so many days before each of the days from the one after the first origin
-        until before `end`."""
-        return between(x, self.first + 1 - days, end - days)
-
-
 def make(
-    series: Series, known_ahead: Array, anchor: Float[Array, "depots origins horizon"], yearly: Array, origins: Origins
+    series: Series,
+    size: Array,
+    known_ahead: Array,
+    anchor: Float[Array, "depots origins horizon"],
+    yearly: Array,
+    origins: Origins,
 ) -> Float[Array, "depots origins horizon further"]:
-    """The inputs in the order of `names`; `known_ahead` (depots, days and horizon, …) is open, holidays, covariates."""
-    now = _up_to(series, yearly)[:, origins.first :: origins.stride, None]
+    """The inputs in the order of `names`; `size` is of the level, in spreads of all log counts, and `known_ahead`
+    (depots, days and horizon, …) is open, holidays, covariates."""
+    now = _up_to(series, size, yearly)[:, origins.first :: origins.stride, None]
     return jnp.concatenate(
         [
             jnp.broadcast_to(now, (*anchor.shape, now.shape[-1])),
@@ -104,7 +79,7 @@ def names(covariates: Sequence[str], holidays: Sequence[str]) -> tuple[str, ...]
     )
 
 
-def _up_to(series: Series, yearly: Array) -> Array:
+def _up_to(series: Series, size: Array, yearly: Array) -> Array:
     """Known values on each day of the days up to it, (depots, days, …)."""
     level = series.level
     counts, sums, known, misses = (
@@ -127,18 +102,17 @@ def _up_to(series: Series, yearly: Array) -> Array:
     growth = yearly * then_known * _near(level - shift(level, YEAR))
     three = trailing_sum(series.surprise, 3) / jnp.maximum(trailing_sum(series.surprising, 3), 1.0)
     parts = [*map(against_level, MEANS), yearly * against_level(YEAR // 7), growth, three, missed(1), missed(WEEKS)]
-    parts += [series.size, month / (7 * WEEKS)]
+    parts += [size, month / (7 * WEEKS)]
     parts += [shift(series.surprise, day) for day in range(DAYS_SURPRISED)]
     return jnp.stack(parts, axis=-1)
 
 
 def _same_weekdays(series: Series, anchor: Array, origins: Origins) -> Array:
     """Mean, spread, least and most of the last `MORE_WEEKS` same weekdays that are known, against the anchor."""
-    end = series.log.shape[1] + origins.horizon
-    by_week = []
-    for skipped in range(0, origins.horizon, 7):
+
+    def of_week_ahead(skipped: int) -> Array:
         values, known = (
-            jnp.stack([origins.ago(x, skipped + 7 * week, end) for week in range(1, MORE_WEEKS + 1)], axis=-1)
+            jnp.stack([origins.ago(x, skipped + 7 * week) for week in range(1, MORE_WEEKS + 1)], axis=-1)
             for x in (series.plain, series.observed)
         )
         count = jnp.maximum(known.sum(axis=-1), 1.0)
@@ -146,33 +120,30 @@ def _same_weekdays(series: Series, anchor: Array, origins: Origins) -> Array:
         spread = (jnp.abs(values - mean[..., None]) * known).sum(axis=-1) / count
         least = jnp.where(known > 0, values, LARGEST).min(axis=-1)
         most = jnp.where(known > 0, values, -LARGEST).max(axis=-1)
-        of_day = jnp.stack([mean, least, most, spread, known.max(axis=-1)], axis=-1)
-        days = min(7, origins.horizon - skipped)
-        by_week.append(ahead_of(of_day, skipped - 1, origins.number, days, origins.stride))
-    of_days = by_week[0] if len(by_week) == 1 else jnp.concatenate(by_week, axis=2)
+        return jnp.stack([mean, least, most, spread, known.max(axis=-1)], axis=-1)
+
+    of_days = origins.weeks_ahead(of_week_ahead)
     mean, least, most = (_near(of_days[..., i] - anchor) * of_days[..., 4] for i in range(3))
     return jnp.stack([mean, of_days[..., 3], least, most], axis=-1)
 
 
 def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
     """The days beside the same weekday of a year ago, one of which has the same date, against the level of then."""
-    end = series.log.shape[1] + origins.horizon
-    then = origins.ago(series.level, YEAR + 7, end)
+    then = origins.ago(series.level, YEAR + 7)
     parts = []
     for days in (YEAR + 1, YEAR - 1):
-        known = yearly * origins.ago(series.observed, days, end)
-        parts += [_near(origins.ago(series.log, days, end) - then) * known, known]
+        known = yearly * origins.ago(series.observed, days)
+        parts += [_near(origins.ago(series.log, days) - then) * known, known]
     return origins.ahead(jnp.stack(parts, axis=-1))
 
 
 def _around(known_ahead: Array, origins: Origins) -> Array:
     """Known values of the days around each one; zero beyond the horizon, of which no origin knows."""
-    end = known_ahead.shape[1]
-    today = origins.ahead(origins.ago(known_ahead, 0, end))
+    today = origins.ahead(origins.ago(known_ahead, 0))
     parts = []
     for near in NEAR:
         if near < 0:
-            parts.append(origins.ahead(origins.ago(known_ahead, -near, end)))
+            parts.append(origins.ahead(origins.ago(known_ahead, -near)))
             continue
         left = min(near, origins.horizon)
         parts.append(jnp.pad(today[:, :, left:], ((0, 0), (0, 0), (0, left), (0, 0))))

@@ -12,8 +12,7 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float
 
-from forecaster.model.network.day_sums import trailing_sum
-from forecaster.model.network.special_days import WEEKS, YEAR
+from forecaster.model.network.day_sums import WEEKS, YEAR, trailing_sum
 
 MOST_MOVED = 0.4  # log counts that a median follows, at most: a week that went further mostly comes back
 UNUSUAL = (1.75, 2.75)  # times a week's usual distance, from which on it is followed, and wholly

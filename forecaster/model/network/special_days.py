@@ -6,14 +6,15 @@ knows.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import jax.numpy as jnp
 from jax import Array
 
-from forecaster.model.network.day_sums import between, shift, trailing_sum
+from forecaster.model.network.day_sums import WEEKS, YEAR, between, shift, trailing_sum
+from forecaster.model.network.series import Series
 
-WEEKS = 4  # same weekdays that make the seasonal anchor
 LEAST_BACK, MOST_BACK = 330, 400  # days from a day near a holiday back to its counterpart, which the last one says
-YEAR = 364
 SURE = 14  # days that tell how far the anchor usually misses, at least
 MOVED = 1.0  # log counts between the weeks before and after a day, from which on the level moved there
 SWING = 2.0  # log counts between the highest and the lowest of those same weekdays, from which on they tell no usual
@@ -21,6 +22,59 @@ MOST_SPECIAL = 2.0  # log counts that a special day adds to the anchor or takes 
 ALIKE = 0.3  # of what tells two weekdays apart, the share that goes where both are days off
 LARGEST = 100.0  # log counts, above any
 DOUBT = 1.0  # ordinary days that are counted with those few special ones from which others are foretold
+
+
+class SpecialDays(NamedTuple):
+    """Known values by which special days are foretold, (depots, days); of counterparts on the days from `start` on."""
+
+    start: int
+    surprise_then: Array
+    off_then: Array
+    weekday_then: Array
+    day_off: Array
+    weekday: Array  # `weekday_effect`
+    heights: Array  # `days_off_of_year`
+    days_off: Array
+    usual: Array
+
+    def ahead(self, skipped: int) -> Array:
+        """Deviation of the days from `start` on from the usual, as known so many days and a week before each."""
+
+        def as_known(x: Array) -> Array:
+            days = skipped + 7
+            return between(x, self.start - days, self.day_off.shape[1] - days)
+
+        height, days_off = as_known(self.heights), as_known(self.days_off)
+        special = out_of_the_usual(
+            self.surprise_then,
+            self.off_then,
+            self.weekday_then,
+            self.day_off[:, self.start :],
+            as_known(self.weekday),
+            height / jnp.maximum(days_off, 1.0),
+            days_off / (days_off + DOUBT),
+        )
+        return excess(special, as_known(self.usual))
+
+
+def of_year(series: Series, back: Array, day_off: Array, start: int) -> SpecialDays:
+    """Known values by which each day near a holiday is foretold: its counterpart of last year, and the days off of the
+    year. A day on which demand moved to another level tells nothing, as no holiday did that, nor one before which
+    nothing was usual.
+    """
+    days = series.log.shape[1]
+    weekday = weekday_effect(series.plain, series.observed, series.level)
+    trusted = series.surprising * (1.0 - level_shifts(series.plain, series.observed))
+    trusted = trusted * (1.0 - swings(series.plain, series.observed))
+    weekday_known = shift(weekday, 7)
+    off_then = day_off[:, :days] * trusted
+    surprise_then = jnp.clip(series.surprise, -MOST_SPECIAL, MOST_SPECIAL) * trusted
+    surprise_then, off_then, weekday_then = (
+        counterparts(x, back, start) for x in (surprise_then, off_then, weekday_known * off_then)
+    )
+    heights, days_off = days_off_of_year(series.surprise + weekday_known, day_off[:, :days] * series.surprising)
+    then = surprise_then, off_then, weekday_then
+    return SpecialDays(start, *then, day_off, weekday, heights, days_off, series.usual)
 
 
 def surprises(log: Array, observed: Array, near: Array) -> tuple[Array, Array, Array, Array]:
@@ -126,6 +180,11 @@ def of_last_holidays(surprise: Array, usual: Array, near: Array) -> Array:
     usual = shift(usual, 7)  # of a week before
     beyond = excess(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), usual) * near
     return trailing_sum(beyond, 7) / (trailing_sum(near, 7) + DOUBT)
+
+
+def without_counterpart(near: Array, surprising: Array, back: Array, start: int) -> Array:
+    """1 on the days near a holiday from `start` on of whose counterpart nothing is known."""
+    return near[:, start:] * (counterparts(surprising, back, start) == 0).astype(jnp.float32)
 
 
 def excess(surprise: Array, usual: Array) -> Array:

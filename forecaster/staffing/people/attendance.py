@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 
 from forecaster.config import Staffing
 from forecaster.core.arrays import Ints
@@ -37,27 +39,33 @@ def with_attendance(
     coming = plugin("shifts").with_crews(crews, roster.desired, roster.vans, roster.needs, forecast.open, staffing)
     missing = roster.crews - crews
 
-    def attended(day: PublishedDay, row: int, step: int) -> PublishedDay:
-        if day.roster is None or not (missing[:, row, step].any() or day.roster.missing):
-            return day
-        more, fewer = coming.one_more[row, step], coming.one_fewer[row, step]
-        plan = replace(
-            day.roster,
-            chance_short=float(coming.chance_short[row, step]),
-            cost=float(coming.expected_cost[row, step]),
-            one_more=None if more != more else float(more),
-            one_fewer=None if fewer != fewer else float(fewer),
-            shifts=_by_shift(roster.names, crews[:, row, step]),
-            missing=_by_shift(roster.names, missing[:, row, step]) if missing[:, row, step].any() else (),
-        )
-        return replace(day, drivers=int(coming.drivers[row, step]), roster=plan)
+    def attended(depot: PublishedDepot) -> PublishedDepot:
+        if depot.depot_id not in planned:
+            return depot
+        places = ((rows[depot.depot_id], step) for step in range(len(depot.days)))
+        attended_day = partial(_attended, coming=coming, names=roster.names, crews=crews, missing=missing)
+        days = map(attended_day, depot.days, places)
+        return replace(depot, days=tuple(days))
 
-    return tuple(
-        replace(depot, days=tuple(attended(day, rows[depot.depot_id], step) for step, day in enumerate(depot.days)))
-        if depot.depot_id in planned
-        else depot
-        for depot in depots
+    return tuple(map(attended, depots))
+
+
+def _attended(
+    day: PublishedDay, at: tuple[int, int], coming: Roster, names: tuple[str, ...], crews: Ints, missing: Ints
+) -> PublishedDay:
+    if day.roster is None or not (missing[:, *at].any() or day.roster.missing):
+        return day
+    more, fewer = float(coming.one_more[at]), float(coming.one_fewer[at])
+    plan = replace(
+        day.roster,
+        chance_short=float(coming.chance_short[at]),
+        cost=float(coming.expected_cost[at]),
+        one_more=None if math.isnan(more) else more,
+        one_fewer=None if math.isnan(fewer) else fewer,
+        shifts=_by_shift(names, crews[:, *at]),
+        missing=_by_shift(names, missing[:, *at]) if missing[:, *at].any() else (),
     )
+    return replace(day, drivers=int(coming.drivers[at]), roster=plan)
 
 
 def _by_shift(names: tuple[str, ...], counts: Ints) -> tuple[tuple[str, int], ...]:

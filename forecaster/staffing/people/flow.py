@@ -65,12 +65,7 @@ def cheapest(
     """The cheapest flow; `savings` has what each driver of a slot saves, the first one first, and nobody is planned
     beyond them; `scale` is the cost of a missing driver. After so many seconds the best flow that is known goes out.
     """
-    program = _Program([], [], [], [], [])
-    workers: dict[Slot, list[tuple[int, float]]] = {slot: [] for slot in savings}
-    arcs = [_add_crowd(program, crowd, workers, scale * ORDER * place, scale) for place, crowd in enumerate(crowds)]
-    for slot, values in savings.items():
-        covered = [(program.column(-max(value, 0.0) - scale * COVERS, 1.0), -1.0) for value in values]
-        program.row([*workers[slot], *covered], 0, 0)
+    program, arcs = _whole_program(crowds, savings, scale)
     if not program.bounds:
         return Flow(tuple({} for _ in crowds), 0.0, 0.0)
     loose = _solve(program, whole=False, seconds=TIME_LIMIT)
@@ -78,15 +73,28 @@ def cheapest(
         return _quick(crowds, savings, scale, 0.0)
     if _is_whole(loose.x, program):
         return _flow(loose.x, arcs, crowds, savings, 0.0)
-    solved, exact = _solve(program, whole=True, seconds=seconds) if seconds > 0 else None, None
-    if solved is not None and solved.x is not None:
+    flows = list[Flow]()
+    if seconds > 0 and (solved := _solve(program, whole=True, seconds=seconds)).x is not None:
         gap = solved.objective - solved.bound
-        exact = _flow(solved.x, arcs, crowds, savings, gap if gap > NO_GAP else 0.0)
-        if exact.gap == 0:
-            return exact
-    everything = sum(sum(max(value, 0.0) for value in values) for values in savings.values())
-    quick = _quick(crowds, savings, scale, loose.objective + everything)
-    return quick if exact is None or quick.cost < exact.cost else exact
+        flows = [_flow(solved.x, arcs, crowds, savings, gap if gap > NO_GAP else 0.0)]
+        if flows[0].gap == 0:
+            return flows[0]
+    everything = sum(uncovered_cost(values, 0) for values in savings.values())
+    flows.append(_quick(crowds, savings, scale, loose.objective + everything))
+    return min(flows, key=lambda found: found.cost)
+
+
+def _whole_program(
+    crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], scale: float
+) -> tuple[_Program, list[dict[Arc, int]]]:
+    """The program, and of each crowd the columns of its arcs."""
+    program = _Program([], [], [], [], [])
+    workers: dict[Slot, list[tuple[int, float]]] = {slot: [] for slot in savings}
+    arcs = [_add_crowd(program, crowd, workers, scale * ORDER * place, scale) for place, crowd in enumerate(crowds)]
+    for slot, values in savings.items():
+        covered = [(program.column(-max(value, 0.0) - scale * COVERS, 1.0), -1.0) for value in values]
+        program.row([*workers[slot], *covered], 0, 0)
+    return program, arcs
 
 
 class _Solution(NamedTuple):
@@ -176,23 +184,21 @@ def _add_crowd(
     balance: dict[tuple[int, int], list[tuple[int, float]]] = {}
     last = max((arc.day for arc in crowd.graph.arcs), default=0)
     for arc in crowd.graph.arcs:
-        if arc.shift != OFF and (arc.day, arc.shift) not in workers:
+        is_work = arc.shift != OFF
+        if is_work and (arc.day, arc.shift) not in workers:
             continue
-        column = program.column(
-            arc.overtime * crowd.cost_overtime + (order if arc.shift != OFF else 0.0), size, whole=True
-        )
+        column = program.column(arc.overtime * crowd.cost_overtime + order * is_work, size, whole=True)
         columns[arc] = column
         balance.setdefault((arc.day, arc.source), []).append((column, 1.0))
         if arc.day < last:
             balance.setdefault((arc.day + 1, arc.target), []).append((column, -1.0))
-        if arc.shift != OFF:
+        if is_work:
             workers[arc.day, arc.shift].append((column, 1.0))
-    entering: Counter[int] = Counter()
+    supply: Counter[tuple[int, int]] = Counter()
     for state, count in crowd.entering.items():
-        entering[crowd.graph.entry[state]] += count
-    for (day, node), flows in balance.items():
-        supply = entering[node] if day == 0 else 0
-        program.row(flows, supply, supply)
+        supply[0, crowd.graph.entry[state]] += count
+    for node, flows in balance.items():
+        program.row(flows, supply[node], supply[node])
     for arc, count in crowd.planned_before.items():
         again = program.column(-scale * STAYS, count)
         program.row([(again, 1.0), (columns[arc], -1.0)], -np.inf, 0)

@@ -38,8 +38,7 @@ def one_by_one(
     people = [
         (place, crowd.graph.entry[state])
         for place, crowd in enumerate(crowds)
-        for state, count in crowd.entering.items()
-        for _ in range(count)
+        for state in Counter(crowd.entering).elements()
     ]
     drivers: Counter[Slot] = Counter()
     taken: list[Counter[Arc]] = [Counter() for _ in crowds]
@@ -56,7 +55,7 @@ def one_by_one(
             _count(ways[who], drivers, taken[place], 1)
         if gained <= LEAST_GAIN:
             break
-    return tuple(dict(counts) for counts in taken)
+    return tuple(map(dict, taken))
 
 
 def _count(way: Way, drivers: Counter[Slot], taken: Counter[Arc], by: int) -> None:

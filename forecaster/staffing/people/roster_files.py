@@ -8,7 +8,7 @@ of another shift has the same UID and a higher SEQUENCE, and one that fell away 
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from hashlib import sha256
@@ -157,19 +157,22 @@ def _week_sheet(page: Any, weeks: Sequence[DepotWeek], formats: Mapping[str, Any
         page.write_datetime(0, column, datetime.combine(day, datetime.min.time()), formats["day"])
     line = 1
     for week in weeks:
-        for position in week.plan.positions:
-            shifts = dict.fromkeys(position.days_off, "off") | {duty.date: duty.shift for duty in position.duties}
-            _week_line(page, line, week, position.name, [(shifts.get(day, ""), None) for day in days])
-            line += 1
-        names = list(dict.fromkeys(cover.shift for cover in week.plan.shifts))
-        covers = {(cover.date, cover.shift): cover for cover in week.plan.shifts}
-        for name in names:
-            cells = [_cover_cell(covers.get((day, name)), formats["short"]) for day in days]
-            _week_line(page, line, week, f"{name}: planned of wanted", cells)
+        for name, cells in _week_lines(week.plan, days, formats["short"]):
+            _week_line(page, line, week, name, cells)
             line += 1
     page.set_column(0, 1, 26)
     page.set_column(2, 2 + len(days), 12)
     page.freeze_panes(1, 2)
+
+
+def _week_lines(plan: WeekPlan, days: Sequence[date], short: Any) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
+    """A line for each person, then one for each shift: its name, and text and format of its cells."""
+    for position in plan.positions:
+        shifts = dict.fromkeys(position.days_off, "off") | {duty.date: duty.shift for duty in position.duties}
+        yield position.name, [(shifts.get(day, ""), None) for day in days]
+    covers = {(cover.date, cover.shift): cover for cover in plan.shifts}
+    for name in dict.fromkeys(cover.shift for cover in plan.shifts):
+        yield f"{name}: planned of wanted", [_cover_cell(covers.get((day, name)), short) for day in days]
 
 
 def _cover_cell(cover: ShiftCover | None, short: Any) -> tuple[str, Any]:

@@ -10,7 +10,7 @@ automaton.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from functools import lru_cache
@@ -97,15 +97,23 @@ def build(
     numbers: dict[WorkState, int] = dict.fromkeys(morning, 0)  # after the last day all are alike
     arcs: list[Arc] = []
     for place in reversed(range(len(days))):
-        kinds: dict[tuple[tuple[int, int, float], ...], int] = {}
-        before = {}
-        for state, ways in steps[place].items():
-            kind = tuple((shift, numbers[target], overtime) for shift, target, overtime in ways)
-            before[state] = kinds.setdefault(kind, len(kinds))
+        kinds, numbers = _alike(steps[place], numbers)
         arcs += (Arc(place, number, *way) for kind, number in kinds.items() for way in kind)
-        numbers = before
     in_order = sorted(arcs, key=lambda arc: (arc.day, arc.source, arc.shift))
     return RuleGraph(tuple(in_order), {state: numbers[_settled(state, shifts)] for state in starts})
+
+
+def _alike(
+    ways_of: Mapping[WorkState, Sequence[tuple[int, WorkState, float]]], numbers: Mapping[WorkState, int]
+) -> tuple[dict[tuple[tuple[int, int, float], ...], int], dict[WorkState, int]]:
+    """A number for each set of ways through a day that states have, and of each state the number of its ways; `numbers`
+    are those of the day after."""
+    kinds: dict[tuple[tuple[int, int, float], ...], int] = {}
+    before = {}
+    for state, ways in ways_of.items():
+        kind = tuple((shift, numbers[target], overtime) for shift, target, overtime in ways)
+        before[state] = kinds.setdefault(kind, len(kinds))
+    return kinds, before
 
 
 def _ways(

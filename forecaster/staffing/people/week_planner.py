@@ -109,9 +109,8 @@ class WeekTask:
         solution = flow.cheapest(crowds, problem.savings, self.cost_short, seconds)
         by_name: dict[str, Position] = {}
         for group, crowd, taken in zip(groups, crowds, solution.people, strict=True):
-            ways = _lead(group, crowd, taken, problem)
-            positions_of_group = zip(group.people, ways, strict=True)
-            by_name |= {person.name: _position(person, way, problem, self.at) for person, way in positions_of_group}
+            for person, way in zip(group.people, _lead(group, crowd, taken, problem), strict=True):
+                by_name[person.name] = _position(person, way, problem, self.at)
         positions = [by_name[position.name] for group in self.staff for position in group.positions(self.days)]
         planned = Counter((duty.date, duty.shift) for position in positions for duty in position.duties)
         shifts = tuple(_cover(shift, planned[shift.date, shift.name]) for shift in self.wanted)
@@ -239,24 +238,33 @@ def _lead(group: _Group, crowd: Crowd, taken: Mapping[Arc, int], problem: _Probl
     """Lead people through the graph as the flow says: the shift of each person (or OFF) on each day."""
     people, contract = group.people, group.contract
     node = [crowd.graph.entry[rule_graph.state_after(person.before, problem.days[0], contract)] for person in people]
-    usual = [problem.usual_shifts(person) for person in people]
+    usual = list(map(problem.usual_shifts, people))
     left, ways = dict(taken), [list[int]() for _ in people]
+
+    def free(who: int) -> list[Arc]:
+        return [arc for arc in arcs[node[who]] if left[arc] > 0]
+
     for day in range(len(problem.days)):
-        arcs: dict[int, list[Arc]] = {}
-        for arc in left:
-            if arc.day == day:
-                arcs.setdefault(arc.source, []).append(arc)
+        arcs = _arcs_by_source(left, day)
         waiting = []
         for who, habits in enumerate(usual):
-            again = [arc for arc in arcs[node[who]] if habits and arc.shift == habits[day] and left[arc] > 0]
+            again = next((arc for arc in free(who) if habits and arc.shift == habits[day]), None)
             if again:
-                _step(who, again[0], left, node, ways)
+                _step(who, again, left, node, ways)
             else:
                 waiting.append(who)
         for who in waiting:
-            free = [arc for arc in arcs[node[who]] if left[arc] > 0]
-            _step(who, max(free, key=lambda arc: (arc.shift != OFF, -arc.shift)), left, node, ways)
+            _step(who, max(free(who), key=lambda arc: (arc.shift != OFF, -arc.shift)), left, node, ways)
     return ways
+
+
+def _arcs_by_source(arcs: Iterable[Arc], day: int) -> dict[int, list[Arc]]:
+    """The arcs of a day by the node that they leave."""
+    by_source: dict[int, list[Arc]] = {}
+    for arc in arcs:
+        if arc.day == day:
+            by_source.setdefault(arc.source, []).append(arc)
+    return by_source
 
 
 def _step(who: int, arc: Arc, left: dict[Arc, int], node: list[int], ways: list[list[int]]) -> None:

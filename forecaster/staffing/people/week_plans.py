@@ -67,14 +67,19 @@ def plan_weeks(
         if len(plans) < len(tasks):
             late = N_("{n} depots have no plan of the week: {seconds} seconds are over")
             troubles.append(sentence(late, n=len(tasks) - len(plans), seconds=amount(PLAN_SECONDS, "g")))
-        dearest = sorted(range(len(plans)), key=lambda place: -plans[place].cost)[:MOST_EXPLAINED]
-        dearest = [place for place in dearest if plans[place].cost > CENT]
-        pairs = _until(((tasks[place], plans[place]) for place in dearest), start)
-        for place, plan in zip(dearest, in_processes(_explain, pairs, workers), strict=False):
-            plans[place] = plan
+        _explain_dearest(tasks, plans, start, workers)
     except MissingExtra as error:
         return PlannedWeeks((), (sentence(N_("no week is planned: {why}"), why=of_error(error)),))
     return PlannedWeeks(tuple(plans), tuple(troubles))
+
+
+def _explain_dearest(tasks: Sequence[WeekTask], plans: list[WeekPlan], start: float, workers: int) -> None:
+    """Put the plans that cost most, with what rules cost, in the place of those without."""
+    dearest = sorted(range(len(plans)), key=lambda place: -plans[place].cost)[:MOST_EXPLAINED]
+    dearest = [place for place in dearest if plans[place].cost > CENT]
+    pairs = _until(((tasks[place], plans[place]) for place in dearest), start)
+    for place, plan in zip(dearest, in_processes(_explain, pairs, workers), strict=False):
+        plans[place] = plan
 
 
 def _tasks(

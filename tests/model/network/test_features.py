@@ -13,8 +13,10 @@ import pytest
 from forecaster.config import json_schema
 from forecaster.demand.panel.calendar import LEAST_BACK, MOST_BACK, NAMES
 from forecaster.model.network import features, special_days
-from forecaster.model.network.features import LEVEL, LONGEST_HORIZON, LOOKBACK, Features, Window
-from forecaster.model.network.special_days import DOUBT, WEEKS
+from forecaster.model.network.day_sums import WEEKS
+from forecaster.model.network.features import LONGEST_HORIZON, LOOKBACK, Features, Window
+from forecaster.model.network.series import LEVEL
+from forecaster.model.network.special_days import DOUBT
 from tests import panels
 
 OFF, BACK = -2, -1  # the last calendar features: a day off, and how many days back the counterpart lies

@@ -1,0 +1,63 @@
+"""Log counts of each day of the history, and the levels against which they are measured; (depots, days)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+from jax import Array
+from jaxtyping import Float
+
+from forecaster.model.network.day_sums import YEAR, trailing_sum
+
+LEVEL = 28  # days of the local level
+
+
+class Levels(NamedTuple):
+    """Mean log counts up to each day, and the numbers of known days of which they are."""
+
+    level: Array  # of four weeks, else of a year, else of all depots
+    days: Array
+    year: Array
+    year_days: Array
+    week: Array  # else the level
+    week_days: Array
+    week_sum: Array
+
+
+class Series(NamedTuple):
+    """Known values of each day of the history."""
+
+    log: Array
+    plain: Array  # without what holidays did
+    observed: Array
+    surprise: Array
+    surprising: Array  # where that is known
+    usual: Array  # how far it usually is from 0
+    level: Array
+
+
+def log_counts(demand: Array, open_: Array) -> tuple[Array, Array]:
+    """Log counts, 0 where a day is not known or the depot was closed, and the mask of the others."""
+    usable = jnp.isfinite(demand) & (open_[:, : demand.shape[1]] > 0)
+    observed = usable.astype(jnp.float32)
+    return jnp.where(usable, jnp.log1p(jnp.where(usable, demand, 0.0)), 0.0), observed
+
+
+def week_mean(x: Array, known: Array) -> Array:
+    """Mean of x over the known days of the week up to each day, 0 without any."""
+    return trailing_sum(x, 7) / jnp.maximum(trailing_sum(known, 7), 1.0)
+
+
+def levels(log: Array, plain: Array, observed: Array, mean: Float[Array, ""]) -> Levels:
+    """Local levels, against which the rest is measured so that large and small depots share one network.
+
+    They are sums of whole weeks, which are there already.
+    """
+    week_days, week_sum, plain_sum = (trailing_sum(x, 7) for x in (observed, log, plain))
+    days, year_days = (trailing_sum(week_days, length // 7, every=7) for length in (LEVEL, YEAR))
+    recent = trailing_sum(plain_sum, LEVEL // 7, every=7) / jnp.maximum(days, 1.0)
+    year = trailing_sum(plain_sum, YEAR // 7, every=7) / jnp.maximum(year_days, 1.0)
+    level = jnp.where(days > 0, recent, jnp.where(year_days > 0, year, mean))
+    week = jnp.where(week_days > 0, week_sum / jnp.maximum(week_days, 1.0), level)
+    return Levels(level, days, year, year_days, week, week_days, week_sum)
