@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from forecaster.core.arrays import Doubles
-from forecaster.serving import numpy_further, numpy_special_days
+from forecaster.serving import numpy_special_days, numpy_trees
 from forecaster.serving.day_arrays import DaySeries, Lengths, near, shift, trailing, week_mean
 from forecaster.serving.numpy_special_days import SpecialDayArrays
 
@@ -264,7 +264,7 @@ def tree_vectors(
 ) -> Doubles:
     """Vectors that boosted trees read, (depots, horizon, …)."""
     known_ahead = np.concatenate([window.open[..., None], holidays, window.covariates], axis=-1)
-    further = numpy_further.make(series, size, known_ahead, decoder.anchor, float(yearly), of)
+    further = numpy_trees.further_inputs(series, size, known_ahead, decoder.anchor, float(yearly), of)
     statics = np.broadcast_to(window.statics[:, None], (*decoder.anchor.shape, window.statics.shape[1]))
     return np.concatenate([decoder.vectors, further, statics], axis=-1)
 

@@ -149,9 +149,6 @@ def account(
     return replace(summed(costs, of_span, weeks), computing=computing(runs, currency))
 
 
-
-
-
 def computing(runs: Sequence[ComputedRun], currency: str | None) -> Computing | None:
     """The runs together; those whose cost is in another currency are told in seconds alone."""
     if not runs:
