@@ -1,4 +1,5 @@
-"""The nights: Prefect orders the steps, and nothing else knows Prefect. The command `forecaster` starts here."""
+"""The nights: Prefect orders the steps, and nothing else knows Prefect. The command `forecaster`
+starts here."""
 
 from __future__ import annotations
 
@@ -7,7 +8,8 @@ from importlib import import_module
 
 
 def main() -> None:
-    """Run the command line, and name the distribution that has overwritten the package `forecaster`, if one has.
+    """Run the command line, and name the distribution that has overwritten the package
+    `forecaster`, if one has.
 
     Of such a package nothing can be imported, so that this stands outside of it.
     """

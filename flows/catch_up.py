@@ -1,4 +1,5 @@
-"""Catch-up of missed nights: as of each scheduled date, one run row each; into the archive, or onto the page."""
+"""Catch-up of missed nights: as of each scheduled date, one run row each; into the archive, or onto
+the page."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def missing_nights(file: str, now: datetime | None = None) -> list[datetime]:
 
 
 def catch_up_missed(file: str, steps: Steps) -> list[Night]:
-    """Make up for the missed nights before the newest one, the newest first; by the champions of their time."""
+    """Make up for the missed nights before the newest one, the newest first; by the champions of
+    their time."""
     newest = next(due_nights.scheduled_nights(load(file), datetime.now().astimezone()))
     return _run_each(file, [instant for instant in missing_nights(file) if instant < newest], steps, trains=False)
 
@@ -48,8 +50,8 @@ def backfill_dates(file: str, first: str, last: str, steps: Steps, *, trains: bo
 
 
 def publish_past_nights(night: Night, most: int) -> list[Night]:
-    """Publish the scheduled nights before a published one that have no forecasts, `most` at the most, the oldest first,
-    and then that one once more.
+    """Publish the scheduled nights before a published one that have no forecasts, `most` at the
+    most, the oldest first, and then that one once more.
 
     By the champion of now, where its training has not seen these days.
     """
@@ -72,8 +74,10 @@ def publish_past_nights(night: Night, most: int) -> list[Night]:
 
 
 def _publish(file: str, as_of: datetime, publish: Callable[..., PublishedForecast]) -> Night:
-    """A run that forecasts and publishes alone, and in the sample has a planner's number written down."""
-    night = Night.begin(file, as_of, kind="backfill")  # no night of its own: of those the last is the one that trained
+    """A run that forecasts and publishes alone, and in the sample has a planner's number written
+    down."""
+    # no night of its own: of those the last is the one that trained
+    night = Night.begin(file, as_of, kind="backfill")
 
     def line() -> None:
         with night.stage("predict"):

@@ -1,4 +1,5 @@
-"""Deadline alert flow: who is on call hears of it when tonight is not published in time, begun or not."""
+"""Deadline alert flow: who is on call hears of it when tonight is not published in time, begun or
+not."""
 
 from __future__ import annotations
 

@@ -78,10 +78,11 @@ def deployment_file(file: Path, spec: Spec, pool: str = POOL) -> dict[str, Any]:
 
 
 def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
-    """Make the work pool where there is none, and declare every flow; doing it again changes nothing. The page of an
-    `up` starts again, and follows the pipeline file as it is by now.
+    """Make the work pool where there is none, and declare every flow; doing it again changes
+    nothing. The page of an `up` starts again, and follows the pipeline file as it is by now.
 
-    Raises SpecError as `deployment_file` does, ForecasterError with Prefect's words when it refuses.
+    Raises SpecError as `deployment_file` does, ForecasterError with Prefect's words when it
+    refuses.
     """
     content = deployment_file(file, spec, pool)
     environment.prepare(spec.paths.folder)
@@ -100,7 +101,8 @@ def deploy(file: Path, spec: Spec, *, pool: str = POOL) -> list[Deployment]:
 
 
 def _open_window(spec: Spec) -> None:
-    """For half an hour compiling is no alarm; in a new installation nights are awaited from now on."""
+    """For half an hour compiling is no alarm; in a new installation nights are awaited from now
+    on."""
     with suppress(LedgerError), Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         run_totals.open_deploy_window(connection, spec.name, datetime.now(UTC))
 

@@ -1,4 +1,5 @@
-"""Environment variables of Prefect and JAX, which nobody has to set: they must stand before either is imported.
+"""Environment variables of Prefect and JAX, which nobody has to set: they must stand before either
+is imported.
 
 Whoever set a variable keeps it; `PREFECT_API_URL` in the environment means a server of one's own.
 """
@@ -16,14 +17,16 @@ IMPATIENT = {"PREFECT_API_REQUEST_TIMEOUT": "15", "PREFECT_CLIENT_MAX_RETRIES": 
 
 
 def prepare(state: Path) -> None:
-    """Point the embedded server at the pipeline's own state folder, and keep everything on this machine."""
+    """Point the embedded server at the pipeline's own state folder, and keep everything on this
+    machine."""
     home = StatePaths(state).prefect
     home.mkdir(parents=True, exist_ok=True)
     settings = {
         "PREFECT_HOME": str(home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
-        "PREFECT_LOGGING_LEVEL": "CRITICAL",  # outcomes are told by the night itself, and kept in its run row
+        # outcomes are told by the night itself, and kept in its run row
+        "PREFECT_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_SERVER_LOGGING_LEVEL": "CRITICAL",
         "PREFECT_RESULTS_DEFAULT_SERIALIZER": "json",
         "PREFECT_CLI_COLORS": "false",

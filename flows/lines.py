@@ -1,6 +1,8 @@
-"""The pipelines (lines) that a run may take, each from top to bottom; what a step does stands in `flows.protocol`.
+"""The pipelines (lines) that a run may take, each from top to bottom; what a step does stands in
+`flows.protocol`.
 
-Both ends do without the middle: the champion forecasts then, and without one the prior or the seasonal naive."""
+Both ends do without the middle: the champion forecasts then, and without one the prior or the
+seasonal naive."""
 
 from __future__ import annotations
 
@@ -48,7 +50,8 @@ def _judge_canary(night: Night, steps: Steps, panel: Panel) -> None:
 
 
 def _trained(night: Night, steps: Steps, panel: Panel, knowledge: Knowledge) -> Judged:
-    """Tonight's model, and the verdict on it; admitted, it reigns, or is tried as a canary first."""
+    """Tonight's model, and the verdict on it; admitted, it reigns, or is tried as a canary
+    first."""
     candidate = steps.train(night, panel, knowledge)
     candidate, scores = steps.backtest(night, candidate, panel, knowledge)
     verdict = steps.gate(night, scores)
@@ -66,7 +69,8 @@ def predict_only(night: Night, steps: Steps) -> None:
 
 
 def backfill(night: Night, steps: Steps) -> None:
-    """A past date as it was known: by the champion of that date, or a model trained as of it and never promoted."""
+    """A past date as it was known: by the champion of that date, or a model trained as of it and
+    never promoted."""
     exported = None
     if night.trains:
         knowledge, panel = steps.panel(night)

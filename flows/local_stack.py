@@ -1,7 +1,8 @@
-"""Local process supervisor: Prefect's server and worker, MLflow and the page on one machine, up and down together.
+"""Local process supervisor: Prefect's server and worker, MLflow and the page on one machine, up and
+down together.
 
-What runs is written down in `state/up.json`, so that nights started by hand use the same server, `status` finds it, and
-the next `up` ends what one that was killed has left.
+What runs is written down in `state/up.json`, so that nights started by hand use the same server,
+`status` finds it, and the next `up` ends what one that was killed has left.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ def running_stack(spec: Spec) -> Mapping[str, Any] | None:
 
 
 def left_behind(spec: Spec) -> dict[str, tuple[str, ...]]:
-    """Of an `up` that was killed: what of each part still lives, as `lease.process_name` names it."""
+    """Of an `up` that was killed: what of each part still lives, as `lease.process_name` names
+    it."""
     record = read_record(spec)
     if record is None or not lease.is_gone(str(record["holder"])):
         return {}
@@ -106,7 +108,8 @@ def address(spec: Spec) -> str | None:
 
 
 def restart_page(spec: Spec) -> None:
-    """End the page of an `up` that runs, which starts it again with the pipeline file as it is by now.
+    """End the page of an `up` that runs, which starts it again with the pipeline file as it is by
+    now.
 
     The deployment with which `up` itself begins leaves it alone.
     """
@@ -117,7 +120,8 @@ def restart_page(spec: Spec) -> None:
 
 
 def up(file: Path, spec: Spec, *, ports: Mapping[str, int], pool: str, say: Callable[[str], None]) -> None:
-    """Start all parts, start again each that ends, and stop them when told to (SIGINT, SIGTERM, SIGHUP).
+    """Start all parts, start again each that ends, and stop them when told to (SIGINT, SIGTERM,
+    SIGHUP).
 
     Raises Busy where all is up already, or a port is taken.
     """
@@ -205,7 +209,8 @@ def _is_up(spec: Spec, stack: Mapping[str, Any] | None) -> Busy:
 
 
 def _end_left_behind(spec: Spec, say: Callable[[str], None]) -> tuple[str, ...]:
-    """End what an `up` that was killed has left; gives the groups in which nights may go on, which are taken over."""
+    """End what an `up` that was killed has left; gives the groups in which nights may go on, which
+    are taken over."""
     groups = left_behind(spec)
     if not groups:
         return ()
@@ -219,7 +224,8 @@ def _end_left_behind(spec: Spec, say: Callable[[str], None]) -> tuple[str, ...]:
 
 @contextlib.contextmanager
 def _ended_at_last(spec: Spec, parts: Mapping[str, Part]) -> Iterator[None]:
-    """Parts that go when this is left: the worker with its nights first, then the others at once."""
+    """Parts that go when this is left: the worker with its nights first, then the others at
+    once."""
     try:
         yield
     finally:

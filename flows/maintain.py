@@ -1,4 +1,5 @@
-"""Maintenance flow: compacts the lake's small files, and removes what the retention no longer wants."""
+"""Maintenance flow: compacts the lake's small files, and removes what the retention no longer
+wants."""
 
 from __future__ import annotations
 

@@ -18,8 +18,9 @@ def nightly(
 ) -> State[Any]:
     """Run one night of a pipeline file; `as_of` is an ISO instant, now by default.
 
-    With `due`, as the schedule asks, the ledger decides: a night that was published is not run again, and after it the
-    missed ones before it are made up for, the newest first. `run_id` is a run that this process has begun already.
+    With `due`, as the schedule asks, the ledger decides: a night that was published is not run
+    again, and after it the missed ones before it are made up for, the newest first. `run_id` is a
+    run that this process has begun already.
     """
     if due and not catch_up.missing_nights(file):
         return prefect_view.nothing_due()

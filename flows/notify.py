@@ -1,7 +1,8 @@
-"""Notifications, through Prefect's notification blocks, of what a run did and of what did not happen.
+"""Notifications, through Prefect's notification blocks, of what a run did and of what did not
+happen.
 
-A block is made once, in Prefect's pages or in Python, and named in `notify.blocks`: Prefect's `custom-webhook`,
-`slack-webhook` and their like, or `Email` for any server that speaks SMTP.
+A block is made once, in Prefect's pages or in Python, and named in `notify.blocks`: Prefect's
+`custom-webhook`, `slack-webhook` and their like, or `Email` for any server that speaks SMTP.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ EACH, ALL = 10.0, 25.0  # seconds that a block may take, and all that a run tell
 
 
 class Email(AppriseNotificationBlock):
-    """E-mail by SMTP; `url` as Apprise has it: mailtos://user:password@host?from=night@host&to=on-call@host."""
+    """E-mail by SMTP; `url` as Apprise has it:
+    mailtos://user:password@host?from=night@host&to=on-call@host."""
 
     _block_type_name = "Forecaster Email"
     _block_type_slug = "forecaster-email"
@@ -37,10 +39,12 @@ class Email(AppriseNotificationBlock):
     def block_initialization(self) -> None:
         super().block_initialization()
         for server in self._apprise_client:
-            server.request_rate_per_sec = 0  # else Apprise waits 5.5 s before each further mail of a block
+            # else Apprise waits 5.5 s before each further mail of a block
+            server.request_rate_per_sec = 0
 
     def notify_html(self, html: str, subject: str) -> None:
-        """Send an HTML mail; the text beside it is Apprise's. Raises NotificationError with its log."""
+        """Send an HTML mail; the text beside it is Apprise's. Raises NotificationError with its
+        log."""
         with LogEavesdropper("apprise", level=logging.WARNING) as eavesdropper:
             sent = self._apprise_client.notify(body=html, title=subject, body_format=NotifyFormat.HTML)
         if not sent:
@@ -70,7 +74,8 @@ def occasions(night: Night) -> dict[str, str]:
 
 
 def late_sentence(file: str, now: datetime | None = None) -> str | None:
-    """A sentence when the newest night whose deadline is over has no forecasts; None when all is well."""
+    """A sentence when the newest night whose deadline is over has no forecasts; None when all is
+    well."""
     spec = load(file)
     instant = (now or datetime.now(spec.zone)).astimezone(spec.zone)
     night = next(
@@ -91,10 +96,12 @@ def late_sentence(file: str, now: datetime | None = None) -> str | None:
 
 
 def send(spec: Spec, occasion: str, sentence: str, *, within: Budget | None = None) -> int:
-    """Tell every declared block, where the occasion is one of those declared; returns how many were told.
+    """Tell every declared block, where the occasion is one of those declared; returns how many were
+    told.
 
-    Each is tried, whatever became of the others, for EACH seconds at the most and for half of what a run has left for
-    all that it tells (`within`). Raises SpecError, which names those that could not be told.
+    Each is tried, whatever became of the others, for EACH seconds at the most and for half of what
+    a run has left for all that it tells (`within`). Raises SpecError, which names those that could
+    not be told.
     """
     if occasion not in spec.notify.of:
         return 0
@@ -127,7 +134,8 @@ def _notify(name: str, sentence: str, subject: str) -> None:
 
 
 def block(name: str) -> Any:
-    """A notification block. Raises SpecError where there is none of this name, or it sends nothing."""
+    """A notification block. Raises SpecError where there is none of this name, or it sends
+    nothing."""
     try:
         loaded = Block.load(name, validate=False)
     except ValueError:  # Prefect's word for a block that is not there

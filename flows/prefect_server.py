@@ -1,7 +1,8 @@
 """Prefect's API server for one night, on a port of its own; it goes when the night goes.
 
-Prefect would start the same server by itself, but only after importing it into the night's own process, which takes
-as long again: started first, it comes up while the night imports what its steps need.
+Prefect would start the same server by itself, but only after importing it into the night's own
+process, which takes as long again: started first, it comes up while the night imports what its
+steps need.
 """
 
 from __future__ import annotations
@@ -26,11 +27,12 @@ URL = prefect_api.URL
 
 @contextmanager
 def running(there: str | None = None) -> Iterator[Callable[[float], str]]:
-    """A server while open; gives a function that waits until it answers, for so many seconds after its start at most,
-    to be called before the first flow. It returns a remark on the server's version, empty where that is this client's.
+    """A server while open; gives a function that waits until it answers, for so many seconds after
+    its start at most, to be called before the first flow. It returns a remark on the server's
+    version, empty where that is this client's.
 
-    The server is named in `PREFECT_API_URL`; whoever has set that keeps their own, and one that is `there` already is
-    used. Call `environment.prepare` first.
+    The server is named in `PREFECT_API_URL`; whoever has set that keeps their own, and one that is
+    `there` already is used. Call `environment.prepare` first.
     """
     if address := os.environ.get(URL):
         yield lambda _: prefect_api.probe(address)

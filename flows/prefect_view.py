@@ -1,6 +1,8 @@
-"""Prefect artifacts and state of a run: its name with date and outcome, a report, its depots, and where its model is.
+"""Prefect artifacts and state of a run: its name with date and outcome, a report, its depots, and
+where its model is.
 
-Showing is never worth a night: what fails here is told on the screen, and the run stays what it was.
+Showing is never worth a night: what fails here is told on the screen, and the run stays what it
+was.
 """
 
 from __future__ import annotations
@@ -61,8 +63,9 @@ def backfill_run_name() -> str:
 
 
 def reports_refusals(kind: Kind | None) -> Callable[[Flow], Flow]:
-    """Decorate the function of a flow: an error with which no run could begin, as of a wrong pipeline file, ends in a
-    failed state and leaves its sentence in Prefect's log, and, as a failed run of a kind, in the ledger."""
+    """Decorate the function of a flow: an error with which no run could begin, as of a wrong
+    pipeline file, ends in a failed state and leaves its sentence in Prefect's log, and, as a failed
+    run of a kind, in the ledger."""
 
     def decorate(function: Flow) -> Flow:
         @functools.wraps(function)
@@ -70,7 +73,8 @@ def reports_refusals(kind: Kind | None) -> Callable[[Flow], Flow]:
             try:
                 return function(file, *arguments, **parameters)
             except ForecasterError as error:
-                get_run_logger().critical(str(error))  # the level of the log that an installation keeps
+                # the level of the log that an installation keeps
+                get_run_logger().critical(str(error))
                 with suppress(ForecasterError):
                     _record_refusal(Path(file), kind, error)
                 return Failed(message=str(error), data=error.exit_code)
@@ -81,7 +85,8 @@ def reports_refusals(kind: Kind | None) -> Callable[[Flow], Flow]:
 
 
 def _record_refusal(file: Path, kind: Kind | None, error: ForecasterError) -> None:
-    """Write down a run that could not begin, by the last valid pipeline file, and tell its `notify.blocks`."""
+    """Write down a run that could not begin, by the last valid pipeline file, and tell its
+    `notify.blocks`."""
     spec, now = plan.last_valid_spec(file), datetime.now(UTC)
     if spec is None:
         return
@@ -112,7 +117,8 @@ def run_line(night: Night, line: Callable[[Night, Steps], None]) -> None:
 
 
 def report_run(night: Night) -> State[Any]:
-    """Leave the artifacts of a run, give it its name, tell whom it concerns; the state that the flow ends in."""
+    """Leave the artifacts of a run, give it its name, tell whom it concerns; the state that the
+    flow ends in."""
     with _best_effort(night, "shown in Prefect"):
         day = f"{night.as_of.astimezone(night.spec.zone):%Y-%m-%d}"
         _rename(f"{runtime.flow_run.flow_name} {day} {night.outcome}")
@@ -148,7 +154,8 @@ def exit_code(state: State[Any]) -> int:
 
 
 def forget_flow_runs(night: Night) -> None:
-    """Remove Prefect's flow runs that ended longer ago than caches are kept, or began and never ended."""
+    """Remove Prefect's flow runs that ended longer ago than caches are kept, or began and never
+    ended."""
     before = night.begun - timedelta(days=night.spec.retention.caches)
     old = (
         FlowRunFilter(end_time=FlowRunFilterEndTime(before_=before)),
@@ -162,7 +169,8 @@ def forget_flow_runs(night: Night) -> None:
 
 
 def _close_killed(night: Night) -> None:
-    """Flow runs whose process was killed are crashed: nobody else tells Prefect, to which they are running for ever."""
+    """Flow runs whose process was killed are crashed: nobody else tells Prefect, to which they are
+    running for ever."""
     types = FlowRunFilterStateType(any_=[StateType.PENDING, StateType.RUNNING])
     running = FlowRunFilter(state=FlowRunFilterState(type=types))
     with _best_effort(night, "relieved of killed flow runs"), Ledger.open_reader(night.spec.ledger_url) as ledger:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 
 class Steps(Protocol):
-    """The steps of a line: plain functions in `flows.steps`, Prefect tasks with their policies in `flows.tasks`."""
+    """The steps of a line: plain functions in `flows.steps`, Prefect tasks with their policies in
+    `flows.tasks`."""
 
     def ingest(self, night: Night, /) -> None:
         """Source → demand table, in `forecaster.demand.ingest`."""
@@ -67,7 +68,8 @@ class Steps(Protocol):
         """Bundle → champion, or canary beside it, in `forecaster.ledger.store`."""
 
     def register(self, night: Night, /) -> None:
-        """Outbox → registry, in `forecaster.registry.outbox`; its aliases follow the ledger's champion."""
+        """Outbox → registry, in `forecaster.registry.outbox`; its aliases follow the ledger's
+        champion."""
 
     def predict(self, night: Night, /) -> None:
         """Champion → publication, in `forecaster.publishing.predict`."""

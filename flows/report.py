@@ -20,7 +20,8 @@ def markdown(night: Night) -> str:
 
 
 def depots(night: Night) -> list[dict[str, Any]]:
-    """A row a depot of what the run has published: tomorrow's orders with their 80 % band, and drivers."""
+    """A row a depot of what the run has published: tomorrow's orders with their 80 % band, and
+    drivers."""
     number = night.publication.get("publication_id")
     if number is None:
         return []

@@ -1,7 +1,8 @@
 """Task runners of parallel work (fan-out): threads of this process, or processes of a Dask cluster.
 
-`execution` of the pipeline file says which. Each part is a task of Prefect's own task runners, and shows as such. What
-is sent to a cluster is pickled there and back: a cluster is as trusted as the machine of the night itself.
+`execution` of the pipeline file says which. Each part is a task of Prefect's own task runners, and
+shows as such. What is sent to a cluster is pickled there and back: a cluster is as trusted as the
+machine of the night itself.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ def part(call: Callable[[], Any]) -> Any:
 def open_fan(spec: Spec, on_trouble: Callable[[str], None]) -> Iterator[Fan]:
     """The fan that the pipeline file asks for; a cluster of its own lives as long as this.
 
-    A cluster that does not come up, or does not answer, is told of, and the work is done in turn. Raises MissingExtra
-    where the runner's package is not installed.
+    A cluster that does not come up, or does not answer, is told of, and the work is done in turn.
+    Raises MissingExtra where the runner's package is not installed.
     """
     execution = spec.execution
     if execution.runner == "threads" and execution.workers == 1:
@@ -77,14 +78,16 @@ def task_runner(execution: Execution) -> TaskRunner[Any]:
 
 
 def _handing_to(pool: Any, execution: Execution) -> Fan:
-    """The fan of a runner that is started. Raises whatever a cluster raises that does not come up."""
+    """The fan of a runner that is started. Raises whatever a cluster raises that does not come
+    up."""
     outcome_of: Callable[[Any], Any] = methodcaller("result")
     if execution.runner == "dask":
         # The client comes up when it is first asked for.
         outcome_of = partial(plugin("groups.workers").outcome_of, client=pool.client)
 
     def submit(call: Callable[[], Any]) -> Any:
-        # The task from which a part is handed over would be sent along, and with it the night, which has locks.
+        # The task from which a part is handed over would be sent along, and with it the night,
+        # which has locks.
         beside_task = TaskRunContext.__var__.set(None)  # type: ignore[arg-type]
         try:
             return pool.submit(part, {"call": call})

@@ -1,4 +1,5 @@
-"""Entry points of runs: the run's row first, then the line, as Prefect's flow run or without Prefect."""
+"""Entry points of runs: the run's row first, then the line, as Prefect's flow run or without
+Prefect."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from forecaster.errors import PUBLISHED, TERMINATED, MissingExtra
 
 REQUIRED = ("prefect", "jax", "flax", "optax", "jax2onnx", "mlflow", "matplotlib")
 HEAVY = ("forecaster.training.export",)  # JAX and onnxruntime
-LATER = ("forecaster.registry.mlflow_registry", "forecaster.reports.run_figures")  # MLflow and Matplotlib
+# MLflow and Matplotlib
+LATER = ("forecaster.registry.mlflow_registry", "forecaster.reports.run_figures")
 
 
 def nightly(
@@ -36,11 +38,12 @@ def nightly(
     due: bool = False,
     past: int = 0,
 ) -> int:
-    """Run tonight's line for a pipeline file; the exit code says how it ended. `profile` leaves a trace of training.
+    """Run tonight's line for a pipeline file; the exit code says how it ended. `profile` leaves a
+    trace of training.
 
-    With `past` so many nights before it are published too, where they are missing. With `due` it runs only where
-    tonight's forecasts are missing, and the missed nights before it too. Raises MissingExtra when a part is not
-    installed.
+    With `past` so many nights before it are published too, where they are missing. With `due` it
+    runs only where tonight's forecasts are missing, and the missed nights before it too. Raises
+    MissingExtra when a part is not installed.
     """
     _require_packages(REQUIRED[1:] if plain else REQUIRED)
     if due and not catch_up.missing_nights(str(file)):
@@ -77,7 +80,8 @@ def backfill(
     Raises SpecError where no night of these days is past.
     """
     _require_packages(REQUIRED[1:] if trains else ())
-    nights = catch_up.scheduled_nights(spec, first, last)  # Prefect would keep to itself what is wrong with the dates
+    # Prefect would keep to itself what is wrong with the dates
+    nights = catch_up.scheduled_nights(spec, first, last)
     remaining = len(nights if again else catch_up.without_forecasts(spec, nights))
     sentences = [f"nights to forecast: {remaining}"]
     if remaining < len(nights):
@@ -110,7 +114,8 @@ def _backfill_in_prefect(file: str, spec: Spec, parameters: Mapping[str, Any]) -
 
 
 def notify_blocks(spec: Spec, occasion: str, sentence: str) -> int:
-    """Tell the blocks of `notify` what a command has done; how many were told. Raises SpecError as `send` does."""
+    """Tell the blocks of `notify` what a command has done; how many were told. Raises SpecError as
+    `send` does."""
     _require_packages(("prefect",))
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready:
@@ -120,8 +125,9 @@ def notify_blocks(spec: Spec, occasion: str, sentence: str) -> int:
 
 
 def send_digests(spec: Spec, receivers: Sequence[DigestReceiver], *, again: bool) -> tuple[str, tuple[str, ...]]:
-    """Send morning digests for the command: how many went out, in a sentence, and what could not be sent. With `again`
-    also to receivers who have today's. Raises LedgerError where nothing has been published."""
+    """Send morning digests for the command: how many went out, in a sentence, and what could not be
+    sent. With `again` also to receivers who have today's. Raises LedgerError where nothing has been
+    published."""
     _require_packages(("prefect",))
     environment.prepare(spec.paths.folder)
     with prefect_server.running(local_stack.address(spec)) as ready:
@@ -168,7 +174,8 @@ class Terminated(KeyboardInterrupt):
 
 
 def _flow(name: str) -> tuple[Any, Any]:
-    """A flow, and the module that reads its state; only now, since Prefect reads the environment on import."""
+    """A flow, and the module that reads its state; only now, since Prefect reads the environment on
+    import."""
     return getattr(importlib.import_module(f"flows.{name}"), name), importlib.import_module("flows.prefect_view")
 
 
@@ -189,14 +196,15 @@ def _require_packages(names: tuple[str, ...]) -> None:
 def _imported_ahead(
     names: tuple[str, ...], later: tuple[str, ...] = (), waits: threading.Event | None = None
 ) -> Iterator[None]:
-    """Import modules beside a line, which needs them later: some at once, and those that are `later` when it first
-    `waits` for another process, as until then the two would only take turns. One that is being imported when the line
-    is over is waited for: a process that ends in the middle of importing JAX ends with a traceback, or is aborted
-    (SIGABRT)."""
+    """Import modules beside a line, which needs them later: some at once, and those that are
+    `later` when it first `waits` for another process, as until then the two would only take turns.
+    One that is being imported when the line is over is waited for: a process that ends in the
+    middle of importing JAX ends with a traceback, or is aborted (SIGABRT)."""
     is_over, waits = threading.Event(), waits or threading.Event()
 
     def import_modules() -> None:
-        with suppress(Exception):  # whoever needs the module imports it again, and says what is wrong
+        # whoever needs the module imports it again, and says what is wrong
+        with suppress(Exception):
             for number, name in enumerate((*names, *later)):
                 if number == len(names):
                     waits.wait()

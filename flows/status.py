@@ -1,4 +1,5 @@
-"""Status report: what is up, what comes next, and what the last run left: the answer to "did it run?"."""
+"""Status report: what is up, what comes next, and what the last run left: the answer to "did it
+run?"."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ STATES = {
 def status(spec: Spec, now: datetime) -> Iterator[str]:
     """A line for each part, the next night, the last run, and what is published.
 
-    Raises LedgerError, after what the ledger is not asked for, where there is one that cannot be read.
+    Raises LedgerError, after what the ledger is not asked for, where there is one that cannot be
+    read.
     """
     yield from _parts(spec)
     following = due_nights.next_night(spec.schedule.cron, spec.zone, now)

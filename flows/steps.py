@@ -1,7 +1,8 @@
-"""The steps of a line (`flows.protocol.Steps`) as plain functions, which keep the night's books and know no scheduler.
+"""The steps of a line (`flows.protocol.Steps`) as plain functions, which keep the night's books and
+know no scheduler.
 
-The work of each is in a module of its name, which it calls. `flows.tasks` wraps them with Prefect's policies;
-`forecaster run --plain` calls them as they are.
+The work of each is in a module of its name, which it calls. `flows.tasks` wraps them with Prefect's
+policies; `forecaster run --plain` calls them as they are.
 """
 
 from __future__ import annotations
@@ -95,8 +96,8 @@ def judge(night: Night, panel: Panel) -> None:
 
 
 def preview(night: Night, panel: Panel, knowledge: Knowledge) -> None:
-    """What the prior forecasts stands while a model is trained, where there is none that can be used and it is better
-    than the seasonal naive."""
+    """What the prior forecasts stands while a model is trained, where there is none that can be
+    used and it is better than the seasonal naive."""
     from forecaster.publishing import forecast
 
     previews, champion = optional("prior.preview"), night.champion()
@@ -159,7 +160,8 @@ def weigh(night: Night, panel: Panel, knowledge: Knowledge) -> bool:
 
 
 def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
-    """Fit and calibrate tonight's candidate, in a process that may die or be ended without the night."""
+    """Fit and calibrate tonight's candidate, in a process that may die or be ended without the
+    night."""
     from forecaster.training.train import fit_in_child_process
 
     hosts = night.spec.training.hosts
@@ -199,7 +201,8 @@ def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
 def backtest(
     night: Night, candidate: Candidate, panel: Panel, knowledge: Knowledge, *, fan: Fan = in_turn
 ) -> tuple[Candidate, dict[str, Scores]]:
-    """Score candidate, champion and baselines on the same unseen days, and calibrate the candidate on them too."""
+    """Score candidate, champion and baselines on the same unseen days, and calibrate the candidate
+    on them too."""
     from forecaster.lake import Lake
     from forecaster.training import backtest as model_backtest
     from forecaster.training import fit_candidate, score_rows
@@ -279,13 +282,15 @@ def record(
     with night.stage("record"):
         page = record(candidate, panel, scores, verdict, exported, night.spec, night_facts(night))
         with night.lacks("the report of tonight's model was not written"):
-            write_atomically(night.spec.paths.report_of(night.run_id), page)  # which the page serves
-            write_atomically(night.spec.paths.run_report, page)  # for whoever has no registry at hand
+            # which the page serves
+            write_atomically(night.spec.paths.report_of(night.run_id), page)
+            # for whoever has no registry at hand
+            write_atomically(night.spec.paths.run_report, page)
 
 
 def promote(night: Night, exported: ExportedBundle, panel: Panel) -> None:
-    """The champion moves, in the ledger, which decides, or a canary starts; not while a promise on accuracy is
-    broken."""
+    """The champion moves, in the ledger, which decides, or a canary starts; not while a promise on
+    accuracy is broken."""
     from forecaster.ledger.store import Ledger
     from forecaster.monitoring import slo
 
@@ -310,7 +315,8 @@ def promote(night: Night, exported: ExportedBundle, panel: Panel) -> None:
 
 
 def register(night: Night) -> None:
-    """The registry hears of this night, and of earlier ones that it missed; its aliases follow the ledger."""
+    """The registry hears of this night, and of earlier ones that it missed; its aliases follow the
+    ledger."""
     from forecaster.registry import outbox
 
     with night.stage("register"):
@@ -322,8 +328,8 @@ def _registry(night: Night) -> str:
 
 
 def predict(night: Night, *, fan: Fan = in_turn) -> None:
-    """Forecast on CPU and publish: by groups of depots, which are shared out, where `execution.depots_at_a_time` says
-    so, else in a process of its own that never imports JAX."""
+    """Forecast on CPU and publish: by groups of depots, which are shared out, where
+    `execution.depots_at_a_time` says so, else in a process of its own that never imports JAX."""
     with night.stage("predict"):
         try:
             published = _by_groups(night, fan) or night.predict_in_its_own_process()
@@ -343,8 +349,9 @@ def _by_groups(night: Night, fan: Fan) -> Mapping[str, Any] | None:
 
 
 def _predict_here(night: Night, error: ForecasterError) -> Mapping[str, Any]:
-    """Forecast from what the night has read, where its prediction failed or was ended, such as for a lake that has
-    fallen silent since, in as many seconds as that had. Raises the error of that prediction where this is no better."""
+    """Forecast from what the night has read, where its prediction failed or was ended, such as for
+    a lake that has fallen silent since, in as many seconds as that had. Raises the error of that
+    prediction where this is no better."""
     from forecaster.publishing import predict as prediction
 
     if night.knowledge is None:
@@ -370,7 +377,8 @@ def _predict_here(night: Night, error: ForecasterError) -> Mapping[str, Any]:
 def archive(night: Night, exported: ExportedBundle | None = None) -> None:
     """Forecast as of a past date into the lake's archive; the page stays as it is.
 
-    What forecasts is the model given, else the champion of that date, since a later one has seen what came after.
+    What forecasts is the model given, else the champion of that date, since a later one has seen
+    what came after.
     """
     from forecaster.publishing.archive import archive as archive_forecast
 

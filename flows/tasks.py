@@ -1,13 +1,14 @@
 """The steps as Prefect tasks: which are tried again, which are not, and how long each may take.
 
-A step that reaches out (a source, the registry) is tried again; one that computes is not, since the same numbers
-would come out. The steps themselves are plain functions, in `flows.steps`.
+A step that reaches out (a source, the registry) is tried again; one that computes is not, since the
+same numbers would come out. The steps themselves are plain functions, in `flows.steps`.
 
-Prefect's own cache is off. What a killed night had finished is known already, and in one place: the lake's batches, the
-checkpoints with the digest of what they were trained on (panel, model, training, version), graphs by the sizes of their
-network, bundles by the digest of their weights, the ledger's rows. All of it holds without Prefect too. A cache would
-be a second truth, one that knows nothing of a lake restored or a checkpoint removed; and its results, panels and models
-of any size, would be pickled, which we do nowhere.
+Prefect's own cache is off. What a killed night had finished is known already, and in one place: the
+lake's batches, the checkpoints with the digest of what they were trained on (panel, model,
+training, version), graphs by the sizes of their network, bundles by the digest of their weights,
+the ledger's rows. All of it holds without Prefect too. A cache would be a second truth, one that
+knows nothing of a lake restored or a checkpoint removed; and its results, panels and models of any
+size, would be pickled, which we do nowhere.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
 
 PAUSE = "FORECASTER_PAUSE"
-"""Environment variable: seconds before the second try of what reaches out, twice as many before each further one."""
+"""Environment variable: seconds before the second try of what reaches out, twice as many before
+each further one."""
 
 
 def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> bool:
@@ -44,8 +46,8 @@ def _worth_another_try(_: Task[..., Any], __: TaskRun, state: State[Any]) -> boo
 
 
 def _may_recover(error: Exception) -> bool:
-    """A wrong file stays wrong, and what hung has had its time; a busy disk or a network may have recovered, a missing
-    export may be there by then.
+    """A wrong file stays wrong, and what hung has had its time; a busy disk or a network may have
+    recovered, a missing export may be there by then.
     """
     lost_for_tonight = SpecError, NoUsableData, MissingExtra, TimeLimitExceeded
     return isinstance(error, SourceUnreachable) or not isinstance(error, lost_for_tonight)

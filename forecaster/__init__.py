@@ -1,7 +1,7 @@
 """From one pipeline file to tonight's demand forecast and roster, for every depot.
 
-In a notebook: `Forecaster(horizon=7, country="US").fit(df).predict()`. The names below are a promise, and are imported
-when they are first used, so that `import forecaster` costs nothing.
+In a notebook: `Forecaster(horizon=7, country="US").fit(df).predict()`. The names below are a
+promise, and are imported when they are first used, so that `import forecaster` costs nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _MODULES = {
     "load": "forecaster.api.pipeline_frames",
     "roster": "forecaster.api.functions",
 }
-"""Public name → the module that has it; their types stand in `__init__.pyi`, since an import here is one of all."""
+"""Public name → the module that has it; their types stand in `__init__.pyi`, since an import here
+is one of all."""
 
 __all__ = [  # what `_MODULES` names
     "BacktestResult",
@@ -60,10 +61,11 @@ def __dir__() -> list[str]:
 
 
 def _other_distributions() -> list[str]:
-    """Paths on `sys.path` that belong to another module `forecaster`, or to the distribution of that name.
+    """Paths on `sys.path` that belong to another module `forecaster`, or to the distribution of
+    that name.
 
-    File names alone decide, which takes a millisecond; reading the metadata of every distribution takes a second, and
-    is left to `forecaster doctor`.
+    File names alone decide, which takes a millisecond; reading the metadata of every distribution
+    takes a second, and is left to `forecaster doctor`.
     """
     paths = []
     for folder in dict.fromkeys(map(os.path.realpath, sys.path)):

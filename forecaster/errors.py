@@ -29,8 +29,9 @@
     │   └── BackupFolderError       the folder is none to back up into or restore  exit code 2
     └── ExportError                 the exported model says something else         exit code 1
 
-A message says what was found, what was wanted and what to do next. It is for whoever runs the pipeline, and may name
-files, keys and addresses; those who read the page are told `for_readers`, which names none.
+A message says what was found, what was wanted and what to do next. It is for whoever runs the
+pipeline, and may name files, keys and addresses; those who read the page are told `for_readers`,
+which names none.
 """
 
 from __future__ import annotations
@@ -40,15 +41,16 @@ INTERRUPTED, TERMINATED = 130, 143  # by Ctrl-C and SIGTERM, as shells count
 
 
 def N_(message: str) -> str:
-    """Marks a sentence for the catalogue, as `forecaster.core.language` does, which stands above this floor."""
+    """Marks a sentence for the catalogue, as `forecaster.core.language` does, which stands above
+    this floor."""
     return message
 
 
 class ForecasterError(Exception):
     """Base of all errors that this package raises on purpose.
 
-    str() is for whoever runs the pipeline, `for_readers` is what readers of the page are told: the sentence of the
-    class, or that with which the error was raised.
+    str() is for whoever runs the pipeline, `for_readers` is what readers of the page are told: the
+    sentence of the class, or that with which the error was raised.
     """
 
     exit_code = OUR_FAULT
@@ -74,7 +76,8 @@ class ForeignLake(SpecError):
 
 
 class OverrideError(ForecasterError):
-    """A planner asks for a number, a day or a reason that cannot be meant; the message is for them."""
+    """A planner asks for a number, a day or a reason that cannot be meant; the message is for
+    them."""
 
     exit_code = WRONG_SPEC
 
@@ -104,15 +107,18 @@ class SourceError(NoUsableData):
 
 
 class SourceUnreachable(SourceError):
-    """A declared source cannot be reached now: no connection, no answer, or no file, which may be being replaced."""
+    """A declared source cannot be reached now: no connection, no answer, or no file, which may be
+    being replaced."""
 
 
 class TimeLimitExceeded(ForecasterError):
-    """Something outside of this process did not answer in the time that a night has for it; the message names it."""
+    """Something outside of this process did not answer in the time that a night has for it; the
+    message names it."""
 
 
 class WorkersKilled(ForecasterError):
-    """Workers of a cluster ended, one after the other, in the same part of the work; the message says what to set."""
+    """Workers of a cluster ended, one after the other, in the same part of the work; the message
+    says what to set."""
 
 
 class Busy(ForecasterError):
@@ -126,7 +132,8 @@ class LakeError(ForecasterError):
 
 
 class LakeSilent(LakeError, TimeLimitExceeded):
-    """The lake, an object store or a folder of another machine, did not answer in the time that a run has for it."""
+    """The lake, an object store or a folder of another machine, did not answer in the time that a
+    run has for it."""
 
 
 class LedgerError(ForecasterError):
@@ -140,7 +147,8 @@ class LostLease(LedgerError):
 
 
 class UnusableLedger(LedgerError):
-    """The ledger is damaged or of another version, whoever asks and however often: a backup takes its place."""
+    """The ledger is damaged or of another version, whoever asks and however often: a backup takes
+    its place."""
 
 
 class NoLedger(LedgerError):
@@ -183,7 +191,8 @@ class TrainingError(ForecasterError):
 
 
 class CheckpointError(ForecasterError):
-    """A checkpoint cannot be written, is damaged, or holds another state than the one wanted: start over without it."""
+    """A checkpoint cannot be written, is damaged, or holds another state than the one wanted: start
+    over without it."""
 
 
 class BackupError(ForecasterError):
@@ -191,7 +200,8 @@ class BackupError(ForecasterError):
 
 
 class BackupFolderError(BackupError):
-    """A command names a folder that holds something, or no backup of this pipeline, or what is there would be lost."""
+    """A command names a folder that holds something, or no backup of this pipeline, or what is
+    there would be lost."""
 
     exit_code = WRONG_SPEC
 

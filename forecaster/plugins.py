@@ -1,4 +1,5 @@
-"""Plug-ins: optional features whose packages nothing else imports; each is found here by name and imported when used.
+"""Plug-ins: optional features whose packages nothing else imports; each is found here by name and
+imported when used.
 
 A pipeline that does not declare a feature runs without its packages.
 """
@@ -118,7 +119,8 @@ MODULES: Mapping[str, str] = {
 
 
 def plugin(entry: str) -> Any:
-    """Module of an entry of `MODULES`. Raises MissingExtra where the plug-in's package is not installed."""
+    """Module of an entry of `MODULES`. Raises MissingExtra where the plug-in's package is not
+    installed."""
     name = entry.partition(".")[0]
     if not is_installed(name):
         raise MissingExtra(missing(name))

@@ -1,4 +1,5 @@
-"""Messages of this morning: each declared digest written out for its receiver, from what is published."""
+"""Messages of this morning: each declared digest written out for its receiver, from what is
+published."""
 
 from __future__ import annotations
 
@@ -42,7 +43,8 @@ class Morning:
 
 
 def morning(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime) -> Morning:
-    """The digests of these receivers as they read now. Raises LedgerError where nothing has been published."""
+    """The digests of these receivers as they read now. Raises LedgerError where nothing has been
+    published."""
     store = PublicationStore(spec.ledger_url, spec.name, lambda: now, "", spec=spec)
     try:
         edition = store.edition()
@@ -63,7 +65,8 @@ def morning(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime) -> M
 
 
 def message(receiver: DigestReceiver, content: Digest, changed: tuple[str, ...]) -> Message:
-    """A digest in all its forms; `changed` says what became another since the receiver's last of the day."""
+    """A digest in all its forms; `changed` says what became another since the receiver's last of
+    the day."""
     with in_language(receiver.language):
         return Message(
             wording.subject(content, bool(changed)),
@@ -82,8 +85,8 @@ def key(spec: Spec, receiver: DigestReceiver, now: datetime) -> DigestKey:
 def reason(
     receiver: DigestReceiver, before: DigestRow | None, content: Digest, publication_id: int
 ) -> tuple[str, ...] | None:
-    """Why a receiver gets a digest now: with no sentence the first of the day, or of this night's numbers; else what
-    changed since the last. None: he has it, or what is new changes no crew."""
+    """Why a receiver gets a digest now: with no sentence the first of the day, or of this night's
+    numbers; else what changed since the last. None: he has it, or what is new changes no crew."""
     if before is None or (before.old and not content.old):
         return ()
     if before.publication_id == publication_id:

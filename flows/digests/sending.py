@@ -1,9 +1,11 @@
-"""Sending of morning digests: side by side, each once a day, within a limit of time; what was not sent is told.
+"""Sending of morning digests: side by side, each once a day, within a limit of time; what was not
+sent is told.
 
-A digest is sent after the first run of a day that ends, whether it published or not: where it did not, the mail says
-that its numbers are of a night before. It is sent again on the same day only where this night's numbers come late, or a
-refresh changed a crew. What surely failed is tried by the next run of the day; what a receiver did not answer in time
-may have arrived, and is not sent again by itself.
+A digest is sent after the first run of a day that ends, whether it published or not: where it did
+not, the mail says that its numbers are of a night before. It is sent again on the same day only
+where this night's numbers come late, or a refresh changed a crew. What surely failed is tried by
+the next run of the day; what a receiver did not answer in time may have arrived, and is not sent
+again by itself.
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ _REPLAYED = N_("what is published was made as of a past instant, which is no mor
 
 @dataclass(frozen=True)
 class SentDigests:
-    """Number of digests sent, and of receivers who had theirs already, and the errors as sentences."""
+    """Number of digests sent, and of receivers who had theirs already, and the errors as
+    sentences."""
 
     sent: int
     had: int
@@ -52,7 +55,8 @@ class SentDigests:
 
 @dataclass(frozen=True)
 class _Parcel:
-    """A digest that is due, with the row that it is claimed by and the one that was there before."""
+    """A digest that is due, with the row that it is claimed by and the one that was there
+    before."""
 
     block: str
     name: str
@@ -63,7 +67,8 @@ class _Parcel:
 
 
 def send_after(night: Night) -> None:
-    """Send what is due after a run. What cannot be sent is a remark in its outcome, and never more than that."""
+    """Send what is due after a run. What cannot be sent is a remark in its outcome, and never more
+    than that."""
     spec = night.spec
     is_hurried = night.exit_code in (INTERRUPTED, TERMINATED)
     is_past = datetime.now(UTC) - night.as_of > REPLAY
@@ -82,8 +87,8 @@ def send_after(night: Night) -> None:
 
 
 def send(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime, *, again: bool = False) -> SentDigests:
-    """Send these receivers what is due; with `again` also to those who have it. Raises LedgerError where nothing has
-    been published."""
+    """Send these receivers what is due; with `again` also to those who have it. Raises LedgerError
+    where nothing has been published."""
     morning = messages.morning(spec, receivers, now)
     if morning.edition.front.replayed:
         return SentDigests(0, 0, (sentence(_REPLAYED),))
@@ -168,7 +173,8 @@ def _read_too_long(error: Exception) -> bool:
 
 
 def _send_message(block: Any, message: Message) -> None:
-    """In the form that a block takes: a mail has its HTML, a chat the short text, anything else the whole text."""
+    """In the form that a block takes: a mail has its HTML, a chat the short text, anything else the
+    whole text."""
     from prefect.blocks.notifications import SlackWebhook
 
     if isinstance(block, notify.Email):

@@ -1,8 +1,10 @@
-"""Workers of a Dask cluster, and what comes of a call that they have too little memory for (failure detection).
+"""Workers of a Dask cluster, and what comes of a call that they have too little memory for (failure
+detection).
 
-Dask's own setting is to pause a worker at 80 % of its memory: it then neither works nor gives its calls away, and where
-all are paused nothing goes on. The workers of a cluster that a night starts are never paused: one that grows on is
-killed at 95 % of its limit, and its calls are made again by others. Those of a cluster that is up already are watched.
+Dask's own setting is to pause a worker at 80 % of its memory: it then neither works nor gives its
+calls away, and where all are paused nothing goes on. The workers of a cluster that a night starts
+are never paused: one that grows on is killed at 95 % of its limit, and its calls are made again by
+others. Those of a cluster that is up already are watched.
 """
 
 from __future__ import annotations
@@ -14,12 +16,14 @@ from typing import Any
 from forecaster.errors import TimeLimitExceeded, WorkersKilled
 
 LOOK = 15.0  # seconds between two looks at the workers that a call is waited for from
-STILL = 600.0  # seconds for which none of them may be at work: a new one may take minutes to come up
+# seconds for which none of them may be at work: a new one may take minutes to come up
+STILL = 600.0
 NEVER_PAUSED = {"distributed": {"worker": {"memory": {"target": False, "spill": False, "pause": False}}}}
 
 
 def cluster_arguments(workers: int) -> dict[str, Any]:
-    """Arguments of Dask's cluster of this machine; the night itself has as much memory as a worker."""
+    """Arguments of Dask's cluster of this machine; the night itself has as much memory as a
+    worker."""
     import dask.config
     from distributed.system import MEMORY_LIMIT
 
@@ -30,7 +34,8 @@ def cluster_arguments(workers: int) -> dict[str, Any]:
         "memory_limit": MEMORY_LIMIT // (workers + 1),
         # Its HTTP server takes any free port: on Dask's own another night's cluster may be.
         "scheduler_kwargs": {"dashboard": False, "dashboard_address": "127.0.0.1:0"},
-        # Whole, as workers take each section for all of it; theirs alone, so that those started later have it as well.
+        # Whole, as workers take each section for all of it; theirs alone, so that those started
+        # later have it as well.
         "config": dask.config.merge(dask.config.config, NEVER_PAUSED),
     }
 
@@ -38,8 +43,8 @@ def cluster_arguments(workers: int) -> dict[str, Any]:
 def outcome_of(future: Any, client: Any) -> Any:
     """Result of a call that Prefect submitted to Dask.
 
-    Raises WorkersKilled where it killed as many workers as Dask allows for, TimeLimitExceeded where no worker has been
-    at work for `STILL` seconds, and whatever the call raised.
+    Raises WorkersKilled where it killed as many workers as Dask allows for, TimeLimitExceeded where
+    no worker has been at work for `STILL` seconds, and whatever the call raised.
     """
     from distributed.scheduler import KilledWorker
 

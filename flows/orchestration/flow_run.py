@@ -1,7 +1,8 @@
-"""Flow run of a night begun by hand: Prefect runs the night where its API answers at once, and is shown it afterwards
-where its own server comes up meanwhile.
+"""Flow run of a night begun by hand: Prefect runs the night where its API answers at once, and is
+shown it afterwards where its own server comes up meanwhile.
 
-Prefect is optional: without an API that answers, the line runs plainly and the run's outcome has a note.
+Prefect is optional: without an API that answers, the line runs plainly and the run's outcome has a
+note.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _begun: dict[str, BegunRun] = {}  # of this process, by run id, while Prefect ha
 
 
 class BegunRun:
-    """A run that this process began before its flow, which takes the run over instead of beginning its own."""
+    """A run that this process began before its flow, which takes the run over instead of beginning
+    its own."""
 
     def __init__(self, night: Night) -> None:
         self.night = night
@@ -35,7 +37,8 @@ class BegunRun:
         self._on_sigterm = signal.getsignal(signal.SIGTERM)
 
     def take(self, line: Callable[[], None]) -> None:
-        """Run a line inside the flow; an unexpected error is kept, so that the flow still reports the run."""
+        """Run a line inside the flow; an unexpected error is kept, so that the flow still reports
+        the run."""
         try:
             with self._own_signals():
                 self.night.run(line)
@@ -44,7 +47,8 @@ class BegunRun:
 
     @contextmanager
     def _own_signals(self) -> Iterator[None]:
-        """The process's handler of SIGTERM instead of Prefect's, so that the run ends in an outcome."""
+        """The process's handler of SIGTERM instead of Prefect's, so that the run ends in an
+        outcome."""
         if threading.current_thread() is not threading.main_thread():
             yield
             return
@@ -61,7 +65,8 @@ def begun_here(run_id: str | None) -> BegunRun | None:
 
 
 def run(night: Night, flow: str, line: Line) -> None:
-    """Run a line once: as Prefect's flow where its API answers in time, else plainly, shown there afterwards."""
+    """Run a line once: as Prefect's flow where its API answers in time, else plainly, shown there
+    afterwards."""
     spec = night.spec
     with prefect_server.running(local_stack.address(spec)) as ready:
         prefect = _Prefect(night, flow, ready)
@@ -101,7 +106,8 @@ class _Prefect:
         self._remark = ""  # on the server's version
 
     def answers(self, within: float) -> bool:
-        """True where the API answers within seconds of the run's begin, and no flow has failed there."""
+        """True where the API answers within seconds of the run's begin, and no flow has failed
+        there."""
         if self._has_failed:
             return False
         try:

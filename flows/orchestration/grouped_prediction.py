@@ -20,7 +20,8 @@ def predict(night: Night, fan: Fan) -> Mapping[str, Any] | None:
     """Publication by groups of depots; None where that is to be done whole, of which the outcome
     has a note.
 
-    Raises NoUsableData when there is nothing to forecast from, LostLease when another run has taken over.
+    Raises NoUsableData when there is nothing to forecast from, LostLease when another run has taken
+    over.
     """
     depots = night.spec.execution.depots_at_a_time
     assert depots is not None

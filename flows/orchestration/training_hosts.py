@@ -1,7 +1,9 @@
-"""The other hosts of a training (`training.hosts`), started by the night on workers of a Dask cluster.
+"""The other hosts of a training (`training.hosts`), started by the night on workers of a Dask
+cluster.
 
-A worker lends its machine: `forecaster assist` runs beside it in a process of its own, as JAX ends a process whose
-others are gone. Each host is on another worker, and on another machine as long as there are as many.
+A worker lends its machine: `forecaster assist` runs beside it in a process of its own, as JAX ends
+a process whose others are gone. Each host is on another worker, and on another machine as long as
+there are as many.
 """
 
 from __future__ import annotations
@@ -37,8 +39,9 @@ def other_hosts(spec: Spec, file: Path) -> Iterator[Callable[[], None]]:
     """Context in which the other hosts of a training run; nothing where somebody starts them by
     hand. `file` is the pipeline file, which all workers see.
 
-    Starting them raises TrainingError where the cluster does not come up or has too few workers, MissingExtra where
-    Dask is not installed. A TrainingError of the training itself also says how the others ended.
+    Starting them raises TrainingError where the cluster does not come up or has too few workers,
+    MissingExtra where Dask is not installed. A TrainingError of the training itself also says how
+    the others ended.
     """
     hosts = spec.training.hosts
     assert hosts is not None
@@ -65,7 +68,8 @@ class _OtherHosts:
     execution: Execution
     file: Path
     stack: ExitStack  # of the connection, and of a cluster that is started for them
-    name: str = field(default_factory=lambda: f"training-{uuid4().hex}")  # of the event that the training is over
+    # of the event that the training is over
+    name: str = field(default_factory=lambda: f"training-{uuid4().hex}")
     client: Any = None
     processes: dict[int, Any] = field(default_factory=dict)
 
@@ -88,8 +92,9 @@ class _OtherHosts:
             )
 
     def end(self, patience: float = 2 * GRACE) -> list[str]:
-        """Let them end, and say of each that did not end well how it did. A cluster that is gone by now costs nothing:
-        the training has ended, and without the night's own host the others end too."""
+        """Let them end, and say of each that did not end well how it did. A cluster that is gone by
+        now costs nothing: the training has ended, and without the night's own host the others end
+        too."""
         if not self.processes:
             return []
         from distributed import Event
@@ -108,8 +113,8 @@ class _OtherHosts:
 
 
 def assist(file: str, number: int, over: str) -> str:
-    """On a worker: one host of a training, to its end, or until the event `over` is set and some seconds have gone by.
-    What it said last where it did not end well, else nothing."""
+    """On a worker: one host of a training, to its end, or until the event `over` is set and some
+    seconds have gone by. What it said last where it did not end well, else nothing."""
     from distributed import Event
 
     command = [sys.executable, "-m", "forecaster", "assist", file, "--number", str(number)]
@@ -131,7 +136,8 @@ def assist(file: str, number: int, over: str) -> str:
 
 
 def on_different_machines(workers: Iterable[str]) -> list[str]:
-    """Addresses of workers (`tcp://host:port`), the first of each machine before its second, and so on."""
+    """Addresses of workers (`tcp://host:port`), the first of each machine before its second, and so
+    on."""
     place, on_machine = dict[str, int](), Counter[str]()
     for worker in sorted(workers):
         machine = worker.rpartition(":")[0]
@@ -142,7 +148,8 @@ def on_different_machines(workers: Iterable[str]) -> list[str]:
 
 @contextmanager
 def _client(execution: Execution, workers: int) -> Iterator[Any]:
-    """A connection with the cluster that is up, or with one of so many workers that is started on this machine."""
+    """A connection with the cluster that is up, or with one of so many workers that is started on
+    this machine."""
     try:
         from distributed import Client, LocalCluster
     except ModuleNotFoundError as error:
@@ -150,7 +157,8 @@ def _client(execution: Execution, workers: int) -> Iterator[Any]:
             f"training.hosts.others is on_workers, which needs {error.name}, not installed here: "
             "pip install 'harbor-forecaster[cluster]'"
         ) from error
-    logging.getLogger("distributed").setLevel(logging.WARNING)  # who joins and leaves is no line of a night's
+    # who joins and leaves is no line of a night's
+    logging.getLogger("distributed").setLevel(logging.WARNING)
     with ExitStack() as stack:
         address = execution.address
         if address is None:

@@ -1,4 +1,5 @@
-"""What a night knows of itself when its record is made for the registry, and whom its model was held against."""
+"""What a night knows of itself when its record is made for the registry, and whom its model was
+held against."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ def night_facts(night: Night) -> NightFacts:
     from forecaster.training.record import NightFacts
 
     before = None
-    with suppress(OSError, ValueError, KeyError, LedgerError):  # a description is no reason to have no record
+    # a description is no reason to have no record
+    with suppress(OSError, ValueError, KeyError, LedgerError):
         before = _reigning_before(night)
     return NightFacts(
         run_id=night.run_id,
@@ -39,8 +41,8 @@ def night_facts(night: Night) -> NightFacts:
 
 
 def _reigning_before(night: Night) -> ReigningBefore | None:
-    """The champion before tonight, as far as it is kept. Raises OSError, ValueError, KeyError or LedgerError where it
-    cannot be read."""
+    """The champion before tonight, as far as it is kept. Raises OSError, ValueError, KeyError or
+    LedgerError where it cannot be read."""
     spec = night.spec
     with Ledger.open_reader(spec.ledger_url) as ledger:
         earlier = [promotion for promotion in ledger.promotions(spec.name) if promotion.run_id != night.run_id]

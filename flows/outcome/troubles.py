@@ -1,4 +1,5 @@
-"""Troubles and remarks of a run, in sentences: all of them for its outcome, and one for the page, in words for readers.
+"""Troubles and remarks of a run, in sentences: all of them for its outcome, and one for the page,
+in words for readers.
 
 They know what they were made of, so that they can be told in other languages.
 """
@@ -20,7 +21,8 @@ class NightTroubles:
     def __init__(self) -> None:
         self._sentences: list[str] = []
         self._by_products: set[str] = set()  # of these: what no depot has to read of
-        self._for_readers: dict[str, str] = {}  # of these: the words that name no file, key or address
+        # of these: the words that name no file, key or address
+        self._for_readers: dict[str, str] = {}
         self._remarks: list[str] = []
 
     def __bool__(self) -> bool:
@@ -59,7 +61,8 @@ class NightTroubles:
         self._by_products |= set(self._sentences[before:])
 
     def for_the_page(self, verdict: Verdict | None) -> Sentence | None:
-        """The first trouble that concerns readers, else the gate's objections to tonight's model."""
+        """The first trouble that concerns readers, else the gate's objections to tonight's
+        model."""
         for text in self._sentences:
             if text in self._for_readers and text not in self._by_products:
                 return sentence(N_("Tonight {what}."), what=as_sentence(self._for_readers[text]))

@@ -1,4 +1,5 @@
-"""A verdict of the gate on the screen and in the ledger: each model's metrics on the same days, then the verdict."""
+"""A verdict of the gate on the screen and in the ledger: each model's metrics on the same days,
+then the verdict."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""Supervision of what one machine runs: parts that are started again, and the units of systemd that start them."""
+"""Supervision of what one machine runs: parts that are started again, and the units of systemd that
+start them."""

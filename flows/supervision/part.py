@@ -1,4 +1,5 @@
-"""Supervisor of one part (process): started, asked whether it is well, and started again with growing pauses."""
+"""Supervisor of one part (process): started, asked whether it is well, and started again with
+growing pauses."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ WELL = ("up", "done")
 
 @dataclass(frozen=True)
 class Service:
-    """One of the processes: where it says that it is well, and what people open, which the worker does not serve."""
+    """One of the processes: where it says that it is well, and what people open, which the worker
+    does not serve."""
 
     name: str
     command: tuple[str, ...]
@@ -36,7 +38,8 @@ class Service:
     after: str | None = None  # the part that has to be well before
     once: bool = False  # it is done when it has ended with exit code 0
     outlived: bool = False  # what it has started goes on without it: nights, which have a lease
-    port_variable: str | None = None  # environment variable of a port that nobody opens, `{port}` in `health`
+    # environment variable of a port that nobody opens, `{port}` in `health`
+    port_variable: str | None = None
 
 
 def answers(url: str) -> bool:
@@ -56,7 +59,8 @@ class Part:
         self.since = datetime.now(UTC)
         self.restarts = 0
         self.reason = f"for {service.after}" if service.after else ""
-        self.health = None if service.port_variable else service.health  # where it is asked whether it is well
+        # where it is asked whether it is well
+        self.health = None if service.port_variable else service.health
         self.process: str | None = None  # as `lease.process_name` names it
         self.former: tuple[str, ...] = ()  # ended, and what they had started may go on
         self._child: subprocess.Popen[bytes] | None = None
@@ -76,7 +80,8 @@ class Part:
         }
 
     def look(self, parts: Mapping[str, Part], write: Callable[[], None]) -> None:
-        """Take the next step: start it, or see how it is. `write` keeps the records, before a process begins."""
+        """Take the next step: start it, or see how it is. `write` keeps the records, before a
+        process begins."""
         before = self.state, self.process
         if self.state in ("waits", "pauses"):
             ready = self.service.after is None or parts[self.service.after].state in WELL
@@ -94,7 +99,8 @@ class Part:
         variables = {}
         try:
             if self.service.health and self.service.port_variable:
-                port = processes.free_port()  # another at each start: what was free may have been taken meanwhile
+                # another at each start: what was free may have been taken meanwhile
+                port = processes.free_port()
                 variables[self.service.port_variable] = str(port)
                 self.health = self.service.health.format(port=port)
             self._child = processes.start_held(self.service.command, self._log, variables)
@@ -123,7 +129,8 @@ class Part:
         """End a part that is to be done once, and is not in time."""
         if time.monotonic() - self._changed > PATIENCE:
             self._end(child, f"was not done within {PATIENCE:.0f} s")
-            if self.service.after:  # which may say that it is well, and yet do nothing of what it is asked for
+            # which may say that it is well, and yet do nothing of what it is asked for
+            if self.service.after:
                 parts[self.service.after].start_again(
                     f"did not do within {PATIENCE:.0f} s what {self.service.name} asks for"
                 )

@@ -1,4 +1,5 @@
-"""Process groups of parts: started so that none is lost to a kill, and ended whole, by pid and start of the process."""
+"""Process groups of parts: started so that none is lost to a kill, and ended whole, by pid and
+start of the process."""
 
 from __future__ import annotations
 
@@ -20,9 +21,11 @@ _HELD = ("/bin/sh", "-c", 'read -r word && exec "$@" </dev/null', "sh")
 def start_held(
     command: Sequence[str], log: Path, variables: Mapping[str, str] | None = None
 ) -> subprocess.Popen[bytes]:
-    """Start a command in a session of its own, which begins only when it is let go: until then it can be written down.
+    """Start a command in a session of its own, which begins only when it is let go: until then it
+    can be written down.
 
-    It has this process's environment, and further variables. It ends where this process ends before. Raises OSError.
+    It has this process's environment, and further variables. It ends where this process ends
+    before. Raises OSError.
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("ab") as out:
@@ -83,7 +86,8 @@ def kill_group(name: str) -> None:
 
 
 def end_groups(names: Iterable[str], grace: float = GRACE) -> None:
-    """Ask processes to stop (SIGINT, then SIGTERM), all at once, and kill what is left of their groups."""
+    """Ask processes to stop (SIGINT, then SIGTERM), all at once, and kill what is left of their
+    groups."""
     groups = [name for name in names if group_lives(name)]
     for number in (signal.SIGINT, signal.SIGTERM):
         for name in filter(lives, groups):

@@ -1,4 +1,5 @@
-"""Units of systemd for `forecaster up`: the service, and what is called when systemd gives it up (OnFailure)."""
+"""Units of systemd for `forecaster up`: the service, and what is called when systemd gives it up
+(OnFailure)."""
 
 from __future__ import annotations
 
@@ -50,9 +51,11 @@ WorkingDirectory={working}
 
 
 def units(file: Path, spec: Spec, ports: Mapping[str, int], *, system: bool) -> Iterator[str]:
-    """The two units, of whoever asks (`~/.config/systemd/user`) or of the system (`/etc/systemd/system`).
+    """The two units, of whoever asks (`~/.config/systemd/user`) or of the system
+    (`/etc/systemd/system`).
 
-    `forecaster up` starts its parts again by itself; systemd starts `up` again, and takes it up with the machine.
+    `forecaster up` starts its parts again by itself; systemd starts `up` again, and takes it up
+    with the machine.
     """
     name = "forecaster-" + re.sub(r"[^A-Za-z0-9_.-]", "_", spec.name)
     options = [f"--{part}-port={port}" for part, port in ports.items()]

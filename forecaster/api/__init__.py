@@ -1,1 +1,2 @@
-"""What a notebook needs: an estimator of data frames and a pipeline's results as frames, a few lines over the wings."""
+"""What a notebook needs: an estimator of data frames and a pipeline's results as frames, a few
+lines over the wings."""

@@ -24,9 +24,10 @@ class BacktestResult:
 
     @property
     def scores(self) -> Any:
-        """A row a model: MAPE, WAPE, MASE, WQL, bias and the coverage of the 80 % interval as shares, our model first;
-        docs/glossary.md says how each is counted, with `days` for the depot-days that were scored. Unknown is NaN, and
-        what is unknown of all models is left out."""
+        """A row a model: MAPE, WAPE, MASE, WQL, bias and the coverage of the 80 % interval as
+        shares, our model first; docs/glossary.md says how each is counted, with `days` for the
+        depot-days that were scored. Unknown is NaN, and what is unknown of all models is left
+        out."""
         names = list(self._scores)
         columns: dict[str, Any] = {"model": names}
         for metric in METRICS:
@@ -37,9 +38,9 @@ class BacktestResult:
 
     @property
     def forecasts(self) -> Any:
-        """A row a model, cutoff, depot and day: the forecast's columns and what came, NaN where it is not known or the
-        depot was closed. Under Nixtla's names a row a cutoff, depot and day that is scored, with the columns of each
-        model, as `utilsforecast.evaluate` reads them."""
+        """A row a model, cutoff, depot and day: the forecast's columns and what came, NaN where it
+        is not known or the depot was closed. Under Nixtla's names a row a cutoff, depot and day
+        that is scored, with the columns of each model, as `utilsforecast.evaluate` reads them."""
         of_models = [self._of_model(model) for model in self._scores]
         if self._kind.names != NIXTLA:
             whole = pa.concat_tables(of_models)
@@ -56,7 +57,8 @@ class BacktestResult:
     def _of_model(self, model: str) -> pa.Table:
         tables = []
         for fold in self._scores[model].folds:
-            if not np.isfinite(fold.actuals).any():  # before the held-out days, of which nothing is scored
+            # before the held-out days, of which nothing is scored
+            if not np.isfinite(fold.actuals).any():
                 continue
             columns = forecast_columns(fold.forecast, self._kind)
             rows = len(columns[self._kind.names.date])

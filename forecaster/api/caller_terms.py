@@ -1,4 +1,5 @@
-"""The caller's terms: arguments as Python's own values, and errors that name arguments and frames."""
+"""The caller's terms: arguments as Python's own values, and errors that name arguments and
+frames."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ ARGUMENTS: Mapping[str, str] = {
     "training.preset": "preset",
     "training.seed": "seed",
 }
-"""Key of a pipeline file → the argument of `Forecaster` that sets it; other keys come with `options`."""
+"""Key of a pipeline file → the argument of `Forecaster` that sets it; other keys come with
+`options`."""
 
 OF_BACKTEST: Mapping[str, str] = {"backtest.baselines": "baselines", "backtest.days": "windows * horizon"}
 """The same of `Forecaster.backtest`."""
@@ -42,8 +44,9 @@ _NAMED = 5  # depots that an error names
 
 @contextmanager
 def in_caller_terms(folder: Path, names: Mapping[str, str] = FRAMES, *, place: str = "") -> Iterator[None]:
-    """Errors that are raised inside name no file of the work folder `folder`: frames stand for its files, `place` for
-    the folder. The same errors go on, with the cause where that names none either."""
+    """Errors that are raised inside name no file of the work folder `folder`: frames stand for its
+    files, `place` for the folder. The same errors go on, with the cause where that names none
+    either."""
     try:
         yield
     except ForecasterError as error:
@@ -60,8 +63,8 @@ def _in_caller_terms(text: str, folder: Path, names: Mapping[str, str], place: s
 
 
 def as_python(value: Any) -> Any:
-    """A copy of mappings, sequences and NumPy's values made of dicts, lists and Python's own numbers; what is neither
-    stays as it is."""
+    """A copy of mappings, sequences and NumPy's values made of dicts, lists and Python's own
+    numbers; what is neither stays as it is."""
     if hasattr(value, "tolist"):  # NumPy's arrays and numbers, an Index of pandas
         return value.tolist()
     if isinstance(value, Mapping):
@@ -70,7 +73,8 @@ def as_python(value: Any) -> Any:
 
 
 def whole_number(argument: str, value: Any, *, least: int) -> int:
-    """An argument that counts something. Raises SpecError where it is no whole number, or less than the least."""
+    """An argument that counts something. Raises SpecError where it is no whole number, or less than
+    the least."""
     if not isinstance(value, Integral) or int(value) < least:
         raise SpecError(f"{argument}: found {value!r}, wanted a whole number of {least} or more")
     return int(value)
@@ -85,7 +89,8 @@ def day_of(day: Any) -> np.datetime64:
 
 
 def row_of(panel: Panel, depot: str) -> int:
-    """The row of a depot. Raises SpecError for one that has no forecast, with the one that may have been meant."""
+    """The row of a depot. Raises SpecError for one that has no forecast, with the one that may have
+    been meant."""
     if depot in panel.depot_ids:
         return panel.depot_ids.index(depot)
     some = ", ".join(panel.depot_ids[:_NAMED]) + (" …" if len(panel.depot_ids) > _NAMED else "")

@@ -1,4 +1,5 @@
-"""A trained candidate as a function from a panel to a forecast, whatever process it is called in."""
+"""A trained candidate as a function from a panel to a forecast, whatever process it is called
+in."""
 
 from __future__ import annotations
 
@@ -26,11 +27,13 @@ class Reference(NamedTuple):
 
 
 class CandidateModel:
-    """In JAX in the process that trained it; in NumPy in every other, which says the same but for rounding.
+    """In JAX in the process that trained it; in NumPy in every other, which says the same but for
+    rounding.
 
-    A process that was forked has JAX's locks but not its threads: a call would wait for them for ever. One that was
-    spawned would import JAX and compile for seconds, and so would this one for another number of depots than it was
-    `compiled_for` in training. In a copy that was pickled, that is not set.
+    A process that was forked has JAX's locks but not its threads: a call would wait for them for
+    ever. One that was spawned would import JAX and compile for seconds, and so would this one for
+    another number of depots than it was `compiled_for` in training. In a copy that was pickled,
+    that is not set.
     """
 
     def __init__(self, candidate: Candidate, *, compiled_for: int | None = None) -> None:
@@ -96,7 +99,8 @@ def newcomers(panel: Panel, trained_on: Panel) -> Newcomers:
 
 
 def published(model: Predict, trained_on: Panel) -> Predict:
-    """A model that forecasts as is published: depots of which it has no forecast get the seasonal naive's."""
+    """A model that forecasts as is published: depots of which it has no forecast get the seasonal
+    naive's."""
     from forecaster.serving.fallback import naive_where
 
     return lambda panel: naive_where(model(panel), panel, newcomers(panel, trained_on).rows)

@@ -1,5 +1,5 @@
-"""What a forecast is made of: parts that add up to its median, or to the width of its band, by swapping in one kind of
-knowledge after the other."""
+"""What a forecast is made of: parts that add up to its median, or to the width of its band, by
+swapping in one kind of knowledge after the other."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from forecaster.errors import SpecError
 from forecaster.serving.numpy_model import ReferenceModel
 
 LOW, HIGH = 0.1, 0.9  # levels of the band's ends
-YEAR, ENOUGH = 364, 28  # days that tell how much a depot's counts scatter, and how many of them must
-ROUNDING = 1e-4  # of a width: what differs by less is the arithmetic of NumPy beside that of JAX or ONNX
+# days that tell how much a depot's counts scatter, and how many of them must
+YEAR, ENOUGH = 364, 28
+# of a width: what differs by less is the arithmetic of NumPy beside that of JAX or ONNX
+ROUNDING = 1e-4
 USUAL = 4  # weeks of the same weekday whose mean is the first part
 _STEPS = "members.step.embedding"  # what the network adds for each day ahead, (members, horizon, …)
 _OF_HOLIDAYS = ("holiday", "before_holiday", "after_holiday", "day_off", "counterpart")
@@ -28,7 +30,8 @@ _OF_HOLIDAYS = ("holiday", "before_holiday", "after_holiday", "day_off", "counte
 def parts(
     predict: Callable[[Panel], Forecast], panel: Panel, depot: str, day: np.datetime64
 ) -> list[tuple[str, float]]:
-    """Name and orders of each part, whose sum is the median. Raises SpecError for a depot or day without forecast."""
+    """Name and orders of each part, whose sum is the median. Raises SpecError for a depot or day
+    without forecast."""
     row, step = _place(panel, depot, day)
 
     def median(of: Panel) -> float:
@@ -54,11 +57,11 @@ def parts(
 def band_parts(
     predict: Callable[[Panel], Forecast], reference: Reference, panel: Panel, depot: str, day: np.datetime64
 ) -> list[tuple[str, float]]:
-    """Name and orders of each part, whose sum is the width of the 80 % band, from the quantile 0.1 to 0.9: the range
-    that a rule of thumb would have had to have on this depot's own days of a year (`_scatter`), what the network
-    makes of it for a first day ahead, that the day lies further ahead, that last week was missed by more than usual,
-    the calibration on held-out days, the bound by the largest known count, and that the depot is young. Raises
-    SpecError as `parts` does."""
+    """Name and orders of each part, whose sum is the width of the 80 % band, from the quantile 0.1
+    to 0.9: the range that a rule of thumb would have had to have on this depot's own days of a year
+    (`_scatter`), what the network makes of it for a first day ahead, that the day lies further
+    ahead, that last week was missed by more than usual, the calibration on held-out days, the bound
+    by the largest known count, and that the depot is young. Raises SpecError as `parts` does."""
     row, step = _place(panel, depot, day)
     levels, rows = tuple(reference.about["levels"]), slice(row, row + 1)
     low, high = levels.index(LOW), levels.index(HIGH)
@@ -105,8 +108,9 @@ def _without(model: ReferenceModel, name: str) -> ReferenceModel:
 
 
 def _scatter(panel: Panel, row: int, median: float) -> float:
-    """The width from the quantile 0.1 to 0.9 of what came beside the mean of the four days of that weekday before, as a
-    ratio, on the known open days of the last year, at a median. 0 where fewer than `ENOUGH` days tell."""
+    """The width from the quantile 0.1 to 0.9 of what came beside the mean of the four days of that
+    weekday before, as a ratio, on the known open days of the last year, at a median. 0 where fewer
+    than `ENOUGH` days tell."""
     misses = []
     for day in range(max(panel.history - YEAR, 0), panel.history):
         usual = _usual(panel, row, day)
@@ -127,7 +131,8 @@ def _place(panel: Panel, depot: str, day: np.datetime64) -> tuple[int, int]:
 
 
 def _usual(panel: Panel, row: int, day: int) -> float:
-    """The mean of the last four known days of a weekday before a day on which the depot was open, 0 where none is."""
+    """The mean of the last four known days of a weekday before a day on which the depot was open, 0
+    where none is."""
     same = range(day % 7, min(day, panel.history), 7)
     known = [past for past in same if np.isfinite(panel.demand[row, past]) and panel.open[row, past]]
     return float(np.mean([panel.demand[row, past] for past in known[-USUAL:]] or [0.0]))

@@ -19,7 +19,8 @@ def depot_figure(forecast: Forecast, panel: Panel, depot: str, days: int) -> Fig
     """Figure of the counts of the last `days` days, and the median and the 80 % band of those
     ahead; closed days are gaps.
 
-    Raises SpecError for a depot that is not forecast or days that are no whole number, MissingExtra without matplotlib.
+    Raises SpecError for a depot that is not forecast or days that are no whole number, MissingExtra
+    without matplotlib.
     """
     try:
         from matplotlib.figure import Figure

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FittedModel:
-    """A model, the panel that it was fitted on, and its scores on days that it did not learn from."""
+    """A model, the panel that it was fitted on, and its scores on days that it did not learn
+    from."""
 
     knowledge: Knowledge
     findings: tuple[Finding, ...]
@@ -30,10 +31,11 @@ class FittedModel:
 
 
 def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = None) -> FittedModel:
-    """Train, backtest and calibrate on what the folder's tables say; findings are logged as `knowledge` says.
+    """Train, backtest and calibrate on what the folder's tables say; findings are logged as
+    `knowledge` says.
 
-    Raises NoUsableData where there is too little to learn from, TrainingError where the loss stops being a number,
-    MissingExtra where what trains is not installed.
+    Raises NoUsableData where there is too little to learn from, TrainingError where the loss stops
+    being a number, MissingExtra where what trains is not installed.
     """
     from forecaster.demand.history.past_panels import Past
     from forecaster.demand.panel.build import build
@@ -71,7 +73,8 @@ def fit(folder: PipelineFolder, *, progress: bool, logged: set[str] | None = Non
 
 
 def _warn_of_better(scores: Mapping[str, Scores], ours: str) -> None:
-    """Log where a baseline did better than our model on the held-out days: no gate stands between it and its reader."""
+    """Log where a baseline did better than our model on the held-out days: no gate stands between
+    it and its reader."""
     mase = {name: of_model.metrics.get("mase", float("nan")) for name, of_model in scores.items()}
     better = [f"{name} {value:.3f}" for name, value in mase.items() if value < mase[ours]]
     if better:
@@ -82,8 +85,8 @@ def _warn_of_better(scores: Mapping[str, Scores], ours: str) -> None:
 
 
 def _refuse_after_fork() -> None:
-    """Raises TrainingError in a process that was forked from one that trained: JAX's threads are not in it, so that it
-    would wait for ever."""
+    """Raises TrainingError in a process that was forked from one that trained: JAX's threads are
+    not in it, so that it would wait for ever."""
     first = _TRAINERS.setdefault("first", os.getpid())
     if first != os.getpid():
         raise TrainingError(

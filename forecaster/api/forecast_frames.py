@@ -20,9 +20,9 @@ _QUANTILE = re.compile(r"(?:.*-q-|q)(?P<level>0?\.\d+)")
 def forecast_of_frame(frame: Any) -> tuple[Forecast, FrameKind]:
     """The forecast that a long frame of quantiles says, and how the frame was given.
 
-    Raises SpecError for a frame without a row, without the levels 0.1, 0.5 and 0.9 or with two columns of one, with a
-    quantile that is negative, not a number or below one of a lower level, or where a depot has other days than the
-    others.
+    Raises SpecError for a frame without a row, without the levels 0.1, 0.5 and 0.9 or with two
+    columns of one, with a quantile that is negative, not a number or below one of a lower level, or
+    where a depot has other days than the others.
     """
     readings = long_frame(frame, "forecasts", demand=False)
     table = readings.table

@@ -1,7 +1,8 @@
-"""Data frames at the edge: pandas, polars and pyarrow tables come in, and go out as they came (Narwhals).
+"""Data frames at the edge: pandas, polars and pyarrow tables come in, and go out as they came
+(Narwhals).
 
-Two sets of column names are known: this package's own (`depot_id`, `date`, `demand`) and Nixtla's (`unique_id`, `ds`,
-`y`). Whoever gives the one gets results in it.
+Two sets of column names are known: this package's own (`depot_id`, `date`, `demand`) and Nixtla's
+(`unique_id`, `ds`, `y`). Whoever gives the one gets results in it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,8 @@ class FrameKind:
         return ids.cast(self.id_type) if pa.types.is_integer(self.id_type) else ids
 
     def days(self, days: Sequence[date] | NDArray[np.datetime64]) -> pa.Array:
-        """Days with the type that they came in: dates, or timestamps of the same unit, so that frames can be joined."""
+        """Days with the type that they came in: dates, or timestamps of the same unit, so that
+        frames can be joined."""
         return pa.array(np.asarray(days, "datetime64[D]").astype("datetime64[ns]")).cast(self.date_type)
 
     def frame(self, columns: Mapping[str, Any]) -> Any:
@@ -84,8 +86,8 @@ def native(table: pa.Table, library: Any) -> Any:
 
 
 def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
-    """A frame as an Arrow table, and the library that it is of. Raises SpecError for what is no frame in memory, or has
-    two columns of one name or periods, naming the argument."""
+    """A frame as an Arrow table, and the library that it is of. Raises SpecError for what is no
+    frame in memory, or has two columns of one name or periods, naming the argument."""
     try:
         eager = nw.from_native(frame, eager_only=True)
     except nw.exceptions.DuplicateError as error:
@@ -98,7 +100,8 @@ def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
         ) from error
     table = _arrow_table(nw.maybe_reset_index(eager)).replace_schema_metadata(None)
     for field in table.schema:
-        if getattr(field.type, "extension_name", "") == "pandas.period":  # which to Parquet is a number
+        # which to Parquet is a number
+        if getattr(field.type, "extension_name", "") == "pandas.period":
             raise SpecError(
                 f"{argument}: column '{field.name}' holds periods of pandas, wanted dates: dt.to_timestamp()"
             )
@@ -106,7 +109,8 @@ def to_arrow(frame: Any, argument: str) -> tuple[pa.Table, Any]:
 
 
 def _arrow_table(frame: nw.DataFrame[Any]) -> pa.Table:
-    """A frame as an Arrow table; a column of values of several kinds as text, whose rows the checks then name."""
+    """A frame as an Arrow table; a column of values of several kinds as text, whose rows the checks
+    then name."""
     try:
         return frame.to_arrow()
     except pa.ArrowException:
@@ -124,8 +128,8 @@ def _arrow_column(series: nw.Series[Any]) -> Any:
 def long_frame(frame: Any, argument: str, *, demand: bool = True) -> LongFrame:
     """A long frame of readings, or, without `demand`, of what is known of days ahead.
 
-    Raises SpecError for a frame that has the columns of neither set of names, that has both, or whose ids are neither
-    text nor whole numbers.
+    Raises SpecError for a frame that has the columns of neither set of names, that has both, or
+    whose ids are neither text nor whole numbers.
     """
     table, library = to_arrow(frame, argument)
     names = _names(table.column_names, argument, demand, _index_hint(frame))
@@ -147,8 +151,8 @@ def _date_type(given: pa.DataType) -> pa.DataType:
 
 
 def forecast_columns(forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
-    """A forecast's rows, depot by depot and day by day: ids, days, median, quantiles, and the mean under our names, or
-    Nixtla's band under its."""
+    """A forecast's rows, depot by depot and day by day: ids, days, median, quantiles, and the mean
+    under our names, or Nixtla's band under its."""
     depots, horizon, _ = forecast.quantiles.shape
     names = kind.names
     columns: dict[str, Any] = {

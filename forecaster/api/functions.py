@@ -21,16 +21,19 @@ def backtest(
     events: Any = None,
     **parameters: Any,
 ) -> BacktestResult:
-    """`Forecaster(**parameters)` on past days of a long frame beside baselines; see `Forecaster.backtest`."""
+    """`Forecaster(**parameters)` on past days of a long frame beside baselines; see
+    `Forecaster.backtest`."""
     return Forecaster(**parameters).backtest(windows, baselines=baselines, df=df, static=static, events=events)
 
 
 def roster(forecasts: Any, **staffing: Any) -> Any:
-    """The cheapest crews for a frame of quantile forecasts, whoever made them; see `Forecaster.roster`.
+    """The cheapest crews for a frame of quantile forecasts, whoever made them; see
+    `Forecaster.roster`.
 
-    `forecasts` has depot_id, date and columns of quantiles, q0.1 … q0.9 (or unique_id, ds and NAME-q-0.1 …), 0.1, 0.5
-    and 0.9 among them; each depot has the same days. A day whose quantiles are all 0 counts as closed. Vans are placed
-    by `Forecaster.roster` alone, which knows where depots are. Raises SpecError for a frame that is none of these.
+    `forecasts` has depot_id, date and columns of quantiles, q0.1 … q0.9 (or unique_id, ds and
+    NAME-q-0.1 …), 0.1, 0.5 and 0.9 among them; each depot has the same days. A day whose quantiles
+    are all 0 counts as closed. Vans are placed by `Forecaster.roster` alone, which knows where
+    depots are. Raises SpecError for a frame that is none of these.
     """
     from forecaster.staffing.rosters import cheapest
 

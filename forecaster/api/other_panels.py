@@ -1,4 +1,5 @@
-"""The panel that a fitted model forecasts from where other readings, or what is known of days ahead, are given."""
+"""The panel that a fitted model forecasts from where other readings, or what is known of days
+ahead, are given."""
 
 from __future__ import annotations
 
@@ -51,10 +52,12 @@ class FittedOn:
 
 
 def other_panel(fitted: FittedOn, *, history: Any, future: Any) -> tuple[Panel, Frames]:
-    """The panel in the model's own encoding, and the frames that it is made of: `history` in place of the readings
-    where it is given, and `future` beside them. Depots of the readings that `history` leaves out are left out.
+    """The panel in the model's own encoding, and the frames that it is made of: `history` in place
+    of the readings where it is given, and `future` beside them. Depots of the readings that
+    `history` leaves out are left out.
 
-    Raises SpecError for a frame that lacks a column or, of a day ahead, a covariate; NoUsableData where nothing counts.
+    Raises SpecError for a frame that lacks a column or, of a day ahead, a covariate; NoUsableData
+    where nothing counts.
     """
     from forecaster.demand.panel.build import build
 
@@ -83,16 +86,16 @@ def other_panel(fitted: FittedOn, *, history: Any, future: Any) -> tuple[Panel, 
 
 
 def _without(table: Any, depots: pa.Array) -> Any:
-    """A table without the rows of some depots, where it has a column of depots: `static` alone would make them new
-    depots, of which nothing is known."""
+    """A table without the rows of some depots, where it has a column of depots: `static` alone
+    would make them new depots, of which nothing is known."""
     if table is None or OURS.depot_id not in table.column_names:
         return table
     return table.filter(pc.invert(pc.is_in(pc.utf8_trim_whitespace(table[OURS.depot_id]), value_set=depots)))
 
 
 def _without_counted_days(future: pa.Table, readings: pa.Table, spec: Spec, logged: set[str]) -> pa.Table:
-    """The rows of `future` but for days of which the readings have a count: beside it, an empty one that comes later
-    would be believed in its place."""
+    """The rows of `future` but for days of which the readings have a count: beside it, an empty one
+    that comes later would be believed in its place."""
     counted = np.isfinite(parsing.numbers(_column(readings, OURS.demand)).to_numpy())
     is_counted = _depot_days(future, spec).isin(_depot_days(readings, spec)[counted])
     if is_counted.any():

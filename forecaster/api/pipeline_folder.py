@@ -1,11 +1,12 @@
-"""A pipeline made from data frames, with the sources and the lake of a night in a folder of its own.
+"""A pipeline made from data frames, with the sources and the lake of a night in a folder of its
+own.
 
     demand/df.parquet      readings, and demand/future.parquet: what is known of days ahead
     static.parquet, events.parquet
     state/                 lake, keys, bundles
 
-So a frame meets the checks that a file meets, and what was fitted in a notebook is a pipeline that a night can run:
-`Forecaster.save` adds its pipeline file.
+So a frame meets the checks that a file meets, and what was fitted in a notebook is a pipeline that
+a night can run: `Forecaster.save` adds its pipeline file.
 """
 
 from __future__ import annotations
@@ -66,8 +67,9 @@ class Frames:
 
 
 def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str], argument: str = "df") -> Frames:
-    """The frames as tables; `argument` is what `df` is called. Raises SpecError for a column of `df` that is not among
-    `known_future`, and where that is no list, NoUsableData for a frame without a row."""
+    """The frames as tables; `argument` is what `df` is called. Raises SpecError for a column of
+    `df` that is not among `known_future`, and where that is no list, NoUsableData for a frame
+    without a row."""
     if isinstance(known_future, str):
         raise SpecError(f"known_future: found the text {known_future!r}, wanted a list of names: [{known_future!r}]")
     if not isinstance(known_future, Iterable):
@@ -80,8 +82,8 @@ def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str], ar
 
 
 def frames_to_learn_from(df: Any, static: Any, events: Any, known_future: Sequence[str]) -> Frames:
-    """`frames_of` what a model is fitted on. Raises SpecError as that does, and for a name in `known_future` that
-    neither `df` nor an event has."""
+    """`frames_of` what a model is fitted on. Raises SpecError as that does, and for a name in
+    `known_future` that neither `df` nor an event has."""
     frames = frames_of(df, static, events, known_future)
     _refuse_missing(known_future, frames.readings.table.column_names, frames.events)
     return frames
@@ -168,7 +170,8 @@ def _remove(folder: Path, process: int) -> None:
 
 @dataclass(frozen=True)
 class PipelineFolder:
-    """The tables that a pipeline reads, in a folder, and the pipeline: as a value, and as a pipeline file states it."""
+    """The tables that a pipeline reads, in a folder, and the pipeline: as a value, and as a
+    pipeline file states it."""
 
     folder: Path
     spec: Spec
@@ -178,7 +181,8 @@ class PipelineFolder:
     def create(
         cls, folder: Path, content: Mapping[str, Any], frames: Frames, names: Mapping[str, str] = ARGUMENTS
     ) -> PipelineFolder:
-        """Write the tables. Raises SpecError for what no pipeline may say, by the caller's `names` of its keys."""
+        """Write the tables. Raises SpecError for what no pipeline may say, by the caller's `names`
+        of its keys."""
         content = dict(content)
         columns = {"open": OPEN} if OPEN in frames.readings.table.column_names else {}
         demand = {"source": {"kind": "parquet", "path": "demand"}, "recorded": "next_day", "columns": columns}
@@ -215,16 +219,16 @@ class PipelineFolder:
             raise SpecError(f"options: {error}; wanted text, numbers, lists and mappings") from error
 
     def spec_to_train(self) -> Spec:
-        """The pipeline with this user's folder of compiled programs, where `options` names none. The file names none
-        either: elsewhere, as a pipeline, it would be somebody else's."""
+        """The pipeline with this user's folder of compiled programs, where `options` names none.
+        The file names none either: elsewhere, as a pipeline, it would be somebody else's."""
         if self.spec.execution.compile_cache is not None:
             return self.spec
         execution = self.spec.execution.model_copy(update={"compile_cache": str(compile_cache())})
         return self.spec.model_copy(update={"execution": execution})
 
     def knowledge(self, logged: set[str] | None = None) -> tuple[Knowledge, tuple[Finding, ...]]:
-        """What the tables say once they are checked, and what the checks noticed, which is logged too, but for what is
-        among the lines `logged` before; new ones are added to these.
+        """What the tables say once they are checked, and what the checks noticed, which is logged
+        too, but for what is among the lines `logged` before; new ones are added to these.
 
         Raises NoUsableData where nothing is left, or where so much is wrong that nothing may count.
         """
@@ -271,7 +275,8 @@ _BUSINESS = ("opened", "closed", "timezone")  # columns of the depots source tha
 
 
 def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
-    """Two mappings as one; where both have a mapping of a name, these as one, else the second one's value."""
+    """Two mappings as one; where both have a mapping of a name, these as one, else the second one's
+    value."""
     both = {
         name: merged(base[name], more[name])
         for name in base.keys() & more.keys()
@@ -281,7 +286,7 @@ def merged(base: Mapping[str, Any], more: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def compile_cache() -> Path:
-    """Where this user's compiled programs are kept from one fit to the next: `forecaster` in the cache folder of the
-    XDG base directory specification."""
+    """Where this user's compiled programs are kept from one fit to the next: `forecaster` in the
+    cache folder of the XDG base directory specification."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "forecaster" / "programs"

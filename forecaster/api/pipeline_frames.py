@@ -1,7 +1,7 @@
 """A pipeline's results as data frames, for whoever reviews them in a notebook; nothing is written.
 
-Frames are pandas' unless another library is named. Who may read the pipeline's folder may read all of it: the roles and
-cities of the page do not hold here.
+Frames are pandas' unless another library is named. Who may read the pipeline's folder may read all
+of it: the roles and cities of the page do not hold here.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ class Pipeline:
         return self._frame(pa.table({**columns, "cutoff": _days(head.cutoff for head in heads)}))
 
     def forecasts(self, publication: int | None = None) -> Any:
-        """A row a depot and day of a publication, by default the one that is shown: open, forecast (the median, or the
-        planner's number), q0.1 …, override (who set it), in orders a day.
+        """A row a depot and day of a publication, by default the one that is shown: open, forecast
+        (the median, or the planner's number), q0.1 …, override (who set it), in orders a day.
 
         Raises NoSuchRow for a publication that there is not.
         """
@@ -97,8 +97,8 @@ class Pipeline:
         return self._frame(pa.table(columns))
 
     def rosters(self, publication: int | None = None) -> Any:
-        """A row a depot and open day of a publication that plans staff: drivers, vans, the chance that the day needs
-        more, and the expected cost of missing and idle drivers."""
+        """A row a depot and open day of a publication that plans staff: drivers, vans, the chance
+        that the day needs more, and the expected cost of missing and idle drivers."""
         _, depots = self._published(publication)
         days = [(depot, day) for depot in depots for day in depot.days if day.roster is not None]
         rosters = [day.roster for _, day in days if day.roster is not None]
@@ -135,7 +135,8 @@ class Pipeline:
         return self._frame(pa.table(columns))
 
     def overrides(self) -> Any:
-        """A row a planner's number: depot_id, date, orders, reason, note, by, at, until, and when it was withdrawn."""
+        """A row a planner's number: depot_id, date, orders, reason, note, by, at, until, and when
+        it was withdrawn."""
         with Ledger.open_reader(self.spec.ledger_url) as ledger, ledger.transaction() as connection:
             overrides = override_table.read_overrides(connection, self.spec.name)
         names = ("id", "depot_id", "target_date", "orders", "reason", "note", "by", "at", "until", "withdrawn")
@@ -182,7 +183,8 @@ _TYPES = {
 
 
 def _typed(name: str, values: list[Any]) -> pa.Array:
-    """A column of the ledger with its type, which one that is empty, or of which nothing is known, has too."""
+    """A column of the ledger with its type, which one that is empty, or of which nothing is known,
+    has too."""
     return pa.array(values, _TYPES.get(name, pa.string()))
 
 

@@ -1,8 +1,9 @@
 """MLflow's Python function of a bundle: a long data frame in, quantiles out, by ONNX alone.
 
-A registered model carries this module and all of ours that it imports (`forecaster.registry.carried_code`), so that
-`mlflow.pyfunc.load_model("models:/NAME@champion")` and `mlflow models serve` need neither this package nor a table of
-holidays. They call `_load_pyfunc` by its name: nothing is pickled, and nothing here imports MLflow.
+A registered model carries this module and all of ours that it imports
+(`forecaster.registry.carried_code`), so that `mlflow.pyfunc.load_model("models:/NAME@champion")`
+and `mlflow models serve` need neither this package nor a table of holidays. They call
+`_load_pyfunc` by its name: nothing is pickled, and nothing here imports MLflow.
 """
 
 from __future__ import annotations
@@ -40,14 +41,16 @@ class RegisteredModel:
         self._predictor, self._spec, self._static, self._events = predictor, spec, static, events
 
     def predict(self, df: Any, params: Mapping[str, Any] | None = None) -> Any:
-        """Forecasts of each depot for the days after the last one of the frame, as a frame of pandas.
+        """Forecasts of each depot for the days after the last one of the frame, as a frame of
+        pandas.
 
-        `df` has a row a depot and day: depot_id, date, demand, and the covariates that the readings bring, those also
-        of the days ahead, with an empty demand. Columns of the answer: depot_id, date, forecast (the median), q0.1 …,
-        mean. A depot that the model was not trained on gets the seasonal naive. MLflow's `params` change nothing.
+        `df` has a row a depot and day: depot_id, date, demand, and the covariates that the readings
+        bring, those also of the days ahead, with an empty demand. Columns of the answer: depot_id,
+        date, forecast (the median), q0.1 …, mean. A depot that the model was not trained on gets
+        the seasonal naive. MLflow's `params` change nothing.
 
-        Raises SpecError for a frame that lacks a column or a covariate ahead, or has a row that is no reading;
-        NoUsableData where nothing is known.
+        Raises SpecError for a frame that lacks a column or a covariate ahead, or has a row that is
+        no reading; NoUsableData where nothing is known.
         """
         columns = [name for name in self._spec.calendar.known_future if name in df.columns]
         demand = _readings(df, columns)
@@ -72,7 +75,8 @@ class RegisteredModel:
 
 
 def _readings(df: Any, known_future: Sequence[str]) -> pd.DataFrame:
-    """The rows of a frame as readings. Raises SpecError for a row that is none, NoUsableData where there is no row."""
+    """The rows of a frame as readings. Raises SpecError for a row that is none, NoUsableData where
+    there is no row."""
     if missing := [name for name in OURS if name not in df.columns]:
         raise SpecError(f"df: found the columns {', '.join(map(str, df.columns))}; wanted {', '.join(missing)} too")
     if not len(df):
@@ -105,8 +109,9 @@ def _covariate(values: Any) -> Any:
 
 
 def _load_pyfunc(path: str) -> RegisteredModel:
-    """The model of a folder of MLflow's: the bundle is believed where a key of FORECASTER_TRUSTED_KEYS, else one of the
-    folder's own, has signed it. Raises BundleError where it is damaged, or not signed so."""
+    """The model of a folder of MLflow's: the bundle is believed where a key of
+    FORECASTER_TRUSTED_KEYS, else one of the folder's own, has signed it. Raises BundleError where
+    it is damaged, or not signed so."""
     folder = Path(path)
     names = sorted(place.name for place in (folder / BUNDLE).glob("*"))
     if len(names) != 1:

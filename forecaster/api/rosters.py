@@ -18,7 +18,8 @@ from forecaster.staffing.shift_values import ShiftRoster
 
 
 def staffing_of(declared: Mapping[str, Any]) -> Staffing:
-    """The section `staffing` of a pipeline file from arguments. Raises SpecError with a line for each mistake."""
+    """The section `staffing` of a pipeline file from arguments. Raises SpecError with a line for
+    each mistake."""
     content = {"name": "roster", "demand": {"source": {"kind": "parquet", "path": "none"}}}
     arguments = {f"staffing.{name}": name for name in Staffing.model_fields}
     staffing = spec_of({**content, "staffing": as_python(declared)}, Path(), arguments).staffing
@@ -28,8 +29,9 @@ def staffing_of(declared: Mapping[str, Any]) -> Staffing:
 
 
 def roster_columns(roster: Roster, forecast: Forecast, kind: FrameKind) -> dict[str, Any]:
-    """A row a depot and day: drivers, of each shift where there are several, vans where they are counted, the chance
-    that the day needs more, and the expected cost of missing and idle drivers."""
+    """A row a depot and day: drivers, of each shift where there are several, vans where they are
+    counted, the chance that the day needs more, and the expected cost of missing and idle
+    drivers."""
     depots, horizon = roster.drivers.shape
     days = np.asarray(forecast.target_dates, "datetime64[D]")
     columns: dict[str, Any] = {

@@ -1,4 +1,5 @@
-"""A saved forecaster on disk: the pipeline folder without its lake, the signed bundle, and how the frame was given.
+"""A saved forecaster on disk: the pipeline folder without its lake, the signed bundle, and how the
+frame was given.
 
     forecaster.json     the arguments, the frame's library and column names, which bundle
     pipeline.yaml, demand/, static.parquet, events.parquet
@@ -40,7 +41,8 @@ class SavedForecaster:
 
 
 def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[str, Any], kind: FrameKind) -> Path:
-    """Write the folder `path`. Raises SpecError where it is there and not empty, or for arguments that are not JSON."""
+    """Write the folder `path`. Raises SpecError where it is there and not empty, or for arguments
+    that are not JSON."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise SpecError(f"{path}: found something there, wanted a new folder or an empty one")
     about = {
@@ -63,8 +65,8 @@ def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[
 
 
 def contents(folder: PipelineFolder, bundle: Path | None) -> dict[str, bytes]:
-    """The files from which a forecaster goes on, by their place in the folder: file, frames, bundle, public keys. The
-    key that signs is not among them."""
+    """The files from which a forecaster goes on, by their place in the folder: file, frames,
+    bundle, public keys. The key that signs is not among them."""
     paths = [folder.folder / name for name in (READINGS, STATIC, EVENTS)]
     if bundle is not None:
         paths += [*sorted(bundle.iterdir()), *sorted(folder.spec.paths.keys.glob(f"*{PUBLIC}"))]

@@ -1,4 +1,5 @@
-"""Dry run of the ingestion: try a pipeline file against its sources and the data contract; change nothing.
+"""Dry run of the ingestion: try a pipeline file against its sources and the data contract; change
+nothing.
 
 The readings are ingested into a copy of what the lake holds, which is gone afterwards.
 """
@@ -42,7 +43,8 @@ _LOG = "_delta_log"
 
 @dataclass(frozen=True)
 class SourceCheck:
-    """The check of a declared source: how many rows it gave, or why none. Rows that nobody counted are None."""
+    """The check of a declared source: how many rows it gave, or why none. Rows that nobody counted
+    are None."""
 
     place: str  # where the pipeline file declares it
     name: str
@@ -65,11 +67,11 @@ class DryRun:
 
 
 def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: bool = False) -> DryRun:
-    """Dry run: reach every source, try the readings against the data contract and build the panel as of `as_of`, or of
-    `now`; with `past` also what a backtest would see of it.
+    """Dry run: reach every source, try the readings against the data contract and build the panel
+    as of `as_of`, or of `now`; with `past` also what a backtest would see of it.
 
-    Data that cannot be used is no error here but the result's `fault`. Raises SpecError when a source does not fit the
-    pipeline file, LakeError when the lake cannot be read.
+    Data that cannot be used is no error here but the result's `fault`. Raises SpecError when a
+    source does not fit the pipeline file, LakeError when the lake cannot be read.
     """
     lake_owner.refuse_other_fleets(spec)
     source_checks = tuple(_reach(place, source, keys, spec) for place, source, keys in _declared_sources(spec))
@@ -182,7 +184,8 @@ def _reach(place: str, source: AnySource, columns: tuple[str, ...], spec: Spec) 
 
 
 def _copy(lake_url: str, folder: str) -> None:
-    """The tables that ingesting needs, copied file by file where the lake is a folder, else read and written."""
+    """The tables that ingesting needs, copied file by file where the lake is a folder, else read
+    and written."""
     if "://" in lake_url:
         for table in COPIED_TABLES:
             Lake(folder).append(table, Lake(lake_url).read(table))

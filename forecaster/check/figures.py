@@ -1,4 +1,5 @@
-"""Plots of data quality: the network's demand, the state of every depot day, and one for each kind of finding."""
+"""Plots of data quality: the network's demand, the state of every depot day, and one for each kind
+of finding."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ _HIGH = 3.0  # times the highest usual count: what lies above is drawn at the up
 
 
 def network(panel: Panel) -> Figure:
-    """Line plot of what all depots together counted each day, and its moving average over seven days."""
+    """Line plot of what all depots together counted each day, and its moving average over seven
+    days."""
     days = panel.days[: panel.history]
     total: Doubles = np.nansum(panel.demand, axis=0, dtype=np.float64)
     with one_axes(2.6) as (figure, axes):
@@ -41,7 +43,8 @@ def network(panel: Panel) -> Figure:
 def state_heat_map(panel: Panel, depots: Sequence[int], labels: Sequence[str]) -> tuple[Figure, int]:
     """Heat map of the states of depots (rows) on days (columns), and how many days a column holds.
 
-    A column of several days shows the state that wants most attention: missing, then zero, then what most days are.
+    A column of several days shows the state that wants most attention: missing, then zero, then
+    what most days are.
     """
     depot_states = states(panel)[list(depots)]
     size = -(-depot_states.shape[1] // COLUMNS)
@@ -60,7 +63,8 @@ def state_heat_map(panel: Panel, depots: Sequence[int], labels: Sequence[str]) -
 
 
 def finding_context(panel: Panel, example: FindingExample, rule: str) -> Figure:
-    """The depot's days around those of a finding: counts, closed days, the usual range, and what was found."""
+    """The depot's days around those of a finding: counts, closed days, the usual range, and what
+    was found."""
     depot = panel.depot_ids.index(example.depot_id)
     window = _window(panel, max(example.days))
     days, counts = panel.days[window], panel.demand[depot, window]
@@ -82,8 +86,8 @@ def finding_context(panel: Panel, example: FindingExample, rule: str) -> Figure:
 
 
 def reporting_delay(ages: NDArray[np.int64], limit: int) -> Figure:
-    """Histogram of reporting delay: how many counts were recorded how many days after their day; those after more than
-    `limit` days stand out."""
+    """Histogram of reporting delay: how many counts were recorded how many days after their day;
+    those after more than `limit` days stand out."""
     highest = max(int(ages.max(initial=0)), limit + 1)
     width = -(-highest // BARS)
     edges = (
@@ -119,7 +123,8 @@ def bars(names: Sequence[str], numbers: Sequence[int]) -> Figure:
 
 
 def depots_reporting(panel: Panel) -> Figure:
-    """Bar chart of reporting completeness: how many depots have a count, day by day, up to the cutoff."""
+    """Bar chart of reporting completeness: how many depots have a count, day by day, up to the
+    cutoff."""
     window = slice(max(panel.history - CONTEXT, 0), panel.history)
     reporting_depots = (~np.isnan(panel.demand[:, window])).sum(axis=0)
     with one_axes(2.0) as (figure, axes):
@@ -129,7 +134,8 @@ def depots_reporting(panel: Panel) -> Figure:
 
 
 def future_covariates(panel: Panel) -> Figure:
-    """Step plot of each known-future covariate, as the mean over the depots, on the last days and on those ahead."""
+    """Step plot of each known-future covariate, as the mean over the depots, on the last days and
+    on those ahead."""
     window = slice(max(panel.history - CONTEXT + AFTER, 0), len(panel.days))
     names = panel.encoding.covariates
     figure = Figure(figsize=(9, 0.6 + 0.9 * max(len(names), 1)), layout="constrained")
@@ -166,7 +172,8 @@ def _window(panel: Panel, last: date) -> slice:
 
 
 def _usual_range(counts: Floats, opened: NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """The middle 80 % of a depot's last eight same weekdays before each day; NaN where fewer than three are known."""
+    """The middle 80 % of a depot's last eight same weekdays before each day; NaN where fewer than
+    three are known."""
     days = len(counts)
     past = np.full((SAME_WEEKDAYS, days), np.nan, np.float32)
     for week in range(1, SAME_WEEKDAYS + 1):
@@ -181,7 +188,8 @@ def _usual_range(counts: Floats, opened: NDArray[np.bool_]) -> tuple[Floats, Flo
 def _days_to_shade(
     counts: Floats, days: NDArray[np.datetime64], example: FindingExample, rule: str
 ) -> NDArray[np.bool_]:
-    """The days to shade: those of the finding, the whole of a flat line, and a silence up to its end."""
+    """The days to shade: those of the finding, the whole of a flat line, and a silence up to its
+    end."""
     shaded = np.isin(days, np.array(list(example.days), "datetime64[D]"))
     if rule == "flat_line" and shaded.any():
         at = int(np.flatnonzero(shaded)[-1])
@@ -207,7 +215,8 @@ def _shade(axes: Axes, first: np.datetime64, days: int, colour: str, alpha: floa
 def _mark(
     axes: Axes, days: NDArray[np.datetime64], counts: Floats, day: date, value: float | None, highest: float
 ) -> None:
-    """A point at what was given for a day, else at what is known; far away, at the edge with its number."""
+    """A point at what was given for a day, else at what is known; far away, at the edge with its
+    number."""
     at = np.flatnonzero(days == np.datetime64(day, "D"))
     if not at.size:
         return

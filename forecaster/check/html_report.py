@@ -1,4 +1,5 @@
-"""HTML report of a dry run, in one self-contained file: the data profile, and plots for each kind of finding."""
+"""HTML report of a dry run, in one self-contained file: the data profile, and plots for each kind
+of finding."""
 
 from __future__ import annotations
 

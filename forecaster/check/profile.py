@@ -1,4 +1,5 @@
-"""Data profile: what a night would start from in numbers: depots, days, and the state of every depot day."""
+"""Data profile: what a night would start from in numbers: depots, days, and the state of every
+depot day."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from forecaster.core.panel import Panel
 
 OBSERVED, ZERO, CLOSED, MISSING = range(4)
 STATES = ("observed", "zero", "closed", "missing")
-"""Of a depot day up to the cutoff: counted, counted as 0, not in business or closed, open and not counted."""
+"""Of a depot day up to the cutoff: counted, counted as 0, not in business or closed, open and not
+counted."""
 RANKED_DEPOTS = 3  # busiest and quietest depots
 
 
@@ -41,7 +43,8 @@ class Profile:
     median: float  # count of an open depot day
     busiest: tuple[tuple[str, float], ...]  # depot and median count of its open days, most first
     quietest: tuple[tuple[str, float], ...]  # the same, least first
-    weekly: tuple[float, ...]  # what the network counted in each whole week that ends with the cutoff's weekday
+    # what the network counted in each whole week that ends with the cutoff's weekday
+    weekly: tuple[float, ...]
     covariates: tuple[str, ...]
     statics: tuple[str, ...]
     targets: tuple[date, date]
@@ -94,7 +97,8 @@ def states(panel: Panel) -> NDArray[np.int8]:
 
 
 def runs(marked: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Run-length encoding of marks (depots, days): a row (depot, first day, days) for each run of marked days."""
+    """Run-length encoding of marks (depots, days): a row (depot, first day, days) for each run of
+    marked days."""
     edges = np.pad(marked, ((0, 0), (1, 1)))
     starts = np.argwhere(edges[:, 1:] & ~edges[:, :-1])
     ends = np.argwhere(edges[:, :-1] & ~edges[:, 1:])
@@ -109,7 +113,8 @@ def _gaps(panel: Panel, depot_states: NDArray[np.int8]) -> list[Gap]:
 
 
 def _rank_by_median(depot_ids: tuple[str, ...], counts: NDArray[np.floating]) -> tuple[tuple[str, float], ...]:
-    """Depots and the medians of what they counted, most first; without those that counted nothing."""
+    """Depots and the medians of what they counted, most first; without those that counted
+    nothing."""
     with_counts = np.flatnonzero(~np.isnan(counts).all(axis=1))
     medians = np.nanmedian(counts[with_counts], axis=1) if with_counts.size else np.empty(0)
     order = np.argsort(-medians, kind="stable")

@@ -1,4 +1,5 @@
-"""Text report of a dry run on one screen: at most 40 lines of 100 columns, for a terminal and for a pipe."""
+"""Text report of a dry run on one screen: at most 40 lines of 100 columns, for a terminal and for a
+pipe."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _PADDING = 14  # of the table's columns
 
 
 def render(dry_run: DryRun, *, tables: bool, width: int = WIDTH, ascii_only: bool = False) -> Iterator[str | Table]:
-    """The report of a dry run, one line or table after another; without `tables` every finding is a plain line.
+    """The report of a dry run, one line or table after another; without `tables` every finding is a
+    plain line.
 
     `width` is that of the screen, in characters; the last line is the verdict.
     """
@@ -135,7 +137,8 @@ def _bar(profile: Profile, marks: str) -> str:
 
 
 def _sparkline(values: Sequence[float], marks: str) -> str:
-    """One mark a value, from the lowest to the highest; of more values than fit, the means of neighbours."""
+    """One mark a value, from the lowest to the highest; of more values than fit, the means of
+    neighbours."""
     means = np.array([part.mean() for part in np.array_split(np.array(values), min(len(values), _SPARKS))])
     span = float(np.ptp(means)) or 1.0
     return "".join(marks[int(place)] for place in (means - means.min()) / span * (len(marks) - 1))

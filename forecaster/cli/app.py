@@ -39,7 +39,8 @@ DEBUG = "FORECASTER_DEBUG"
 class GroupedHelp(TyperGroup):
     """Lists the commands in `--help` by what they are for."""
 
-    def format_commands(self, ctx: Any, formatter: Any) -> None:  # Typer's own copies of Click's classes
+    # Typer's own copies of Click's classes
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
         width = max(map(len, self.commands))
         for heading, commands in GROUPS.items():
             with formatter.section(heading):
@@ -152,7 +153,8 @@ def main() -> None:
     """Run a command; what a user can cause is told in sentences, and a traceback is shown only to those who ask."""
     parent_watch.end_with_parent()
     garbage.look_seldom()
-    atexit.register(gc.freeze)  # else Python looks through all that is there, several times, before it ends
+    # else Python looks through all that is there, several times, before it ends
+    atexit.register(gc.freeze)
     try:
         _refuse_bytes(sys.argv[1:])
         app()

@@ -17,7 +17,8 @@ from forecaster.core.language.sentences import from_argument
 from forecaster.core.terminal import escaped_lines
 from forecaster.errors import DEGRADED, OUR_FAULT, PUBLISHED, MissingExtra, SpecError
 
-SELDOM = 500_000  # objects, after which a prediction looks for garbage: it imports half as many, and all of them stay
+# objects, after which a prediction looks for garbage: it imports half as many, and all of them stay
+SELDOM = 500_000
 
 
 class Output(StrEnum):
@@ -156,7 +157,8 @@ def predict(
     cannot be used, nothing is published, and the command exits with 2.
     """
     gc.set_threshold(SELDOM)
-    # Read when pyarrow is first imported. Its own allocator keeps 70 MB that a process of seconds never needs again.
+    # Read when pyarrow is first imported. Its own allocator keeps 70 MB that a process of seconds
+    # never needs again.
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     from forecaster.ledger.publication import WITHOUT_OWN_MODEL
     from forecaster.publishing.predict import predict
@@ -165,7 +167,8 @@ def predict(
         raise SpecError("found --out and --json, wanted one of them: both write to standard output")
     spec = load_spec(file)
     published = predict(spec, as_of=instant(as_of, spec), bundle=bundle, run_id=run, note=note and from_argument(note))
-    if out is not None:  # standard output is the forecast's alone then; what is said goes to standard error
+    # standard output is the forecast's alone then; what is said goes to standard error
+    if out is not None:
         from forecaster.publishing.file_formats import serialize
 
         sys.stdout.buffer.write(serialize(published, out.value))

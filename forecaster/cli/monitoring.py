@@ -45,7 +45,8 @@ def metrics(
     else:
         from forecaster.monitoring import listener
 
-        with suppress(NoLedger):  # the first night makes it; one of another version is told now, not at each scrape
+        # the first night makes it; one of another version is told now, not at each scrape
+        with suppress(NoLedger):
             Ledger.open_reader(spec.ledger_url).close()
         url = listener.listen(exposition.registry(spec, process=True), f"[{host}]:{port}", "--port")
         typer.echo(f"metrics: {url}")

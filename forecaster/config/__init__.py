@@ -1,4 +1,5 @@
-"""The pipeline file: its sections, each a frozen pydantic model, and `load`, which reads and checks the whole."""
+"""The pipeline file: its sections, each a frozen pydantic model, and `load`, which reads and checks
+the whole."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The section `page` of the pipeline file: authentication, roles, row-level access by city, and rate limits."""
+"""The section `page` of the pipeline file: authentication, roles, row-level access by city, and
+rate limits."""
 
 from __future__ import annotations
 

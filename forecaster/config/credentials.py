@@ -1,7 +1,8 @@
-"""Environment variables and secrets of a pipeline file: fill them in, and redact them in everything that is written.
+"""Environment variables and secrets of a pipeline file: fill them in, and redact them in everything
+that is written.
 
-`${NAME}` is an environment variable. `${secret:NAME}` is a secret that whoever runs the pipeline provides; a flow takes
-it from a Prefect Secret block.
+`${NAME}` is an environment variable. `${secret:NAME}` is a secret that whoever runs the pipeline
+provides; a flow takes it from a Prefect Secret block.
 """
 
 from __future__ import annotations
@@ -42,10 +43,11 @@ def conceal(credential: str | None) -> None:
 
 
 def fill(text: str, *, credential: bool = False, quoted: bool = False) -> str:
-    """The text with what it names filled in; what a credential was filled with is hidden by `hide` from then on.
+    """The text with what it names filled in; what a credential was filled with is hidden by `hide`
+    from then on.
 
-    `quoted` spells what is filled in as a URL spells it, for a part of one that may hold any character.
-    Raises SpecError, which names the variable or secret, when it is not there.
+    `quoted` spells what is filled in as a URL spells it, for a part of one that may hold any
+    character. Raises SpecError, which names the variable or secret, when it is not there.
     """
 
     def value(match: re.Match[str]) -> str:
@@ -73,7 +75,8 @@ def fill(text: str, *, credential: bool = False, quoted: bool = False) -> str:
 
 
 def hide(text: str) -> str:
-    """The text with *** for every credential that was filled in so far, also as a URL, JSON or Python spells it."""
+    """The text with *** for every credential that was filled in so far, also as a URL, JSON or
+    Python spells it."""
     for secret in sorted(_credentials, key=len, reverse=True):
         if len(secret) >= _SHORTEST:
             for spelling in sorted(_spellings(secret), key=len, reverse=True):
@@ -82,6 +85,7 @@ def hide(text: str) -> str:
 
 
 def _spellings(secret: str) -> set[str]:
-    in_urls = {quote(secret, safe=safe) for safe in ("", "/", " +")} | {quote_plus(secret)}  # " +": as SQLAlchemy does
+    # " +": as SQLAlchemy does
+    in_urls = {quote(secret, safe=safe) for safe in ("", "/", " +")} | {quote_plus(secret)}
     in_code = {repr(secret)[1:-1], repr(repr(secret))[2:-2], json.dumps(secret)[1:-1]}
     return {secret, *in_urls, *in_code}

@@ -1,6 +1,8 @@
-"""Data validation rules by name: what each wants, and the severity of breaking it (quarantine, warn or stop).
+"""Data validation rules by name: what each wants, and the severity of breaking it (quarantine, warn
+or stop).
 
-The contract asks some rules of a row alone, others of a row beside its depot's history, others of a whole batch.
+The contract asks some rules of a row alone, others of a row beside its depot's history, others of a
+whole batch.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ class Rule:
     releasable: bool = False  # may a person let a quarantined row in as it stands?
 
 
-_FORM: tuple[Severity, ...] = ("quarantine", "stop")  # what cannot be read, or would count twice, cannot be taken
+# what cannot be read, or would count twice, cannot be taken
+_FORM: tuple[Severity, ...] = ("quarantine", "stop")
 _ANY: tuple[Severity, ...] = ("quarantine", "warn", "stop")
 _REPORT: tuple[Severity, ...] = ("warn", "stop")
 

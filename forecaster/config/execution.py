@@ -1,4 +1,5 @@
-"""The section `execution` of the pipeline file: where parallel work is done, and what an hour of computing costs."""
+"""The section `execution` of the pipeline file: where parallel work is done, and what an hour of
+computing costs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The section `legacy` of the pipeline file: external forecasts, of another system, which ours are compared with."""
+"""The section `legacy` of the pipeline file: external forecasts, of another system, which ours are
+compared with."""
 
 from __future__ import annotations
 

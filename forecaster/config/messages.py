@@ -1,4 +1,5 @@
-"""Validation messages of a pipeline file: the line, what was found, what was wanted and the nearest valid key."""
+"""Validation messages of a pipeline file: the line, what was found, what was wanted and the nearest
+valid key."""
 
 from __future__ import annotations
 
@@ -14,14 +15,16 @@ from pydantic import BaseModel, ValidationError
 
 from forecaster.core.language.near_words import did_you_mean, nearest_word
 
-IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError)  # with which PyYAML meets a value that cannot be
+# with which PyYAML meets a value that cannot be
+IMPOSSIBLE = (ValueError, TypeError, KeyError, AttributeError)
 MOST_VALUES = 100_000  # of a pipeline file, with each alias counted as what it stands for
 MOST_DIGITS = 40  # of a whole number
 Place = tuple[str, ...]  # the keys that lead to a value; an element of a list goes by its number
 
 
 def explain(file: Path, node: yaml.MappingNode, root: type[BaseModel], error: ValidationError | None) -> list[str]:
-    """One sentence for each key that stands twice and for each mistake that pydantic found, in the order of lines.
+    """One sentence for each key that stands twice and for each mistake that pydantic found, in the
+    order of lines.
 
     `node` is the composed file, `root` the model of the whole.
     """
@@ -38,8 +41,8 @@ def explain(file: Path, node: yaml.MappingNode, root: type[BaseModel], error: Va
 def mistakes_in_values(
     root: type[BaseModel], error: ValidationError, names: Mapping[str, str] = MappingProxyType({})
 ) -> list[str]:
-    """One sentence for each mistake in values that come from no file; `names` maps a dotted key to the caller's name
-    of it, and "" to what stands before an unknown key."""
+    """One sentence for each mistake in values that come from no file; `names` maps a dotted key to
+    the caller's name of it, and "" to what stands before an unknown key."""
     return [_sentence(_without_kinds(tuple(map(str, p["loc"]))), p, root, names) for p in error.errors()]
 
 
@@ -61,15 +64,16 @@ def impossible_value(file: Path, text: str, error: Exception) -> str:
             loader.construct_object(scalar)
         except IMPOSSIBLE:
             line, why = scalar.start_mark.line + 1, error
-            if not isinstance(error, ValueError):  # an accident of the library, which says nothing to people
+            # an accident of the library, which says nothing to people
+            if not isinstance(error, ValueError):
                 why = ValueError(f"no {scalar.tag.rpartition(':')[2]}")
             return f"{file}:{line}: found {scalar.value}, which cannot be ({why}); wanted another value, or quotes"
     return f"{file}: found a value that YAML cannot hold ({error}); wanted it in quotes"
 
 
 def excess(file: Path, root: yaml.Node) -> str:
-    """The line of what no pipeline file may hold: aliases that expand to too much, or a whole number of too many
-    digits; empty where there is none."""
+    """The line of what no pipeline file may hold: aliases that expand to too much, or a whole
+    number of too many digits; empty where there is none."""
     if line := _too_many_values(root):
         return (
             f"{file}:{line}: found aliases that expand to more than {MOST_VALUES:,} values, wanted at most so many in "
@@ -85,7 +89,8 @@ def excess(file: Path, root: yaml.Node) -> str:
 
 
 def _too_many_values(root: yaml.Node) -> int | None:
-    """The line of the first node that expands to more than `MOST_VALUES` values; None where all is well."""
+    """The line of the first node that expands to more than `MOST_VALUES` values; None where all is
+    well."""
     sizes: dict[int, int] = {}
     line: int | None = None
 
@@ -191,7 +196,8 @@ def _called(place: Place, names: Mapping[str, str]) -> str:
 
 
 def _without_kinds(place: Place) -> Place:
-    """Pydantic names the kind of a source as if it were a key below `source`; in the file it is none."""
+    """Pydantic names the kind of a source as if it were a key below `source`; in the file it is
+    none."""
     return tuple(part for index, part in enumerate(place) if not (index and place[index - 1] == "source"))
 
 

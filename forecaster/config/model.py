@@ -1,4 +1,5 @@
-"""Sections of the pipeline file about the model: network, training hyperparameters, backtest, gate and canary."""
+"""Sections of the pipeline file about the model: network, training hyperparameters, backtest, gate
+and canary."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ HOSTS_PATIENCE = 300  # seconds that each host of a training waits for the other
 
 
 class Hosts(Section):
-    """Machines that train together. Each other machine runs `forecaster assist`, numbered from 1."""
+    """Machines that train together. Each other machine runs `forecaster assist`, numbered from
+    1."""
 
     coordinator: str
     """Address of the night's machine, as host:port with a free port that the others can reach."""

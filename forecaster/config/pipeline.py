@@ -1,7 +1,9 @@
-"""The pipeline file as one value (`Spec`), and its parser: schema validation, error messages with lines, JSON Schema.
+"""The pipeline file as one value (`Spec`), and its parser: schema validation, error messages with
+lines, JSON Schema.
 
-`load` reads and checks a file and answers every mistake at once, with file, line, what was found, what was wanted and
-the nearest valid key. The values are frozen; `Spec.digest` names what a run was told to do.
+`load` reads and checks a file and answers every mistake at once, with file, line, what was found,
+what was wanted and the nearest valid key. The values are frozen; `Spec.digest` names what a run was
+told to do.
 """
 
 from __future__ import annotations
@@ -269,7 +271,8 @@ class Spec(Section):
         return Path(os.path.normpath(self._folder / Path(fill(text)).expanduser()))
 
     def place(self, text: str) -> str:
-        """A path of the file as `path` makes it, or a URL with `${NAME}` filled in. Raises SpecError as `path` does."""
+        """A path of the file as `path` makes it, or a URL with `${NAME}` filled in. Raises
+        SpecError as `path` does."""
         return fill(text) if "://" in text else str(self.path(text))
 
     def _sqlite(self, url: str | None, default: Path) -> str:
@@ -302,8 +305,8 @@ def load(file: str | Path) -> Spec:
 
 
 def spec_of(content: Mapping[str, Any], folder: Path, names: Mapping[str, str] | None = None) -> Spec:
-    """The pipeline of values that come from no file; relative paths start in `folder`, and `names` maps a key to what
-    the caller calls it. Raises SpecError with one line for each mistake."""
+    """The pipeline of values that come from no file; relative paths start in `folder`, and `names`
+    maps a key to what the caller calls it. Raises SpecError with one line for each mistake."""
     try:
         spec = Spec.model_validate(content)
     except ValidationError as error:

@@ -1,4 +1,5 @@
-"""JSON Schema descriptions of the pipeline file's keys, taken from the strings below them in our own source."""
+"""JSON Schema descriptions of the pipeline file's keys, taken from the strings below them in our
+own source."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ from forecaster.config.base import Section
 
 
 def with_descriptions(schema: dict[str, Any], root: type[Section]) -> dict[str, Any]:
-    """The JSON Schema of a section with the meaning of each key, in the sections below it as well."""
+    """The JSON Schema of a section with the meaning of each key, in the sections below it as
+    well."""
     sections = {section.__name__: section for section in (root, *_below(Section))}
     definitions = schema.get("$defs", {})
     described = {

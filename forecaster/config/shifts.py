@@ -1,4 +1,5 @@
-"""Sections of the pipeline file about shifts and those who work them: hours of a shift, contracts and their rules."""
+"""Sections of the pipeline file about shifts and those who work them: hours of a shift, contracts
+and their rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The section `slo` of the pipeline file: what is promised, and what happens where a promise is broken."""
+"""The section `slo` of the pipeline file: what is promised, and what happens where a promise is
+broken."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
 
 
 class Slo(Section):
-    """Service level objectives. `forecaster slo FILE` and the pages `/health` and `/value` show how each
-    stands. Left out: the command compares the numbers with these defaults, and no page shows a promise."""
+    """Service level objectives. `forecaster slo FILE` and the pages `/health` and `/value` show how
+    each stands. Left out: the command compares the numbers with these defaults, and no page shows a
+    promise."""
 
     deadline: Share = 0.988
     """Share of 90 nights with forecasts published by `schedule.deadline`: all but one."""

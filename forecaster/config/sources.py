@@ -1,7 +1,7 @@
 """Data sources as the pipeline file declares them: CSV, Excel, Parquet, Delta, SQL and the sample.
 
-A credential never stands in the file: it is named, `${NAME}` for an environment variable or `${secret:NAME}` for a
-Prefect Secret block.
+A credential never stands in the file: it is named, `${NAME}` for an environment variable or
+`${secret:NAME}` for a Prefect Secret block.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Sections of the pipeline file about people: crews, vans, the costs of a roster, planners' overrides."""
+"""Sections of the pipeline file about people: crews, vans, the costs of a roster, planners'
+overrides."""
 
 from __future__ import annotations
 

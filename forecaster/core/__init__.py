@@ -1,1 +1,2 @@
-"""What passes between the packages: arrays, panel, marks, forecast, knowledge, and helpers that know nothing else."""
+"""What passes between the packages: arrays, panel, marks, forecast, knowledge, and helpers that
+know nothing else."""

@@ -1,4 +1,5 @@
-"""Artefacts on disk: files and folders that appear whole or not at all, and the SHA-256 of their content."""
+"""Artefacts on disk: files and folders that appear whole or not at all, and the SHA-256 of their
+content."""
 
 from __future__ import annotations
 
@@ -13,9 +14,11 @@ from pathlib import Path
 
 @contextmanager
 def writing(target: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Yield a hidden path next to `target` for a new file; rename it when the block ends, remove it if that raises.
+    """Yield a hidden path next to `target` for a new file; rename it when the block ends, remove it
+    if that raises.
 
-    With `durable` the content is on the disk before the file gets its name. Makes the folder of `target`.
+    With `durable` the content is on the disk before the file gets its name. Makes the folder of
+    `target`.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}-", dir=target.parent)
@@ -71,7 +74,8 @@ def file_digest(file: Path) -> str:
 
 
 def differences(actual: Mapping[str, str], expected: Mapping[str, str]) -> Iterator[tuple[str, str | None, str | None]]:
-    """Name, digest found and digest wanted of each file that differs, by name; None: no such file."""
+    """Name, digest found and digest wanted of each file that differs, by name; None: no such
+    file."""
     for name in sorted(actual.keys() | expected.keys()):
         if actual.get(name) != expected.get(name):
             yield name, actual.get(name), expected.get(name)

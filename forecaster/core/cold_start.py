@@ -1,11 +1,14 @@
-"""Cold start: guess the past that a new depot does not have, by its city's profile at a level shrunken to its peers'.
+"""Cold start: guess the past that a new depot does not have, by its city's profile at a level
+shrunken to its peers'.
 
-A profile says of each day how the counts of the peers stood to their own recent level: the median over the peers, so
-that one of them alone does not make it. The own level counts by its credibility (Bühlmann 1967, "Experience rating and
-credibility"), in log counts: Z = n / (n + σ² / τ²), where n own days are known, σ² is the variance of a peer's day
-about its profile, and τ² that of peers' levels about what their attributes let expect (`typical_levels`), which
-makes up the rest. What is left to doubt of the level is τ² (1 - Z), by which intervals are wider. How a weekday differs
-from the profile counts the same way, by how peers differ there. Plain arrays (depots, days); unknown is NaN.
+A profile says of each day how the counts of the peers stood to their own recent level: the median
+over the peers, so that one of them alone does not make it. The own level counts by its credibility
+(Bühlmann 1967, "Experience rating and credibility"), in log counts: Z = n / (n + σ² / τ²), where n
+own days are known, σ² is the variance of a peer's day about its profile, and τ² that of peers'
+levels about what their attributes let expect (`typical_levels`), which makes up the rest. What is
+left to doubt of the level is τ² (1 - Z), by which intervals are wider. How a weekday differs from
+the profile counts the same way, by how peers differ there. Plain arrays (depots, days); unknown is
+NaN.
 """
 
 from __future__ import annotations
@@ -20,7 +23,8 @@ from numpy.typing import NDArray
 from forecaster.core.peer_levels import typical_levels
 
 MIN_HISTORY = 28  # known days with which a depot is no longer new
-SETTLED = 84  # known days from which a depot's own past is all that a forecast needs: a season of its weekdays
+# known days from which a depot's own past is all that a forecast needs: a season of its weekdays
+SETTLED = 84
 ENOUGH = 7  # known days of late that tell a peer's level
 NEEDED = 1.0  # own days after which the own level counts half, at most, however alike the peers are
 WEEK = 7
@@ -40,7 +44,8 @@ class Guess(NamedTuple):
 
     rows: _Bools  # (depots,) which these are
     past: _Floats  # (guessed, days) counts on the unknown days before the first known one
-    doubt: _Doubles  # (guessed,) standard deviation, in log counts, of what is not known of their level
+    # (guessed,) standard deviation, in log counts, of what is not known of their level
+    doubt: _Doubles
 
 
 class DepotStanding(NamedTuple):
@@ -55,7 +60,8 @@ class ChosenPeers(NamedTuple):
 
     limit: int  # known days below which a depot's past is guessed
     rows: NDArray[np.intp]  # whose levels tell those of others
-    by_city: Mapping[str, NDArray[np.intp]]  # whose days do; those of `EVERYONE` for cities with too few
+    # whose days do; those of `EVERYONE` for cities with too few
+    by_city: Mapping[str, NDArray[np.intp]]
 
 
 class PeerProfile(NamedTuple):
@@ -86,12 +92,13 @@ def guess(
     attributes: Mapping[str, Sequence[str]] | None = None,
     peers: Peers | None = None,
 ) -> Guess:
-    """Imputed counts of depots that have not settled yet on the unknown days before their first known one; NaN
-    elsewhere, and where more of the peers were closed than counted.
+    """Imputed counts of depots that have not settled yet on the unknown days before their first
+    known one; NaN elsewhere, and where more of the peers were closed than counted.
 
-    `attributes` are words a depot, "" where one is not known; those of "city" also say whose profile it is. Peers are
-    the settled depots; of a fleet of which most are younger, those that are not cold. Without any nothing is guessed,
-    and nothing doubted. `peers` are those of the network that these depots are a part of; left out, they are all of it.
+    `attributes` are words a depot, "" where one is not known; those of "city" also say whose
+    profile it is. Peers are the settled depots; of a fleet of which most are younger, those that
+    are not cold. Without any nothing is guessed, and nothing doubted. `peers` are those of the
+    network that these depots are a part of; left out, they are all of it.
     """
     is_known, attributes = _known_days(demand, open_), attributes or {}
     peers = peers or _own_peers(demand, open_, attributes)
@@ -175,8 +182,8 @@ def learn_peers(
 
 
 def _trust(both_known: _Bools, residuals: _Doubles, of_level: float) -> _Doubles:
-    """Credibility of each depot's own level, from 0 to 1, by the days on which it and its profile are `both_known`;
-    `residuals` are by how much peers' days miss their profile, in log counts."""
+    """Credibility of each depot's own level, from 0 to 1, by the days on which it and its profile
+    are `both_known`; `residuals` are by how much peers' days miss their profile, in log counts."""
     of_day = float(np.nanmean(residuals**2)) if np.isfinite(residuals).any() else 0.0
     days = both_known.sum(axis=1)
     trust: _Doubles = days / (days + max(min(of_day / max(of_level, TINY), NEEDED), TINY))
@@ -186,7 +193,8 @@ def _trust(both_known: _Bools, residuals: _Doubles, of_level: float) -> _Doubles
 def _expected_counts(
     shape: _Doubles, demand: _Floats, is_known: _Bools, typical_level: _Doubles, trust: _Doubles, residuals: _Doubles
 ) -> _Doubles:
-    """The counts to expect of each depot on each day, (depots, days): the profile at its level, with its weekdays."""
+    """The counts to expect of each depot on each day, (depots, days): the profile at its level,
+    with its weekdays."""
     both_known = is_known & (shape > 0)
     plain = _level_of(shape, typical_level, demand, both_known, trust)[:, None] * shape
     habit = _weekdays(_residuals(demand, both_known, plain), _weeks_needed(residuals))
@@ -195,8 +203,9 @@ def _expected_counts(
 
 
 def widened_quantiles(quantiles: _Floats, levels: Sequence[float], doubt: _Doubles) -> _Floats:
-    """Quantiles of counts (depots, horizon, levels) as wide as two independent errors make them: that of the forecast,
-    and the `doubt` (depots,) of the level, normal in log counts. Their distances to the median add up as squares."""
+    """Quantiles of counts (depots, horizon, levels) as wide as two independent errors make them:
+    that of the forecast, and the `doubt` (depots,) of the level, normal in log counts. Their
+    distances to the median add up as squares."""
     log = np.log1p(quantiles.astype(np.float64))
     center = log[..., [levels.index(0.5)]]
     of_level = doubt[:, None, None] * np.array([NormalDist().inv_cdf(level) for level in levels])
@@ -217,7 +226,8 @@ def _standing(demand: _Floats, is_known: _Bools) -> DepotStanding:
 
 
 def _level(demand: _Floats, is_known: _Bools) -> _Doubles:
-    """Mean of the known counts of the last days; NaN for a depot of which fewer than `ENOUGH` are known."""
+    """Mean of the known counts of the last days; NaN for a depot of which fewer than `ENOUGH` are
+    known."""
     count = is_known[:, -RECENT:].sum(axis=1)
     total = np.sum(demand[:, -RECENT:], axis=1, where=is_known[:, -RECENT:], dtype=np.float64)
     level: _Doubles = np.where(count >= ENOUGH, total / np.maximum(count, 1), np.nan)
@@ -225,7 +235,8 @@ def _level(demand: _Floats, is_known: _Bools) -> _Doubles:
 
 
 def _groups(cities: Sequence[str] | None, peers: _Bools) -> tuple[NDArray[np.str_], NDArray[np.intp]]:
-    """The names of cities, and a number among them for each depot's, -1 where it is not known or has too few peers."""
+    """The names of cities, and a number among them for each depot's, -1 where it is not known or
+    has too few peers."""
     if cities is None:
         return np.zeros(0, np.str_), np.full(len(peers), -1)
     names, city = np.unique(np.asarray(cities, np.str_), return_inverse=True)
@@ -257,8 +268,8 @@ def _residuals(demand: _Floats, is_known: _Bools, expected: _Doubles) -> _Double
 
 
 def _weeks_needed(residuals: _Doubles) -> float:
-    """Weeks after which a depot's own weekdays count as much as the profile's: σ² / τ² of the peers, whose weekdays
-    miss their profile by τ² and vary by σ² from week to week."""
+    """Weeks after which a depot's own weekdays count as much as the profile's: σ² / τ² of the
+    peers, whose weekdays miss their profile by τ² and vary by σ² from week to week."""
     weeks = residuals.shape[1] // WEEK
     by_week = residuals[:, residuals.shape[1] - weeks * WEEK :].reshape(len(residuals), weeks, WEEK)
     count = np.isfinite(by_week).sum(axis=1)
@@ -285,8 +296,9 @@ def _weekdays(residuals: _Doubles, needed: float) -> _Doubles:
 def _level_of(
     shape: _Doubles, typical_level: _Doubles, demand: _Floats, both_known: _Bools, trust: _Doubles
 ) -> _Doubles:
-    """Each depot's level: the sum of its counts over that of the profile on the days that are `both_known`; between it
-    and the one that is typical of it the logs are mixed, as far as it is to be trusted."""
+    """Each depot's level: the sum of its counts over that of the profile on the days that are
+    `both_known`; between it and the one that is typical of it the logs are mixed, as far as it is
+    to be trusted."""
     profile = np.sum(np.where(both_known, shape, 0), axis=1)
     own_level = np.sum(demand, axis=1, where=both_known, dtype=np.float64) / np.where(profile > 0, profile, 1)
     level: _Doubles = np.expm1(trust * np.log1p(own_level) + (1 - trust) * typical_level)

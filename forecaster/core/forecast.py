@@ -1,4 +1,5 @@
-"""A model and what it forecasts: candidate, forecast, folds of a backtest, scores, and the gate's verdict.
+"""A model and what it forecasts: candidate, forecast, folds of a backtest, scores, and the gate's
+verdict.
 
 Every array is NumPy; a value is never changed after it was made. Unknown is NaN.
 """
@@ -22,7 +23,8 @@ from forecaster.core.panel import Encoding
 
 @dataclass(frozen=True)
 class Candidate:
-    """Tonight's model: its parameters (members first), the shape it was built with, and how it was trained."""
+    """Tonight's model: its parameters (members first), the shape it was built with, and how it was
+    trained."""
 
     parameters: Mapping[str, Any]  # a tree of NumPy arrays
     architecture: Mapping[str, Any]
@@ -30,7 +32,8 @@ class Candidate:
     calendar_names: tuple[str, ...]
     levels: tuple[float, ...]
     horizon: int
-    summary: Mapping[str, Any]  # what training says of itself: epochs, losses, seconds, compilations
+    # what training says of itself: epochs, losses, seconds, compilations
+    summary: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -86,7 +89,8 @@ class Forecast:
     cutoff: date
     target_dates: tuple[date, ...]
     levels: tuple[float, ...]
-    quantiles: Floats  # (depots, horizon, levels), non-decreasing along levels, ≥ 0, zero on closed days
+    # (depots, horizon, levels), non-decreasing along levels, ≥ 0, zero on closed days
+    quantiles: Floats
     open: Bools  # (depots, horizon)
 
     @property
@@ -98,8 +102,8 @@ class Forecast:
         """Expected value, (depots, horizon) in counts, which of skewed counts is more than the
         median.
 
-        That of a distribution whose log(1 + count) is normal on either side of the median, each as wide as its
-        outermost quantile says (the mean of a log-normal, in two halves).
+        That of a distribution whose log(1 + count) is normal on either side of the median, each as
+        wide as its outermost quantile says (the mean of a log-normal, in two halves).
         """
         log, median = np.log1p(self.quantiles.astype(float)), self.levels.index(0.5)
         down, up = (
@@ -119,7 +123,8 @@ def _normal_share(x: Doubles) -> Doubles:
 
 @dataclass(frozen=True)
 class Fold:
-    """One cutoff of a rolling-origin backtest: what a model said, and what came; arrays (depots, horizon[, levels])."""
+    """One cutoff of a rolling-origin backtest: what a model said, and what came; arrays (depots,
+    horizon[, levels])."""
 
     forecast: Forecast
     actuals: Floats  # NaN where nothing can be scored: not known, or the depot was closed
@@ -136,7 +141,8 @@ class Fold:
 
 
 class Scale(NamedTuple):
-    """Scale of errors (MASE; Hyndman & Koehler 2006): how much a depot's demand changes from week to week, (depots,).
+    """Scale of errors (MASE; Hyndman & Koehler 2006): how much a depot's demand changes from week
+    to week, (depots,).
 
     NaN for a depot without such pairs or with no change at all.
     """

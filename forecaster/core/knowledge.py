@@ -1,4 +1,5 @@
-"""Point-in-time knowledge: the demand history, depots and events as known at one instant, and findings."""
+"""Point-in-time knowledge: the demand history, depots and events as known at one instant, and
+findings."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ class Finding:
     severity: str  # "quarantine", "warn" or "stop"
     count: int
     message: str  # names file, row, depot, what was found and what was wanted
-    places: tuple[tuple[str, str], ...] = ()  # depot and ISO date of the first it concerns, where it is about days
+    # depot and ISO date of the first it concerns, where it is about days
+    places: tuple[tuple[str, str], ...] = ()
 
 
 def finding_of_row(row: Mapping[str, Any]) -> Finding:
@@ -28,15 +30,21 @@ def finding_of_row(row: Mapping[str, Any]) -> Finding:
 
 @dataclass(frozen=True)
 class Knowledge:
-    """Point-in-time view of the lake: what it knew at one instant, which is the input of the panel."""
+    """Point-in-time view of the lake: what it knew at one instant, which is the input of the
+    panel."""
 
     as_of: datetime
-    demand: Any  # DataFrame depot_id, date, demand, open?, covariates…: one row a depot and day, the latest known
+    # DataFrame depot_id, date, demand, open?, covariates…: one row a depot and day, the latest
+    # known
+    demand: Any
     depots: Any  # DataFrame depot_id, static attributes…, opened, closed, timezone?
     events: Any  # DataFrame date, kind, name, depot_id?, city?, subdivision?, country?
     versions: Mapping[str, int]  # lake table → Delta version read
     quarantined: Any = (
-        None  # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known
+        # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known
+        None
     )
-    cutoff: date | None = None  # where the history ends, though no count be known of that day; None = the last counted
-    lacking: tuple[str, ...] = ()  # what could not be read and is not needed to forecast, in sentences
+    # where the history ends, though no count be known of that day; None = the last counted
+    cutoff: date | None = None
+    # what could not be read and is not needed to forecast, in sentences
+    lacking: tuple[str, ...] = ()

@@ -1,4 +1,5 @@
-"""Holidays, events and closures: days worth naming, each kept once for all the depots that it concerns."""
+"""Holidays, events and closures: days worth naming, each kept once for all the depots that it
+concerns."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from forecaster.core.arrays import Ints
 
 @dataclass(frozen=True)
 class Mark:
-    """A day worth naming on a page: a holiday, an event, a closure. `depot_id` None means every depot."""
+    """A day worth naming on a page: a holiday, an event, a closure. `depot_id` None means every
+    depot."""
 
     date: date
     kind: str
@@ -43,7 +45,8 @@ class Marks:
         return tuple(sorted((mark for group in groups for mark in self._by_audience.get(group, ())), key=_when))
 
     def __iter__(self) -> Iterator[Mark]:
-        """Each mark of everyone once, and every other once for each depot that it concerns, which it then names."""
+        """Each mark of everyone once, and every other once for each depot that it concerns, which
+        it then names."""
         for mark, audience in sorted(self.entries, key=lambda pair: _when(pair[0])):
             if audience == EVERYONE:
                 yield mark

@@ -1,7 +1,9 @@
-"""Metric names with unit and meaning: the stages of a night, the metrics of a model, and what Prometheus is told.
+"""Metric names with unit and meaning: the stages of a night, the metrics of a model, and what
+Prometheus is told.
 
-`MEASURES` is the one table of what is measured of the product itself. A name of `OF_RUNS` is a key of the ledger's
-`runs.measures`; whatever has labels is a mapping there, from the label's value to a number.
+`MEASURES` is the one table of what is measured of the product itself. A name of `OF_RUNS` is a key
+of the ledger's `runs.measures`; whatever has labels is a mapping there, from the label's value to a
+number.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from typing import Literal, NamedTuple
 
 class Stage(NamedTuple):
     meaning: str
-    seconds: float  # what it takes on two cores with 64 depots: the first night's guess, later ones know better
+    # what it takes on two cores with 64 depots: the first night's guess, later ones know better
+    seconds: float
 
 
 STAGES = {
@@ -73,7 +76,8 @@ class Measure(NamedTuple):
         return self.prometheus, f"{self.meaning} ({self.unit})", ("pipeline", *self.labels)
 
 
-# Written by a run into its row in the ledger; Prometheus is told of the last night that came to an end.
+# Written by a run into its row in the ledger; Prometheus is told of the last night that came to an
+# end.
 OF_RUNS = {
     "compile_seconds": Measure(
         "forecaster_compile_duration_seconds", "s", "of the training, in XLA's compiler, or reading its cache"

@@ -1,4 +1,5 @@
-"""The panel: dense daily demand of all depots up to a cutoff, what is known ahead, and how words become numbers.
+"""The panel: dense daily demand of all depots up to a cutoff, what is known ahead, and how words
+become numbers.
 
 Every array is NumPy; a value is never changed after it was made. Unknown is NaN.
 Axes are named in the comments: depots, days (history, then horizon), levels (quantile levels).
@@ -26,11 +27,12 @@ ALL_ROWS = slice(None)
 
 @dataclass(frozen=True)
 class Encoding:
-    """Categorical encoding: how words of the data become numbers of the model; learned in training, kept in the bundle.
+    """Categorical encoding: how words of the data become numbers of the model; learned in training,
+    kept in the bundle.
 
-    `covariates` are the known-future covariates in the order of the panel's last axis; a covariate of words is
-    spread over one indicator a word, named `column=word`. `statics` maps each static attribute to its labels:
-    label i has code i + 1, and code 0 means "not seen in training".
+    `covariates` are the known-future covariates in the order of the panel's last axis; a covariate
+    of words is spread over one indicator a word, named `column=word`. `statics` maps each static
+    attribute to its labels: label i has code i + 1, and code 0 means "not seen in training".
     """
 
     covariates: tuple[str, ...]
@@ -49,7 +51,8 @@ class Encoding:
 class Panel:
     """Dense daily demand of all depots up to the cutoff, and what is known of the days after it.
 
-    `days` holds the history and then the horizon without a gap; the last `horizon` of them lie after the cutoff.
+    `days` holds the history and then the horizon without a gap; the last `horizon` of them lie
+    after the cutoff.
     """
 
     depot_ids: tuple[str, ...]
@@ -63,9 +66,11 @@ class Panel:
     statics: Ints  # (depots, static attributes), codes of `encoding`
     encoding: Encoding
     calendar_names: tuple[str, ...]
-    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # attribute → its word per depot
+    # attribute → its word per depot
+    attributes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     marks: Marks = field(default_factory=Marks)
-    peers: cold_start.Peers | None = None  # of the network of which these depots are a part; None: they are all of it
+    # of the network of which these depots are a part; None: they are all of it
+    peers: cold_start.Peers | None = None
 
     def __post_init__(self) -> None:
         depots, days = len(self.depot_ids), len(self.days)
@@ -97,7 +102,8 @@ class Panel:
         return tuple(self.days[self.history :].astype(object))
 
     def at(self, cutoff: date) -> Panel:
-        """The same depots as they stood at an earlier cutoff; nothing after it is kept but the known future.
+        """The same depots as they stood at an earlier cutoff; nothing after it is kept but the
+        known future.
 
         Raises ValueError when the cutoff lies outside the history.
         """
@@ -127,7 +133,8 @@ class Panel:
         )
 
     def among(self, depot_ids: Sequence[str]) -> Self:
-        """The same panel for these depots in this order; one that is not in it has no known day and is never open.
+        """The same panel for these depots in this order; one that is not in it has no known day and
+        is never open.
 
         Names no days (`marks`), and guesses nothing for the depots that it gains.
         """
@@ -156,14 +163,17 @@ class Panel:
 
     @cached_property
     def cold(self) -> Bools:
-        """Depots with so few known days that their forecast rests on their peers (`cold_start`), (depots,)."""
+        """Depots with so few known days that their forecast rests on their peers (`cold_start`),
+        (depots,)."""
         return cold_start.cold_depots(self.demand, self.open)
 
     def past(self, lookback: int, rows: Rows = ALL_ROWS) -> tuple[Floats, Bools]:
-        """Counts of the last `lookback` days of history, and open on these and the horizon, as a model sees them.
+        """Counts of the last `lookback` days of history, and open on these and the horizon, as a
+        model sees them.
 
-        Days before the history are unknown, and open. The unknown days of a young depot before its first known one
-        hold what its peers' profile says (`cold_start`), and are open; every other value is the panel's own.
+        Days before the history are unknown, and open. The unknown days of a young depot before its
+        first known one hold what its peers' profile says (`cold_start`), and are open; every other
+        value is the panel's own.
         """
         start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
         demand, open_ = (
@@ -180,8 +190,8 @@ class Panel:
         return demand, open_
 
     def widen_by_doubt(self, quantiles: Floats, levels: Sequence[float], rows: Rows = ALL_ROWS) -> Floats:
-        """Quantiles of the depots `rows`, (depots, horizon, levels); those of a young one are wider by what is not
-        known of its level."""
+        """Quantiles of the depots `rows`, (depots, horizon, levels); those of a young one are wider
+        by what is not known of its level."""
         is_guessed = self._guess.rows[rows]
         if not is_guessed.any():
             return quantiles
@@ -208,10 +218,12 @@ class Panel:
         return cold_start.guess(self.demand, self.open, self.attributes, self.peers)
 
     def window(self, lookback: int, rows: Rows = ALL_ROWS) -> dict[str, Floats | Ints]:
-        """The model's raw input: the last `lookback` days of history and the horizon, by name, of the depots `rows`.
+        """The model's raw input: the last `lookback` days of history and the horizon, by name, of
+        the depots `rows`.
 
-        demand (depots, lookback) and open (depots, lookback + horizon) as 0 and 1 are those of `past`; covariates and
-        calendar (depots, lookback + horizon, …), statics (depots, attributes).
+        demand (depots, lookback) and open (depots, lookback + horizon) as 0 and 1 are those of
+        `past`; covariates and calendar (depots, lookback + horizon, …), statics (depots,
+        attributes).
         """
         start, missing = max(self.history - lookback, 0), max(lookback - self.history, 0)
         demand, open_ = self.past(lookback, rows)

@@ -1,8 +1,9 @@
 """Parallel map over independent calls (fan-out): in turn here, or by whoever gives another `Fan`.
 
-The package knows no scheduler. A stage hands over calls that need nothing of one another, and gets back what they made;
-`flows.runners` does them in threads or on a cluster. The same comes out, whoever does them. Many small calls that keep
-a core busy each are done in processes of this machine.
+The package knows no scheduler. A stage hands over calls that need nothing of one another, and gets
+back what they made; `flows.runners` does them in threads or on a cluster. The same comes out,
+whoever does them. Many small calls that keep a core busy each are done in processes of this
+machine.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ Result = TypeVar("Result")
 class Fan(Protocol):
     """Parallel map: does every call once and gives what they made, in the order of the calls.
 
-    Calls are taken one by one as there is room for them, so that what they carry is not in memory all at once. They can
-    be sent to another process: partial applications of functions that a module has by name.
+    Calls are taken one by one as there is room for them, so that what they carry is not in memory
+    all at once. They can be sent to another process: partial applications of functions that a
+    module has by name.
     """
 
     def __call__(self, calls: Iterable[Callable[[], Result]], /) -> list[Result]: ...
@@ -45,9 +47,9 @@ def in_processes(function: Callable[..., Result], calls: Iterable[tuple[Any, ...
     """Results of a module's function for each tuple of arguments, in their order; with one worker
     in this process.
 
-    Calls are taken as there is room for them, so that an iterator may end them when time is over. Where a process dies,
-    does not answer within `STALLED` seconds or cannot be started, the rest is done here. Raises what the function
-    raises.
+    Calls are taken as there is room for them, so that an iterator may end them when time is over.
+    Where a process dies, does not answer within `STALLED` seconds or cannot be started, the rest is
+    done here. Raises what the function raises.
     """
     if workers < 2:
         yield from (function(*call) for call in calls)

@@ -1,9 +1,10 @@
-"""Ridge regression of levels on attributes: what level a depot may have of which nothing is counted yet.
+"""Ridge regression of levels on attributes: what level a depot may have of which nothing is counted
+yet.
 
-Log levels are a mean and one random effect for each label of each attribute (best linear unbiased prediction; Robinson
-1991, "That BLUP is a good thing"): a ridge regression on indicators, so that a label of few peers counts less than one
-of many. How much less (its penalty) is what forecasts each peer best that is left out in turn (Allen 1974, PRESS), and
-so is the variance of what they miss.
+Log levels are a mean and one random effect for each label of each attribute (best linear unbiased
+prediction; Robinson 1991, "That BLUP is a good thing"): a ridge regression on indicators, so that a
+label of few peers counts less than one of many. How much less (its penalty) is what forecasts each
+peer best that is left out in turn (Allen 1974, PRESS), and so is the variance of what they miss.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, np.inf)  # peers by which a label's own mean is drawn to the others'
+# peers by which a label's own mean is drawn to the others'
+PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, np.inf)
 SHARED = 2  # peers that a label needs, or it tells of one depot
 MOST = 64  # labels of an attribute that are told apart
 ALONE = 1.0  # variance of levels, in log counts, where there is but one peer
@@ -51,7 +53,8 @@ def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Seque
     best_variance, effects = np.inf, np.zeros(count)
     for penalty in PENALTIES:
         shrunk = 1 / (np.maximum(size, 0) + penalty)
-        # What each peer is missed by when it is left out follows from its leverage (PRESS): nothing is fitted again.
+        # What each peer is missed by when it is left out follows from its leverage (PRESS): nothing
+        # is fitted again.
         leverage = 1 / len(peers) + rotated**2 @ shrunk
         errors = (peer_levels - mean - rotated @ (shrunk * projections)) / np.maximum(1 - leverage, 1 / len(peers))
         if (variance := float(np.mean(errors**2))) < best_variance:
@@ -61,8 +64,9 @@ def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Seque
 
 
 def _columns(attributes: Sequence[Sequence[str]], peers: _Rows, depots: int) -> tuple[_Rows, int]:
-    """Numbers of depots' labels, (attributes, depots), and how many numbers there are, which itself is the number of a
-    label that tells nothing: of one peer, of all of them, or of too rare a kind."""
+    """Numbers of depots' labels, (attributes, depots), and how many numbers there are, which itself
+    is the number of a label that tells nothing: of one peer, of all of them, or of too rare a
+    kind."""
     columns, count_so_far = np.zeros((len(attributes), depots), np.intp), 0
     for row, words in enumerate(attributes):
         names = {word: place for place, word in enumerate(sorted(set(words)))}

@@ -1,4 +1,5 @@
-"""Progress bar of a night: stage, elapsed and remaining time; plain or JSON lines where nobody watches a terminal."""
+"""Progress bar of a night: stage, elapsed and remaining time; plain or JSON lines where nobody
+watches a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 from forecaster.core.metric_names import STAGES
 from forecaster.core.terminal import escaped_lines
 
-STEADY = 30.0  # seconds that count as run at the expected pace, so that short stages alone do not change it
+# seconds that count as run at the expected pace, so that short stages alone do not change it
+STEADY = 30.0
 LOG = "FORECASTER_LOG"
 """Environment variable: `json` makes each line an object with time, run_id, stage and message."""
 
@@ -23,8 +25,8 @@ LOG = "FORECASTER_LOG"
 class NightProgress:
     """Progress reporter: times stages and tells of them on standard error.
 
-    `expected` maps stages to the seconds they took on earlier nights; without one, `metric_names.STAGES` guesses.
-    `stages` are those that come, all where nothing is said.
+    `expected` maps stages to the seconds they took on earlier nights; without one,
+    `metric_names.STAGES` guesses. `stages` are those that come, all where nothing is said.
     """
 
     def __init__(
@@ -48,7 +50,8 @@ class NightProgress:
         self._begun = time.monotonic()
         self._stage: str | None = None
         self._stage_begun = 0.0
-        self._first: tuple[float, float] | None = None  # share and instant of the stage's first sign of progress
+        # share and instant of the stage's first sign of progress
+        self._first: tuple[float, float] | None = None
         self._share = 0.0
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -89,14 +92,16 @@ class NightProgress:
 
     @property
     def remaining(self) -> float:
-        """Seconds still to come: those of earlier nights, longer where this one's stages have taken longer."""
+        """Seconds still to come: those of earlier nights, longer where this one's stages have taken
+        longer."""
         rest = sum(s for stage, s in self.expected.items() if stage not in self.timings and stage != self._stage)
         rest *= self._pace
         if self._stage is None:
             return rest
         now = time.monotonic()
         if self._first is not None and self._share > self._first[0]:
-            # From its first sign of progress on: what comes before that is compiling, and does not come again.
+            # From its first sign of progress on: what comes before that is compiling, and does not
+            # come again.
             share, since = self._first
             return rest + (now - since) * (1 - self._share) / (self._share - share)
         return rest + max(self._pace * self.expected.get(self._stage, 0.0) - (now - self._stage_begun), 0.0)

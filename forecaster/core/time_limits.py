@@ -1,7 +1,9 @@
-"""Time limits on what is waited for: a call, or the next item of a stream, on a thread that may be left behind.
+"""Time limits on what is waited for: a call, or the next item of a stream, on a thread that may be
+left behind.
 
-What hangs (a network mount, a FIFO, a server that accepts and says nothing) cannot be interrupted from Python. It is
-waited for on a thread of its own, which is left behind when its time is over and ends with the process.
+What hangs (a network mount, a FIFO, a server that accepts and says nothing) cannot be interrupted
+from Python. It is waited for on a thread of its own, which is left behind when its time is over and
+ends with the process.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ def call_within(seconds: float, call: Callable[[], Result], waiting_for: str) ->
 
 
 class Budget:
-    """Seconds for many calls together. Each may take half of what is left, so that one that hangs leaves the others
-    some, and all that hang take no more than the whole.
+    """Seconds for many calls together. Each may take half of what is left, so that one that hangs
+    leaves the others some, and all that hang take no more than the whole.
     """
 
     def __init__(self, total: float) -> None:
@@ -57,7 +59,8 @@ class Budget:
         self._left = self.total
 
     def call(self, call: Callable[[], Result], waiting_for: str, *, most: float = float("inf")) -> Result:
-        """Result of a call within `most` seconds. Raises TimeLimitExceeded as `call_within` does."""
+        """Result of a call within `most` seconds. Raises TimeLimitExceeded as `call_within`
+        does."""
         begun = time.monotonic()
         try:
             return call_within(min(most, max(LEAST, self._left / 2)), call, waiting_for)
@@ -68,10 +71,12 @@ class Budget:
 def items_within(
     silence: float, total: float, stream: Generator[Item, None, Result], waiting_for: str
 ) -> Generator[Item, None, Result]:
-    """A stream's items and what it returns, waited for `silence` seconds each and `total` seconds in all.
+    """A stream's items and what it returns, waited for `silence` seconds each and `total` seconds
+    in all.
 
-    Raises TimeLimitExceeded, which names what was waited for. Only time in which something is waited for counts. The
-    next item is made when it is asked for, so that memory and order stay as they were.
+    Raises TimeLimitExceeded, which names what was waited for. Only time in which something is
+    waited for counts. The next item is made when it is asked for, so that memory and order stay as
+    they were.
     """
     asked: queue.SimpleQueue[bool] = queue.SimpleQueue()
     made: queue.SimpleQueue[tuple[Any, Any, BaseException | None]] = queue.SimpleQueue()

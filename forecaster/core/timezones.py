@@ -1,4 +1,5 @@
-"""Time zone names: which words name a zone of the IANA database on this machine, and what was meant by others."""
+"""Time zone names: which words name a zone of the IANA database on this machine, and what was meant
+by others."""
 
 from __future__ import annotations
 
@@ -13,11 +14,13 @@ from forecaster.core.language.sentences import as_sentence, sentence
 MOST_NAMED = 6  # zones that use an abbreviation
 _SPELLING = 0.8  # of the letters that a misspelt name has in common with the right one
 _SEASONS = (datetime(2024, 1, 1), datetime(2024, 7, 1))
-_LINKS = ("Etc/", "US/", "Canada/", "Mexico/", "Brazil/", "Chile/", "SystemV/")  # other names of zones, or no places
+# other names of zones, or no places
+_LINKS = ("Etc/", "US/", "Canada/", "Mexico/", "Brazil/", "Chile/", "SystemV/")
 
 
 def exists(name: str) -> bool:
-    """Whether this machine has the zone; to list all that it has, it would open hundreds of files."""
+    """Whether this machine has the zone; to list all that it has, it would open hundreds of
+    files."""
     try:
         ZoneInfo(name)
     except (KeyError, ValueError, OSError):  # none of that name; no name of a file in the zones' folder; a folder
@@ -28,7 +31,8 @@ def exists(name: str) -> bool:
 def hint(name: str) -> str:
     """Suggestion for a word that names no zone, for the end of a sentence.
 
-    An abbreviation or an offset is never taken for a word misspelt: another one is another time, in summer at least.
+    An abbreviation or an offset is never taken for a word misspelt: another one is another time, in
+    summer at least.
     """
     if not plain(name):
         return ""
@@ -45,8 +49,8 @@ def hint(name: str) -> str:
 
 
 def caveat(name: str) -> str | None:
-    """A sentence about a zone that is the same distance from UTC all year, whatever its name lets expect; None for
-    others, and for those that say UTC."""
+    """A sentence about a zone that is the same distance from UTC all year, whatever its name lets
+    expect; None for others, and for those that say UTC."""
     fixed = re.fullmatch(r"EST|MST|HST|(Etc/)?GMT[+-]?[0-9]+", name)
     offset = _SEASONS[0].replace(tzinfo=ZoneInfo(name)).utcoffset() if fixed else None
     if not offset:

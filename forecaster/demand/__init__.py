@@ -1,1 +1,2 @@
-"""Data pipeline from a source to a panel: ingestion, validation, point-in-time history, feature engineering."""
+"""Data pipeline from a source to a panel: ingestion, validation, point-in-time history, feature
+engineering."""

@@ -1,7 +1,9 @@
-"""Type coercion: parse the values of a column as words, numbers, yes or no, calendar days, instants.
+"""Type coercion: parse the values of a column as words, numbers, yes or no, calendar days,
+instants.
 
-A source gives text, or a type of its own. Nothing given becomes "", NaN or NaT; what cannot be read becomes infinite
-(a number) or NaT (a day, an instant), for the caller to refuse. Every distinct value is parsed once.
+A source gives text, or a type of its own. Nothing given becomes "", NaN or NaT; what cannot be read
+becomes infinite (a number) or NaT (a day, an instant), for the caller to refuse. Every distinct
+value is parsed once.
 """
 
 from __future__ import annotations
@@ -88,7 +90,8 @@ def in_one_line(ids: Column) -> Column:
 
 
 def words(column: Column) -> Column:
-    """Text without blanks around it, empty where nothing is given; a whole number is written without a point."""
+    """Text without blanks around it, empty where nothing is given; a whole number is written
+    without a point."""
     whole = pd.api.types.is_float_dtype(column)
     if isinstance(column.dtype, pd.DatetimeTZDtype) and _beyond(column.dt.tz_convert(None), _ZONED).any():
         column = column.dt.tz_convert("UTC")  # in which every instant can be written
@@ -111,8 +114,8 @@ class Ids:
     def __call__(self, column: Column) -> Column:
         """`words` as a categorical, whose categories are the distinct words.
 
-        A column of the same distinct words, in the same order, as the one before shares the categories of its answer:
-        whoever looks at them looks once.
+        A column of the same distinct words, in the same order, as the one before shares the
+        categories of its answer: whoever looks at them looks once.
         """
         codes, values = _factors(column)
         if self._values is None or not _identical(values, self._values):
@@ -138,7 +141,8 @@ def _factors(column: Column) -> tuple[Any, Any]:
 
 
 def _identical(first: Any, second: Any) -> bool:
-    """Are these the same words? What is no text may equal what is written in another way, as 1 and True."""
+    """Are these the same words? What is no text may equal what is written in another way, as 1 and
+    True."""
     if not (isinstance(first.dtype, pd.StringDtype) and isinstance(second.dtype, pd.StringDtype)):
         return False
     return first is second or bool(first.equals(second))
@@ -147,7 +151,8 @@ def _identical(first: Any, second: Any) -> bool:
 def numbers(column: Column, notation: Notation = PLAIN) -> Column:
     """Doubles: NaN where nothing is given, infinite where it is not a number.
 
-    In text, `thousands` of the notation may stand between groups of digits, and `decimal` before the decimals.
+    In text, `thousands` of the notation may stand between groups of digits, and `decimal` before
+    the decimals.
     """
     if pd.api.types.is_numeric_dtype(column):
         doubles = column.astype("float64")
@@ -171,16 +176,18 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
 
 
 def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
-    """Calendar days, NaT where nothing or no date is given; a timestamp falls on its local day, short or long.
+    """Calendar days, NaT where nothing or no date is given; a timestamp falls on its local day,
+    short or long.
 
-    Text is ISO 8601, or what the notation declares in its place. A timestamp with an offset is taken to the zone first,
-    one without is local already.
+    Text is ISO 8601, or what the notation declares in its place. A timestamp with an offset is
+    taken to the zone first, one without is local already.
     """
     if pd.api.types.is_datetime64_any_dtype(column):
         local = wall_clock(column, zone) if column.dt.tz is not None else column
         stamps = local.to_numpy()
         numbers = day_numbers(stamps)
-        bad = np.isnat(stamps) | (numbers < _ENDS[0]) | (numbers > _ENDS[1])  # no table and no text holds other years
+        # no table and no text holds other years
+        bad = np.isnat(stamps) | (numbers < _ENDS[0]) | (numbers > _ENDS[1])
         seconds = (numbers * 86_400).view("datetime64[s]")
         seconds[bad] = np.datetime64("NaT")
         return pd.Series(seconds, index=column.index)
@@ -221,7 +228,8 @@ def _iso_days(text: Column, zone: ZoneInfo) -> Column:
 
 
 def _sheet_days(text: Column) -> Column:
-    """Days that are the number of days since 1899-12-30, from 1927 to 2173; a fraction is the time of day."""
+    """Days that are the number of days since 1899-12-30, from 1927 to 2173; a fraction is the time
+    of day."""
     whole = text.str.extract(r"^([1-9][0-9]{4})(?:\.[0-9]+)?$")[0].astype("float64")
     return pd.to_datetime(whole, unit="D", origin="1899-12-30").astype("datetime64[s]")
 
@@ -256,9 +264,11 @@ def instants(column: Column, zone: ZoneInfo) -> Column:
 def localize(local: Column, zone: ZoneInfo) -> Column:
     """In autumn's hour that comes twice the first is meant; spring's missing hour moves on.
 
-    At the ends of the calendar, where a zone would lead to a year before 1 or after 9999, the wall clock shows UTC.
+    At the ends of the calendar, where a zone would lead to a year before 1 or after 9999, the wall
+    clock shows UTC.
     """
-    local = local.dt.as_unit("us") if local.dt.unit == "ns" else local  # whose ends no zone may pass either
+    # whose ends no zone may pass either
+    local = local.dt.as_unit("us") if local.dt.unit == "ns" else local
     far = _beyond(local, _ZONED)
     near = local.where(~far) if far.any() else local
     aware = near.dt.tz_localize(zone, ambiguous=np.ones(len(local), bool), nonexistent="shift_forward")
@@ -266,7 +276,8 @@ def localize(local: Column, zone: ZoneInfo) -> Column:
 
 
 def wall_clock(instants: Column, zone: ZoneInfo) -> Column:
-    """Local time of the zone at instants with a zone of their own; UTC at the ends of the calendar."""
+    """Local time of the zone at instants with a zone of their own; UTC at the ends of the
+    calendar."""
     instants = instants.dt.as_unit("us") if instants.dt.unit == "ns" else instants
     in_utc = instants.dt.tz_convert("UTC").dt.tz_localize(None)
     far = _beyond(in_utc, _ZONED)
@@ -290,7 +301,8 @@ def each_value(column: Column, parse: Callable[[Column], Column], missing: Any) 
 
 
 def day_numbers(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
-    """Days since 1970; of NaT no number that means anything. Several times faster than NumPy's own conversion."""
+    """Days since 1970; of NaT no number that means anything. Several times faster than NumPy's own
+    conversion."""
     parts = _PARTS_OF_DAY.get(np.datetime_data(instants.dtype)[0])
     if parts is None:
         return instants.astype("datetime64[D]").astype(np.int64)
@@ -299,7 +311,8 @@ def day_numbers(instants: NDArray[np.datetime64]) -> NDArray[np.int64]:
 
 
 def each_day(column: Column, instant: Callable[[Column], Column]) -> NDArray[np.datetime64]:
-    """The instant, in UTC, of each calendar day, NaT where there is none; every day is asked once."""
+    """The instant, in UTC, of each calendar day, NaT where there is none; every day is asked
+    once."""
     day = column.to_numpy()
     has_day, numbers = ~np.isnat(day), day_numbers(day)
     first = int(numbers.min(where=has_day, initial=np.iinfo(np.int64).max))

@@ -1,10 +1,12 @@
-"""Columnar schema of typed readings in few bytes, so that 55 million of them fit: one row a reading.
+"""Columnar schema of typed readings in few bytes, so that 55 million of them fit: one row a
+reading.
 
-Columns: `depot_id` (categorical), `day` (int32, days since 1970), `demand` (float64, NaN = not known), `open` (int8:
-1, 0, or -1 where the source does not say), `recorded_at` (int64, µs since 1970 UTC), `row` (int64), `source`
-(categorical), one column for each covariate (float64, or categorical for words), and `rows` (int32), how many rows of
-the source the reading was made of, where they are aggregated; before they are, `HALF_HOUR` (int8) of each row, where
-shares of shifts are learned, and the hashes `CONTENT` and, where orders have an id, `ORDER` (int64).
+Columns: `depot_id` (categorical), `day` (int32, days since 1970), `demand` (float64, NaN = not
+known), `open` (int8: 1, 0, or -1 where the source does not say), `recorded_at` (int64, µs since
+1970 UTC), `row` (int64), `source` (categorical), one column for each covariate (float64, or
+categorical for words), and `rows` (int32), how many rows of the source the reading was made of,
+where they are aggregated; before they are, `HALF_HOUR` (int8) of each row, where shares of shifts
+are learned, and the hashes `CONTENT` and, where orders have an id, `ORDER` (int64).
 """
 
 from __future__ import annotations
@@ -20,10 +22,12 @@ from numpy.typing import NDArray
 
 from forecaster.demand.parsing import Kind, day_numbers, each_value
 
-HALF_HOUR, CONTENT, ORDER = ":half_hour", ":content", ":order"  # no column of a source starts with a colon
+# no column of a source starts with a colon
+HALF_HOUR, CONTENT, ORDER = ":half_hour", ":content", ":order"
 FIXED_COLUMNS = ("depot_id", "day", "demand", "open", "recorded_at", "row", "source", "rows", HALF_HOUR, CONTENT, ORDER)
 SEQUENCES = 4  # of ids that are remembered: the batch's, those of the days before it
-LONG_RUN, SHORT_RUNS = 5_000, 4  # words of a run on average, but for a few; else all words are searched for
+# words of a run on average, but for a few; else all words are searched for
+LONG_RUN, SHORT_RUNS = 5_000, 4
 COMPARED = 32_768  # words at once
 GROWTH = 1.2  # by which a column grows when it is full
 CHUNK = 1_000_000  # rows that are made ready for the lake at once
@@ -31,7 +35,8 @@ Column = Any  # a pandas Series
 
 
 def from_typed(typed: pd.DataFrame, covariates: Sequence[str]) -> pd.DataFrame:
-    """Readings from the contract's typed rows, of which every one has a depot, a date and an instant."""
+    """Readings from the contract's typed rows, of which every one has a depot, a date and an
+    instant."""
     open_flags = typed["open"].to_numpy("float64")
     open_codes = np.where(np.isnan(open_flags), -1, open_flags).astype("int8")
     return pd.DataFrame(
@@ -51,9 +56,11 @@ def from_typed(typed: pd.DataFrame, covariates: Sequence[str]) -> pd.DataFrame:
 
 
 def from_table(table: Any, depots: DepotCategories | None = None) -> pd.DataFrame:
-    """Readings from an Arrow table of the lake's `demand`; the table gives its columns up one by one.
+    """Readings from an Arrow table of the lake's `demand`; the table gives its columns up one by
+    one.
 
-    The categories of a coded `depot_id` are those of `depots`, which grow by what the table has beside them.
+    The categories of a coded `depot_id` are those of `depots`, which grow by what the table has
+    beside them.
     """
     columns: dict[str, Any] = {}
     for name in table.column_names:
@@ -75,8 +82,9 @@ def from_table(table: Any, depots: DepotCategories | None = None) -> pd.DataFram
 class DepotCategories:
     """Ids of depots as categories that grow: an id has the same code in all pieces of the lake.
 
-    A search among a million words takes a quarter of a second, however little is looked for. Pieces that follow one
-    another mostly have the same words in long runs of the same order: then they are compared instead.
+    A search among a million words takes a quarter of a second, however little is looked for. Pieces
+    that follow one another mostly have the same words in long runs of the same order: then they are
+    compared instead.
     """
 
     def __init__(self, depots: pd.Index[Any] | None = None) -> None:
@@ -114,7 +122,8 @@ class DepotCategories:
 
 
 def _places_by_runs(words: pa.Array, sequence: pa.Array) -> NDArray[np.int64] | None:
-    """The place of each of some words in a sequence of words, of which they are long runs; None where they are not."""
+    """The place of each of some words in a sequence of words, of which they are long runs; None
+    where they are not."""
     if words.type != sequence.type or not 0 < len(words) <= len(sequence):
         return None
     places, runs = [np.zeros(0, np.int64)], 0
@@ -143,7 +152,8 @@ def _common_length(words: pa.Array, others: pa.Array) -> int:
 
 
 def arrow_words(words: Any) -> pa.Array:
-    """Words as one Arrow array: what pandas gives may be several, which Arrow would turn into Python's and back."""
+    """Words as one Arrow array: what pandas gives may be several, which Arrow would turn into
+    Python's and back."""
     array = pa.array(words, pa.string())
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
@@ -176,7 +186,8 @@ class _GrowingTable:
         self.columns: dict[str, NDArray[Any]] = {}
         self.words: dict[str, pd.Index[Any]] = {}
         self.rows = 0
-        self._last: dict[str, tuple[pd.Index[Any], NDArray[np.int32]]] = {}  # words that were placed, and their places
+        # words that were placed, and their places
+        self._last: dict[str, tuple[pd.Index[Any], NDArray[np.int32]]] = {}
 
     def add(self, part: pd.DataFrame) -> None:
         for name in dict.fromkeys([*self.columns, *part.columns]):
@@ -271,7 +282,8 @@ def _days(date: Column) -> Any:
 
 
 def demand_table(accepted: pd.DataFrame, *, batch: str) -> Iterator[pa.Table]:
-    """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds days together."""
+    """Readings as rows of the lake's `demand`, in the order of their days, so that a reader finds
+    days together."""
     order, names = Days(accepted["day"].to_numpy()).order, covariates(accepted)
     words = {name: arrow_words(accepted[name].cat.categories) for name in ("depot_id", "source")}
     for start in range(0, len(accepted), CHUNK):

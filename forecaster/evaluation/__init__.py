@@ -1,1 +1,2 @@
-"""Evaluation: metrics, rolling-origin backtest, calibration, significance and the promotion gate. NumPy alone."""
+"""Evaluation: metrics, rolling-origin backtest, calibration, significance and the promotion gate.
+NumPy alone."""

@@ -1,18 +1,21 @@
-"""Conformal calibration: widen or narrow the quantiles until they hold what they promise, on days held out of training.
+"""Conformal calibration: widen or narrow the quantiles until they hold what they promise, on days
+held out of training.
 
-Split-conformal calibration in its multiplicative form (Romano, Patterson & Candès 2019, arXiv:1905.03222, with the
-distance to the median as the scale): for each interval, the factor on its ends' distances to the median, in log counts,
-with which it holds its share of held-out actuals. First for all days of the horizon together, then for each week ahead
-where there are several, then for each day by what is left. Both ends get the same factor: on which side of the median
-four weeks lie says nothing of the weeks after them.
+Split-conformal calibration in its multiplicative form (Romano, Patterson & Candès 2019,
+arXiv:1905.03222, with the distance to the median as the scale): for each interval, the factor on
+its ends' distances to the median, in log counts, with which it holds its share of held-out actuals.
+First for all days of the horizon together, then for each week ahead where there are several, then
+for each day by what is left. Both ends get the same factor: on which side of the median four weeks
+lie says nothing of the weeks after them.
 
-Depots share their days: one stormy week moves the shares of all of them. A share is therefore drawn to the nominal one
-only as far as it can be trusted, by its standard error over days (Efron & Morris 1973, "Stein's estimation rule"). With
-many alike depots that is all the way; with twenty that swing together, a fraction of it.
+Depots share their days: one stormy week moves the shares of all of them. A share is therefore drawn
+to the nominal one only as far as it can be trusted, by its standard error over days (Efron & Morris
+1973, "Stein's estimation rule"). With many alike depots that is all the way; with twenty that swing
+together, a fraction of it.
 
-What came last tells most of what comes next: of two weeks before, a day counts half. And four calm weeks do not make a
-calm year: an interval that held too much is trusted to be too wide only as far as days of a season have shown it, but
-where it held more than half of what it may miss besides.
+What came last tells most of what comes next: of two weeks before, a day counts half. And four calm
+weeks do not make a calm year: an interval that held too much is trusted to be too wide only as far
+as days of a season have shown it, but where it held more than half of what it may miss besides.
 """
 
 from __future__ import annotations
@@ -38,7 +41,8 @@ LEAST = 1e-6  # log counts of distance to the median that can be stretched
 
 
 def factors(folds: Sequence[Fold]) -> Floats:
-    """Calibration factor (horizon, levels) for each level's distance to the median in log counts; 1 leaves it alone."""
+    """Calibration factor (horizon, levels) for each level's distance to the median in log counts; 1
+    leaves it alone."""
     levels, horizon = folds[0].forecast.levels, folds[0].actuals.shape[1]
     middle = levels.index(0.5)
     rows = [np.nonzero(np.isfinite(fold.actuals)) for fold in folds]
@@ -61,7 +65,8 @@ def factors(folds: Sequence[Fold]) -> Floats:
 
 
 def _intervals(levels: Sequence[float], middle: int) -> list[tuple[int, int]]:
-    """Places of the levels that are stretched together: a level and its mirror, or one that has none twice."""
+    """Places of the levels that are stretched together: a level and its mirror, or one that has
+    none twice."""
     mirrors = {
         place: next((o for o in range(middle + 1, len(levels)) if _mirror(levels[place], levels[o])), place)
         for place in range(middle)
@@ -71,7 +76,8 @@ def _intervals(levels: Sequence[float], middle: int) -> list[tuple[int, int]]:
 
 
 def stretched(forecast: Forecast, factors: Floats) -> Forecast:
-    """Apply calibration factors: each level's distance to the median, in log counts, times its factor."""
+    """Apply calibration factors: each level's distance to the median, in log counts, times its
+    factor."""
     middle = forecast.levels.index(0.5)
     log = np.log1p(forecast.quantiles.astype(np.float64))
     center = log[..., [middle]]
@@ -89,7 +95,8 @@ def _mirror(level: float, opposite: float) -> bool:
 def _of_horizon(
     gap: Doubles, down: Doubles, up: Doubles, day: Days, step: NDArray[np.intp], horizon: int, share: float
 ) -> Doubles:
-    """The factors, (horizon,), with which the interval from `down` below the median to `up` above holds its share."""
+    """The factors, (horizon,), with which the interval from `down` below the median to `up` above
+    holds its share."""
     usable = (down > LEAST) & (up > LEAST)
     score = np.maximum(gap[usable] / up[usable], -gap[usable] / down[usable])
     days, steps = day[usable], step[usable]
@@ -106,10 +113,12 @@ def _of_horizon(
 
 
 def _factor(score: Doubles, day: Days, promised: float, off: float, season: float = 0.0) -> tuple[float, float]:
-    """The factor under which as large a share of scores lies as is promised, as far as the share is trusted, and the
-    share that lies under it. Of `season` days' worth is the doubt that an interval is too wide.
+    """The factor under which as large a share of scores lies as is promised, as far as the share is
+    trusted, and the share that lies under it. Of `season` days' worth is the doubt that an interval
+    is too wide.
 
-    A score is how far out an actual lies, as a part of the interval's reach on its side; at 1 it lies on the end.
+    A score is how far out an actual lies, as a part of the interval's reach on its side; at 1 it
+    lies on the end.
     """
     if len(score) < ENOUGH:
         return 1.0, promised
@@ -123,12 +132,13 @@ def _factor(score: Doubles, day: Days, promised: float, off: float, season: floa
     held = share + trusted * (promised - share)
     if season:
         held = min(held, (1 + promised) / 2)
-    return max(_weighted_quantile(score, weight, held), LEAST), held  # forecasts may be right to the last bit
+    # forecasts may be right to the last bit
+    return max(_weighted_quantile(score, weight, held), LEAST), held
 
 
 def _share_and_error(inside: NDArray[np.bool_], day: Days, weight: Doubles) -> tuple[float, float]:
-    """The weighted share of depot-days inside and its standard error, whose depots share their days: over the days
-    (Cochran 1977, section 9.3)."""
+    """The weighted share of depot-days inside and its standard error, whose depots share their
+    days: over the days (Cochran 1977, section 9.3)."""
     _, which = np.unique(day, return_inverse=True)
     count = np.bincount(which, weight)
     share = float((weight * inside).sum() / count.sum())

@@ -1,15 +1,18 @@
-"""Canary analysis (sequential test): is a new model surely worse, or surely no worse, than the champion beside it?
+"""Canary analysis (sequential test): is a new model surely worse, or surely no worse, than the
+champion beside it?
 
-Both forecast the same days of all depots, so their losses are compared in pairs, on the days that came in. A night
-looks again whenever a further day did, so each look gets its share of the error that all together may have (alpha
-spending; Lan & DeMets 1983, "Discrete sequential boundaries for clinical trials"): equal shares for the declared nights
-and one for those beyond, of which each halves what is left. That bounds false alarms over the whole canary by
-1 − `CONFIDENCE`, whatever the looks have to do with one another.
+Both forecast the same days of all depots, so their losses are compared in pairs, on the days that
+came in. A night looks again whenever a further day did, so each look gets its share of the error
+that all together may have (alpha spending; Lan & DeMets 1983, "Discrete sequential boundaries for
+clinical trials"): equal shares for the declared nights and one for those beyond, of which each
+halves what is left. That bounds false alarms over the whole canary by 1 − `CONFIDENCE`, whatever
+the looks have to do with one another.
 
-Depots share a day's weather, so few days tell little of themselves. How much the difference moves from day to day is
-therefore taken from the backtest, where the same two models met on as many days as that has; how much it differs from
-depot to depot from what came in (both as clustered ratio estimators, Cochran 1977, section 9.3), and from the third day
-on from these days too. The largest of them counts.
+Depots share a day's weather, so few days tell little of themselves. How much the difference moves
+from day to day is therefore taken from the backtest, where the same two models met on as many days
+as that has; how much it differs from depot to depot from what came in (both as clustered ratio
+estimators, Cochran 1977, section 9.3), and from the third day on from these days too. The largest
+of them counts.
 """
 
 from __future__ import annotations
@@ -71,10 +74,11 @@ def judge(
 ) -> CanaryVerdict:
     """Judge a canary by the losses of both models on the days that came in.
 
-    `before` are their losses in the backtest, `look` is the number of this look, from 1, and `objection` what else
-    speaks against it (`coverage_objection`). It goes back where it is surely worse by more than `canary.max_loss`. It
-    is promoted where it is surely worse by no more than `gate.max_loss`, not before half of the nights. After all of
-    them it is promoted, unless it is surely worse, and by more than `canary.max_loss` as far as one can tell.
+    `before` are their losses in the backtest, `look` is the number of this look, from 1, and
+    `objection` what else speaks against it (`coverage_objection`). It goes back where it is surely
+    worse by more than `canary.max_loss`. It is promoted where it is surely worse by no more than
+    `gate.max_loss`, not before half of the nights. After all of them it is promoted, unless it is
+    surely worse, and by more than `canary.max_loss` as far as one can tell.
     """
     relative, low, high, days = bounds(came, before, share_of_error(look, canary.nights))
     compared = _compared(relative, low, high, days, gate.metric)
@@ -103,14 +107,15 @@ def judge(
 
 
 def share_of_error(look: int, nights: int) -> float:
-    """The probability with which the bound of a look may be wrong by chance; all together have 1 − `CONFIDENCE`."""
+    """The probability with which the bound of a look may be wrong by chance; all together have 1 −
+    `CONFIDENCE`."""
     equal = (1 - CONFIDENCE) / (nights + 1)
     return equal if look <= nights else equal / 2 ** (look - nights)
 
 
 def bounds(came: Pairs, before: Pairs | None, error: float) -> tuple[float, float, float, int]:
-    """Relative loss, its bounds, each wrong with a probability of `error`, and on how many days; the bounds are
-    infinite where nothing is sure."""
+    """Relative loss, its bounds, each wrong with a probability of `error`, and on how many days;
+    the bounds are infinite where nothing is sure."""
     days = len(np.unique(came.day))
     loss = float(came.theirs.sum())
     if not loss > 0:
@@ -135,7 +140,8 @@ def bounds(came: Pairs, before: Pairs | None, error: float) -> tuple[float, floa
 
 
 def coverage_objection(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, gate: Gate) -> str | None:
-    """Why the canary's ranges are no ranges; None where they may be, or where these days left the champion's, too."""
+    """Why the canary's ranges are no ranges; None where they may be, or where these days left the
+    champion's, too."""
     low, high = gate.coverage
     held_out = HeldOut.of(ours, scale)
     if held_out.days < COVERAGE_DAYS:
@@ -154,7 +160,8 @@ def coverage_objection(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scal
 
 
 def _clustered(residuals: Doubles, cluster: NDArray[Any]) -> float:
-    """The variance of the residuals' sum, whose clusters are independent of one another; infinite for one cluster."""
+    """The variance of the residuals' sum, whose clusters are independent of one another; infinite
+    for one cluster."""
     _, place = np.unique(cluster, return_inverse=True)
     clusters = int(place.max(initial=-1)) + 1
     if clusters < 2:
@@ -164,7 +171,8 @@ def _clustered(residuals: Doubles, cluster: NDArray[Any]) -> float:
 
 
 def _spread_of_days(before: Pairs) -> tuple[float, int] | None:
-    """The variance of one day's relative difference, and over how many days; None where there are too few."""
+    """The variance of one day's relative difference, and over how many days; None where there are
+    too few."""
     days, loss = len(np.unique(before.day)), float(before.theirs.sum())
     if days < LEAST_DAYS or not loss > 0:
         return None

@@ -1,19 +1,22 @@
-"""Drift of what comes in against what was forecast, by depot: another level, or ranges that no longer fit.
+"""Drift of what comes in against what was forecast, by depot: another level, or ranges that no
+longer fit.
 
-In come the normal scores of `pit`, a row a depot, a column a day. Of each depot the mean of the last W days is compared
-with its own past, so that a small bias of long standing is no drift, and each score is taken relative to the network's
-median of that day, so that a holiday which the calendar lacks is not everybody's drift:
+In come the normal scores of `pit`, a row a depot, a column a day. Of each depot the mean of the
+last W days is compared with its own past, so that a small bias of long standing is no drift, and
+each score is taken relative to the network's median of that day, so that a holiday which the
+calendar lacks is not everybody's drift:
 
     r = z − median over depots of z        t = (mean of W days − mean of the past) / √(v · (1 + W / past))
 
-Scores of neighbouring days are alike (a forecast that missed yesterday misses today), so that v is no s² / W: it is
-the variance of means of W days of the past themselves, shrunk towards what all depots together say of their
-autocorrelation, s² / W · (1 + 2 Σ (1 − k / W) ρ_k), whose sum widens the null (Bartlett 1946; Newey & West 1987). The
-depot's own variance has as many degrees of freedom as there are stretches of W days, the shrinkage `PRIOR` more (the
-moderated t of Smyth 2004). Spread is the same test of the distances of r from its own mean over the longer window,
-again relative to the network's median of the day. A depot drifts where Benjamini & Hochberg's procedure (1995) over
-all depots says so, and by a size that matters. Rates and bounds were chosen on four of the eight real datasets
-(docs/results.md).
+Scores of neighbouring days are alike (a forecast that missed yesterday misses today), so that v is
+no s² / W: it is the variance of means of W days of the past themselves, shrunk towards what all
+depots together say of their autocorrelation, s² / W · (1 + 2 Σ (1 − k / W) ρ_k), whose sum widens
+the null (Bartlett 1946; Newey & West 1987). The depot's own variance has as many degrees of freedom
+as there are stretches of W days, the shrinkage `PRIOR` more (the moderated t of Smyth 2004). Spread
+is the same test of the distances of r from its own mean over the longer window, again relative to
+the network's median of the day. A depot drifts where Benjamini & Hochberg's procedure (1995) over
+all depots says so, and by a size that matters. Rates and bounds were chosen on four of the eight
+real datasets (docs/results.md).
 
 Cities and the network are tested by the mean of their depots' scores against their own past alone.
 """
@@ -37,7 +40,8 @@ LEAST_PEERS = 8  # depots whose median is the network's day
 PRIOR = 12.0  # degrees of freedom of what all depots say of one's autocorrelation
 RATE = 0.02  # Benjamini & Hochberg's false discovery rate of levels
 SPREAD_RATE = 0.001  # and of ranges, whose tails are heavier
-LEAST_RATIO = 0.1  # what came over what was forecast, against the past: less is no drift of level that matters
+# what came over what was forecast, against the past: less is no drift of level that matters
+LEAST_RATIO = 0.1
 LEAST_GROUP_RATIO = 0.05  # the same of cities and of the network
 LEAST_SPREAD = 0.3  # relative change of the mean |r|
 DAYS = PAST + max(WINDOWS)  # that `judge` looks at
@@ -64,8 +68,10 @@ class Drifts:
 
     level: Doubles
     spread: Doubles
-    first: Doubles  # column of `scores` from which the level seems to be another; NaN where it does not drift
-    ratio: Doubles  # of what came to what was forecast from that day on, over the same of the past; 1 = as before
+    # column of `scores` from which the level seems to be another; NaN where it does not drift
+    first: Doubles
+    # of what came to what was forecast from that day on, over the same of the past; 1 = as before
+    ratio: Doubles
     width: Doubles  # of the scores' distances from their mean, likewise
     testable: Bools
 
@@ -160,7 +166,8 @@ def _variance_of_means(past: Doubles, days: int, usable: Bools) -> tuple[Doubles
 
 
 def _widening(centred: Doubles, variance: Doubles, days: int) -> float:
-    """By how much autocorrelation makes the variance of a mean of `days` days larger, over all rows; at least 1."""
+    """By how much autocorrelation makes the variance of a mean of `days` days larger, over all
+    rows; at least 1."""
     scaled = centred / np.sqrt(np.where(variance > 0, variance, np.nan))[:, None]
     known = np.isfinite(scaled)
     filled, widening = np.where(known, scaled, 0.0), 1.0
@@ -183,8 +190,9 @@ def _smallest(tests: Sequence[Contrast]) -> Contrast:
 
 
 def onset(relative: Doubles) -> Doubles:
-    """The column (rows,) from which the last days' level seems another: where the mean of all later days, in the
-    longest window, differs most from the past's for its length (a change point of the sums of Page 1954)."""
+    """The column (rows,) from which the last days' level seems another: where the mean of all later
+    days, in the longest window, differs most from the past's for its length (a change point of the
+    sums of Page 1954)."""
     longest, days = max(WINDOWS), relative.shape[1]
     past = _mean(relative[:, :-longest])[:, None]
     window = relative[:, -longest:] - past
@@ -214,7 +222,8 @@ def ratio_since(actual: Doubles, median: Doubles, first: Doubles) -> Doubles:
 
 
 def discoveries(p: Doubles, rate: float) -> Bools:
-    """Benjamini & Hochberg 1995: which hypotheses (rows,) are rejected at a false discovery rate; NaN is none."""
+    """Benjamini & Hochberg 1995: which hypotheses (rows,) are rejected at a false discovery rate;
+    NaN is none."""
     found = np.zeros(len(p), bool)
     tested = np.flatnonzero(np.isfinite(p))
     order = tested[np.argsort(p[tested], kind="stable")]
@@ -225,8 +234,8 @@ def discoveries(p: Doubles, rate: float) -> Bools:
 
 
 def group_means(scores: Doubles, groups: Sequence[Bools]) -> Doubles:
-    """The mean score of each group of rows by day, (groups, days); NaN where less than half of its usual depots are
-    known."""
+    """The mean score of each group of rows by day, (groups, days); NaN where less than half of its
+    usual depots are known."""
     means = np.full((len(groups), scores.shape[1]), np.nan)
     for number, rows in enumerate(groups):
         count = np.isfinite(scores[rows]).sum(axis=0)
@@ -243,6 +252,7 @@ def _mean(values: Doubles) -> Doubles:
 
 
 def _two_sided(t: Doubles, freedom: Doubles) -> Doubles:
-    """Two-sided p of Student's t, by Wallace's approximation (1959), within 0.2 % of z for 4 degrees of freedom on."""
+    """Two-sided p of Student's t, by Wallace's approximation (1959), within 0.2 % of z for 4
+    degrees of freedom on."""
     z = (8 * freedom + 1) / (8 * freedom + 3) * np.sqrt(freedom * np.log1p(t**2 / freedom))
     return np.array([math.erfc(value / math.sqrt(2)) if value == value else math.nan for value in z])

@@ -1,15 +1,17 @@
 """Promotion gate: decide whether tonight's candidate may replace the champion.
 
-All were scored on the same folds, which none of them trained on. An unknown number objects: every test is written so
-that NaN fails it. Where the held-out days have no demand at all, that is said once, and nothing else.
+All were scored on the same folds, which none of them trained on. An unknown number objects: every
+test is written so that NaN fails it. Where the held-out days have no demand at all, that is said
+once, and nothing else.
 
-A candidate that is no better than the champion need not be worse: where their difference is so small that chance
-explains it, and surely below what the pipeline file allows, the fresher model goes out. Nor is a coverage or a bias
-outside its bounds an objection where so few days may have it by chance.
+A candidate that is no better than the champion need not be worse: where their difference is so
+small that chance explains it, and surely below what the pipeline file allows, the fresher model
+goes out. Nor is a coverage or a bias outside its bounds an objection where so few days may have it
+by chance.
 
-A refusal must not leave a worse forecast standing. An objection is a caution, with which the candidate is admitted,
-where the model that would be published instead is worse in the metric by more than chance, or breaks the same bound as
-badly and is no better in the metric.
+A refusal must not leave a worse forecast standing. An objection is a caution, with which the
+candidate is admitted, where the model that would be published instead is worse in the metric by
+more than chance, or breaks the same bound as badly and is no better in the metric.
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from forecaster.evaluation.sampling_error import HeldOut
 
 CHAMPION = "champion"
 CANDIDATE, OF_CHAMPION = N_("the candidate"), N_("the champion")
-ROUNDING = 1e-4  # relative: a candidate that is the champion again says so to within the parity of ONNX and JAX
+# relative: a candidate that is the champion again says so to within the parity of ONNX and JAX
+ROUNDING = 1e-4
 BIAS, COVERAGE = "bias", "coverage"
 LARGE = 0.5  # the largest depots that together make this share of demand have a veto,
 LEAST = 14  # each with so many scored days at least
@@ -37,7 +40,8 @@ LEAST = 14  # each with so many scored days at least
 def judge(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate, *, instead: str | None = None) -> Verdict:
     """Judge a candidate; `rivals` holds the models to beat by name, those that there are.
 
-    `instead` names the rival that is published where the candidate is refused; without it every objection refuses.
+    `instead` names the rival that is published where the candidate is refused; without it every
+    objection refuses.
     """
     final, bounds = [*_not_finite(candidate)], dict[str, str]()
     held_out = HeldOut.of(candidate.folds, candidate.scale) if candidate.folds else None
@@ -56,7 +60,8 @@ def judge(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate, *, instea
 
 
 def _excuses(candidate: Scores, instead: Scores, gate: Gate, broken: Sequence[str]) -> list[str]:
-    """Return why a candidate that breaks these bounds is admitted nevertheless, in sentences; none where it is not."""
+    """Return why a candidate that breaks these bounds is admitted nevertheless, in sentences; none
+    where it is not."""
     difference = _pairs(candidate, instead, gate).difference()
     if difference.high < 0:
         compared = difference.sentence(sentence(CANDIDATE), instead.model, gate.metric)
@@ -74,7 +79,8 @@ def _excuses(candidate: Scores, instead: Scores, gate: Gate, broken: Sequence[st
 
 
 def _excess(scores: Scores, gate: Gate) -> dict[str, float]:
-    """Return the absolute bias, and the distance of the coverage from its bounds, 0 between them."""
+    """Return the absolute bias, and the distance of the coverage from its bounds, 0 between
+    them."""
     (low, high), coverage = gate.coverage, scores.metrics[COVERAGE]
     return {BIAS: abs(scores.metrics[BIAS]), COVERAGE: max(low - coverage, coverage - high, 0.0)}
 
@@ -143,7 +149,8 @@ def _unbeaten(candidate: Scores, rival: Scores, name: str, gate: Gate) -> str | 
 
 
 def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator[tuple[str, str]]:
-    """Yield coverage and bias where they are outside their bounds by more than chance, with the objection.
+    """Yield coverage and bias where they are outside their bounds by more than chance, with the
+    objection.
 
     Without folds nothing is known of chance.
     """

@@ -1,11 +1,13 @@
-"""Drift of what goes in: shares of unknown and closed days against the last year, and covariates against their past.
+"""Drift of what goes in: shares of unknown and closed days against the last year, and covariates
+against their past.
 
-The null is the past itself: the same figure of every stretch of `WINDOW` days there was. The last stretch drifts
-where it lies outside of all of these, which alone would still happen once in as many independent stretches, and
-besides by a margin that matters: `MARGIN` of depot-days for shares, `DEVIATIONS` standard deviations of such means
-for covariates. That is the standardised mean difference (Cohen 1988) with the deviation of means of stretches in the
-place of that of days, since days of a promotion or a winter are alike. A covariate that always moved and stands still
-is told as well.
+The null is the past itself: the same figure of every stretch of `WINDOW` days there was. The last
+stretch drifts where it lies outside of all of these, which alone would still happen once in as many
+independent stretches, and besides by a margin that matters: `MARGIN` of depot-days for shares,
+`DEVIATIONS` standard deviations of such means for covariates. That is the standardised mean
+difference (Cohen 1988) with the deviation of means of stretches in the place of that of days, since
+days of a promotion or a winter are alike. A covariate that always moved and stands still is told as
+well.
 """
 
 from __future__ import annotations
@@ -46,7 +48,8 @@ class CovariateDrift:
 
 
 def share(counted: Bools, of: Bools) -> Share:
-    """The share of depot-days `counted` among those of the mask `of`, both (depots, days), the newest day last."""
+    """The share of depot-days `counted` among those of the mask `of`, both (depots, days), the
+    newest day last."""
     part = (counted & of).sum(axis=0).astype(float)[-(YEAR + WINDOW) :]
     whole = of.sum(axis=0).astype(float)[-(YEAR + WINDOW) :]
     now = _ratio(part[-WINDOW:], whole[-WINDOW:])
@@ -63,8 +66,8 @@ def share(counted: Bools, of: Bools) -> Share:
 
 
 def in_business(open_: Bools, known: Bools) -> Bools:
-    """The days (depots, days) between each depot's first known day and its last known or open one: a depot that
-    has yet to open, or is given up, is neither closed nor unknown."""
+    """The days (depots, days) between each depot's first known day and its last known or open one:
+    a depot that has yet to open, or is given up, is neither closed nor unknown."""
     alive = known | open_
     since = np.maximum.accumulate(known, axis=1)
     until = np.maximum.accumulate(alive[:, ::-1], axis=1)[:, ::-1]
@@ -73,7 +76,8 @@ def in_business(open_: Bools, known: Bools) -> Bools:
 
 
 def covariate_drifts(means: Doubles, names: Sequence[str]) -> tuple[CovariateDrift, ...]:
-    """The covariates whose last `WINDOW` days are unlike their past; `means` over depots is (days, covariates)."""
+    """The covariates whose last `WINDOW` days are unlike their past; `means` over depots is (days,
+    covariates)."""
     if len(means) < LEAST_PAST + WINDOW:
         return ()
     drifts = (_covariate(means[:, column].astype(float), name) for column, name in enumerate(names))
@@ -89,7 +93,8 @@ def _covariate(values: Doubles, name: str) -> CovariateDrift | None:
     if np.ptp(window) == 0 and not (_ranges(past) == 0).any():
         return CovariateDrift(name, 0, now, usual)
     outside = now > stretches.max() or now < stretches.min()
-    if outside and (deviation == 0 or abs(now - usual) >= DEVIATIONS * deviation):  # 0: it has never moved before
+    # 0: it has never moved before
+    if outside and (deviation == 0 or abs(now - usual) >= DEVIATIONS * deviation):
         return CovariateDrift(name, 1 if now > usual else -1, now, usual)
     return None
 

@@ -1,8 +1,10 @@
-"""Paired significance test of two models on the same days: how much better one is, and whether that is chance.
+"""Paired significance test of two models on the same days: how much better one is, and whether that
+is chance.
 
-The difference of losses, day by day and depot by depot, by the rival's loss. Its standard error is taken over days,
-whose depots share their weather (a clustered ratio estimator, Cochran 1977, section 9.3; the comparison of forecasts by
-their losses is that of Diebold & Mariano 1995, "Comparing predictive accuracy").
+The difference of losses, day by day and depot by depot, by the rival's loss. Its standard error is
+taken over days, whose depots share their weather (a clustered ratio estimator, Cochran 1977,
+section 9.3; the comparison of forecasts by their losses is that of Diebold & Mariano 1995,
+"Comparing predictive accuracy").
 """
 
 from __future__ import annotations
@@ -95,7 +97,8 @@ class Pairs:
 
 
 def pairs(ours: Sequence[Fold], theirs: Sequence[Fold], scale: Scale, metric: str) -> Pairs:
-    """The days of two models side by side; `metric` is wape, mape, mase or wql, whose parts are compared."""
+    """The days of two models side by side; `metric` is wape, mape, mase or wql, whose parts are
+    compared."""
     mine, rival = scored(ours, scale), scored(theirs, scale)
     _, left, right = np.intersect1d(_keys(mine), _keys(rival), return_indices=True)
     mine, rival = mine[left], rival[right]

@@ -1,10 +1,11 @@
 """Probability integral transform (PIT) of counts under forecast quantiles, as normal scores.
 
-Where forecasts are right, F(y) of what came is uniform and its normal score z = Φ⁻¹(F(y)) standard normal (Dawid 1984;
-Diebold, Gunther & Tay 1998, "Evaluating density forecasts"). Season, holidays and the size of a depot are in F already,
-so that scores of all depots and days are comparable; above zero more came than was forecast. Counts have jumps: their
-score is of the middle of the jump, (F(y − ½) + F(y + ½)) / 2, the non-randomised PIT of Czado, Gneiting & Held 2009,
-"Predictive model assessment for count data".
+Where forecasts are right, F(y) of what came is uniform and its normal score z = Φ⁻¹(F(y)) standard
+normal (Dawid 1984; Diebold, Gunther & Tay 1998, "Evaluating density forecasts"). Season, holidays
+and the size of a depot are in F already, so that scores of all depots and days are comparable;
+above zero more came than was forecast. Counts have jumps: their score is of the middle of the jump,
+(F(y − ½) + F(y + ½)) / 2, the non-randomised PIT of Czado, Gneiting & Held 2009, "Predictive model
+assessment for count data".
 """
 
 from __future__ import annotations
@@ -23,11 +24,13 @@ _inverse = np.vectorize(_normal.inv_cdf, otypes=[float])
 
 
 def pit_scores(actual: Doubles, quantiles: Doubles, levels: Sequence[float]) -> Doubles:
-    """Normal scores (days,) of what came (days,) under the quantiles (days, levels), between -3 and 3.
+    """Normal scores (days,) of what came (days,) under the quantiles (days, levels), between -3 and
+    3.
 
-    Between two quantiles the score is linear in the count; beyond the outer ones it goes on as they lie about the
-    median. NaN where a count or any quantile is unknown. Where all counts are whole numbers each is taken as the
-    middle of its jump. Raises ValueError where `levels` are not rising, lack 0.5 or are fewer than three.
+    Between two quantiles the score is linear in the count; beyond the outer ones it goes on as they
+    lie about the median. NaN where a count or any quantile is unknown. Where all counts are whole
+    numbers each is taken as the middle of its jump. Raises ValueError where `levels` are not
+    rising, lack 0.5 or are fewer than three.
     """
     if len(levels) < 3 or list(levels) != sorted(set(levels)) or 0.5 not in levels:
         raise ValueError(f"levels: found {tuple(levels)}, wanted three or more that rise, with 0.5")
@@ -46,7 +49,8 @@ def pit_scores(actual: Doubles, quantiles: Doubles, levels: Sequence[float]) -> 
 
 
 def _position(values: Doubles, quantiles: Doubles, levels: Sequence[float], *, ties_above: bool) -> Doubles:
-    """Φ⁻¹(F(value)), (days,); a value on several equal quantiles lies above all of them, or below."""
+    """Φ⁻¹(F(value)), (days,); a value on several equal quantiles lies above all of them, or
+    below."""
     at = np.array([_normal.inv_cdf(level) for level in levels])
     rows, last, middle = np.arange(len(values)), len(levels) - 1, list(levels).index(0.5)
     passed = (quantiles <= values[:, None]) if ties_above else (quantiles < values[:, None])

@@ -1,8 +1,9 @@
-"""Adaptive conformal calibration: at each cutoff a model's intervals are calibrated on all that it forecast before.
+"""Adaptive conformal calibration: at each cutoff a model's intervals are calibrated on all that it
+forecast before.
 
-What a model forecast since it was trained is all held out, and the newest of it tells most of the weeks to come (after
-adaptive conformal inference, Gibbs & Candès 2021, arXiv:2106.00170, in a growing window instead of steps). The medians
-stay.
+What a model forecast since it was trained is all held out, and the newest of it tells most of the
+weeks to come (after adaptive conformal inference, Gibbs & Candès 2021, arXiv:2106.00170, in a
+growing window instead of steps). The medians stay.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ class RollingCalibration:
     def __init__(
         self, predict: Predictor, earlier: Iterable[Forecast] = (), *, trained_until: date | None = None
     ) -> None:
-        """`earlier` is what `predict` forecast before the first cutoff; of these days count those after
-        `trained_until`, by default all."""
+        """`earlier` is what `predict` forecast before the first cutoff; of these days count those
+        after `trained_until`, by default all."""
         self._predict, self._trained_until = predict, trained_until
         self._forecasts = {forecast.cutoff: forecast for forecast in earlier}
 
@@ -35,8 +36,8 @@ class RollingCalibration:
         return calibration.stretched(now, self.factors(panel))
 
     def factors(self, panel: Panel) -> Floats:
-        """The factors (horizon, levels) of `calibration.factors`, of what was forecast before the panel's cutoff and
-        has come as far as the panel knows; a single one where nothing was."""
+        """The factors (horizon, levels) of `calibration.factors`, of what was forecast before the
+        panel's cutoff and has come as far as the panel knows; a single one where nothing was."""
         before = [forecast for cutoff, forecast in sorted(self._forecasts.items()) if cutoff < panel.cutoff]
         if not before:
             return np.ones((1, 1), np.float32)
@@ -47,8 +48,8 @@ class RollingCalibration:
 
 
 def _actuals(panel: Panel, forecast: Forecast, after: date) -> Floats:
-    """Actuals (depots, horizon) of a forecast's days after a day; NaN where closed, and where the panel does not know
-    them yet."""
+    """Actuals (depots, horizon) of a forecast's days after a day; NaN where closed, and where the
+    panel does not know them yet."""
     was_open = panel.at(forecast.cutoff).open[:, -panel.horizon :]
     was_open = was_open & (np.asarray(forecast.target_dates, "datetime64[D]") > np.datetime64(after))
     actuals: Floats = np.where(was_open, panel.actuals(forecast.cutoff), np.nan).astype(np.float32)

@@ -1,9 +1,11 @@
-"""Sampling error of coverage and bias: are they outside their bounds for sure, or may these few days have it so?
+"""Sampling error of coverage and bias: are they outside their bounds for sure, or may these few
+days have it so?
 
-Depot-days of one day share their weather, and neighbouring days an error that lasts. The variance of a mean is
-therefore taken over the sums of calendar days, with their covariances up to a week apart (Newey & West 1987, "A simple,
-positive semi-definite, heteroskedasticity and autocorrelation consistent covariance matrix"), and never below what
-independent days would have. All bounds are one-sided, of the confidence of the paired test.
+Depot-days of one day share their weather, and neighbouring days an error that lasts. The variance
+of a mean is therefore taken over the sums of calendar days, with their covariances up to a week
+apart (Newey & West 1987, "A simple, positive semi-definite, heteroskedasticity and autocorrelation
+consistent covariance matrix"), and never below what independent days would have. All bounds are
+one-sided, of the confidence of the paired test.
 """
 
 from __future__ import annotations
@@ -32,7 +34,8 @@ class HeldOut:
     depot_days: int
     demand: float  # of all scored depot-days
     effective: float  # depot-days that would tell as much of the coverage, were they independent
-    bias_error: float  # standard error of the bias, as a share of demand; inf where a single depot-day tells nothing
+    # standard error of the bias, as a share of demand; inf where a single depot-day tells nothing
+    bias_error: float
 
     @classmethod
     def of(cls, folds: Sequence[Fold], scale: Scale) -> HeldOut:
@@ -46,11 +49,11 @@ class HeldOut:
         return cls(days, depot_days, demand, _effective(_covered(rows), rows), bias_error)
 
     def surely_covers_outside(self, coverage: float, low: float, high: float) -> bool:
-        """Would a coverage so far out come in less than one of twenty such backtests of a model that covers `low`, or
-        `high`?
+        """Would a coverage so far out come in less than one of twenty such backtests of a model
+        that covers `low`, or `high`?
 
-        The score test of a binomial share with continuity correction (Fleiss, Levin & Paik 2003, section 2.3), of the
-        effective depot-days.
+        The score test of a binomial share with continuity correction (Fleiss, Levin & Paik 2003,
+        section 2.3), of the effective depot-days.
         """
         return self._surely_below(coverage, low) or self._surely_below(1 - coverage, 1 - high)
 
@@ -69,7 +72,8 @@ def _covered(rows: Scored) -> Bools:
 
 
 def _effective(covered: Bools, rows: Scored) -> float:
-    """The effective sample size: depot-days by the design effect (Kish 1965), which is 1 at least."""
+    """The effective sample size: depot-days by the design effect (Kish 1965), which is 1 at
+    least."""
     share = float(covered.mean()) if len(covered) else math.nan
     independent = len(covered) * share * (1 - share)  # variance of the number covered
     if not independent > 0:
@@ -78,7 +82,8 @@ def _effective(covered: Bools, rows: Scored) -> float:
 
 
 def _variance_of_sum(residuals: Doubles, rows: Scored) -> float:
-    """The variance of the sum of what is left of each depot-day, whose mean is zero; of a single day, over depots."""
+    """The variance of the sum of what is left of each depot-day, whose mean is zero; of a single
+    day, over depots."""
     days = rows.day.astype(np.int64)
     several = len(residuals) > 0 and days.min() < days.max()
     place = days - days.min() if several else np.arange(len(residuals))

@@ -1,4 +1,5 @@
-"""Metrics by segment: each city, day of the horizon, weekday, holidays and other days, each depot."""
+"""Metrics by segment: each city, day of the horizon, weekday, holidays and other days, each
+depot."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ Metrics = Mapping[str, float]
 
 
 def parts(scores: Scores, panel: Panel) -> dict[str, dict[str, Metrics]]:
-    """Part → label → all metrics of its days, in the order in which people read them; a part with one label is left
-    out, since it says what the whole says."""
+    """Part → label → all metrics of its days, in the order in which people read them; a part with
+    one label is left out, since it says what the whole says."""
     days = scored(scores.folds, scores.scale)
     cities = np.array(panel.attributes.get("city", ("",) * len(panel.depot_ids)), object)
     weekday = (days.day.astype(np.int64) + 3) % 7  # 1970-01-01 was a Thursday

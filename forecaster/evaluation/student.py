@@ -1,4 +1,5 @@
-"""Quantiles of Student's t distribution, for bounds from few days (Abramowitz & Stegun 1964, 26.7.3 and 26.7.4)."""
+"""Quantiles of Student's t distribution, for bounds from few days (Abramowitz & Stegun 1964, 26.7.3
+and 26.7.4)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,8 @@ STEPS = 200  # halvings, after which nothing is left between two floats
 
 
 def quantile(probability: float, freedom: int) -> float:
-    """The value below which t lies with this probability, of ½ and more; `freedom` are its degrees, from 1.
+    """The value below which t lies with this probability, of ½ and more; `freedom` are its degrees,
+    from 1.
 
     Raises ValueError for another probability, or none degrees of freedom.
     """

@@ -1,8 +1,10 @@
-"""Digests of a folder's files, by which a flipped byte is found that Parquet and JSON would pass on as another number.
+"""Digests of a folder's files, by which a flipped byte is found that Parquet and JSON would pass on
+as another number.
 
-`_digests.json` lies among the files and holds the SHA-256 of each, and of itself. Files are written once and never
-changed, so that what is listed is compared, and what is not (written by an earlier version, or just now) is believed
-until it is listed. A list that is itself damaged is as good as none, and made anew.
+`_digests.json` lies among the files and holds the SHA-256 of each, and of itself. Files are written
+once and never changed, so that what is listed is compared, and what is not (written by an earlier
+version, or just now) is believed until it is listed. A list that is itself damaged is as good as
+none, and made anew.
 """
 
 from __future__ import annotations
@@ -16,14 +18,16 @@ from forecaster.core import artifact
 
 LIST = "_digests.json"
 _REWRITTEN = "_last_checkpoint"  # a hint of Delta's, which it does without
-_equal: dict[str, tuple[int, int]] = {}  # file → size and time of change of what this process has compared
+# file → size and time of change of what this process has compared
+_equal: dict[str, tuple[int, int]] = {}
 
 
 def keep(folder: str, *, again: str = "") -> None:
-    """List the files that are there; those that are listed stay so, but for names that end with `again`.
+    """List the files that are there; those that are listed stay so, but for names that end with
+    `again`.
 
-    Does nothing for an address, whose store compares by itself, and leaves it to the next time where the disk is full.
-    Raises OSError for a file that cannot be read.
+    Does nothing for an address, whose store compares by itself, and leaves it to the next time
+    where the disk is full. Raises OSError for a file that cannot be read.
     """
     if "://" in folder:
         return
@@ -40,7 +44,8 @@ def keep(folder: str, *, again: str = "") -> None:
 
 
 def verify(folder: str) -> None:
-    """Raises OSError that names the first file which is not what was listed; one that is gone is no damage."""
+    """Raises OSError that names the first file which is not what was listed; one that is gone is no
+    damage."""
     for name, digest in {} if "://" in folder else _read(Path(folder)).items():
         file = Path(folder) / name
         try:

@@ -8,22 +8,27 @@ import pyarrow as pa
 from deltalake.exceptions import DeltaError
 
 FAULTS = (DeltaError, OSError, pa.ArrowException, ValueError, TypeError, KeyError)
-_LINK = re.compile(r"(\x1b\[[\d;]*m|\s)*↳(\x1b\[[\d;]*m|\s)*")  # between an error of delta-rs and its cause
-_REFUSAL = re.compile(r"non-2xx status code: (5\d\d|429)|error sending request")  # of a store, whoever asks for what
-_DAMAGE = re.compile(  # what is said of files that were read, and of one that the log names and nobody has
+# between an error of delta-rs and its cause
+_LINK = re.compile(r"(\x1b\[[\d;]*m|\s)*↳(\x1b\[[\d;]*m|\s)*")
+# of a store, whoever asks for what
+_REFUSAL = re.compile(r"non-2xx status code: (5\d\d|429)|error sending request")
+# what is said of files that were read, and of one that the log names and nobody has
+_DAMAGE = re.compile(
     r"is damaged|corrupt|magic bytes|json error|no table metadata|deserializ|end of stream|decompress|no such file",
     re.IGNORECASE,
 )
 
 
 def sentence(error: BaseException) -> str:
-    """The first line, with the causes that delta-rs writes below it: its errors may carry a backtrace."""
+    """The first line, with the causes that delta-rs writes below it: its errors may carry a
+    backtrace."""
     text = _LINK.sub(": ", str(error)).strip()
     return (text.splitlines() or [type(error).__name__])[0].rstrip()
 
 
 def remedy(error: BaseException) -> str:
-    """Next step for a table that cannot be read. To restore it is advised only where a file was read and is damaged."""
+    """Next step for a table that cannot be read. To restore it is advised only where a file was
+    read and is damaged."""
     text = sentence(error)
     if "URL scheme is not allowed" in text:
         return "wanted an https:// endpoint, or AWS_ALLOW_HTTP=true in the environment for one without TLS"

@@ -1,8 +1,9 @@
-"""How long a run waits for the lake: limits of the object store's client, and one budget around everything.
+"""How long a run waits for the lake: limits of the object store's client, and one budget around
+everything.
 
-Both are shares of the time between `schedule.cron` and `schedule.deadline`. A client that is refused or not answered
-tries again by itself; what it does not notice (a folder on another machine, an answer at a byte a second), the budget
-ends.
+Both are shares of the time between `schedule.cron` and `schedule.deadline`. A client that is
+refused or not answered tries again by itself; what it does not notice (a folder on another machine,
+an answer at a byte a second), the budget ends.
 """
 
 from __future__ import annotations
@@ -18,15 +19,19 @@ from forecaster.lake.faults import is_timeout
 Result = TypeVar("Result")
 
 WAITING = 1 / 3  # of the time that a night has: all that one process waits for the lake
-REQUEST, CONNECTING, TRYING = 30.0, 5.0, 180.0  # seconds at the most, for a request, a connection and all tries
-# The client alone gives up after ten tries, which a store that refuses at once (503) has answered within seconds.
-TRIES, BETWEEN = 1000, 5.0  # how often at the most, and seconds between two of them at the most: the time ends it
+# seconds at the most, for a request, a connection and all tries
+REQUEST, CONNECTING, TRYING = 30.0, 5.0, 180.0
+# The client alone gives up after ten tries, which a store that refuses at once (503) has answered
+# within seconds.
+# how often at the most, and seconds between two of them at the most: the time ends it
+TRIES, BETWEEN = 1000, 5.0
 TRIED = 1 / 12  # of the time that a night has, where that is less
 _budgets: dict[tuple[str, float], Budget] = {}
 
 
 def storage_options(url: str, window: float | None) -> dict[str, str] | None:
-    """The client's limits, as delta-rs passes them on to object_store; None for a folder, which has no client."""
+    """The client's limits, as delta-rs passes them on to object_store; None for a folder, which has
+    no client."""
     if window is None or "://" not in url:
         return None
     limits = {"timeout": REQUEST, "connect_timeout": CONNECTING, "retry_timeout": TRYING}

@@ -14,7 +14,8 @@ from forecaster.lake.tables import GROWING, INSTANT, TEXT, YEAR, schema_of
 
 
 def conform(table: str, rows: pa.Table | pd.DataFrame) -> pa.Table:
-    """The rows with the table's own columns first and in its types; further columns become doubles or text."""
+    """The rows with the table's own columns first and in its types; further columns become doubles
+    or text."""
     schema = schema_of(table)
     if (missing := [name for name in schema.names if name not in list(_names(rows))]) or (
         table not in GROWING and len(_names(rows)) > len(schema)
@@ -51,7 +52,8 @@ def _names(rows: pa.Table | pd.DataFrame) -> list[str]:
 
 
 def _coded_field(field: pa.Field, source: pa.Field) -> pa.Field:
-    """The field of a schema, as a dictionary where such words are given: they are written as they are."""
+    """The field of a schema, as a dictionary where such words are given: they are written as they
+    are."""
     coded = pa.types.is_dictionary(source.type) and field.type == TEXT and source.type.value_type == TEXT
     return field.with_type(pa.dictionary(pa.int32(), TEXT)) if coded else field
 

@@ -1,9 +1,9 @@
 """Data lake of append-only Delta tables: append, and read as of an instant or a version.
 
-A table is only ever appended to, and one append is one commit: a process killed before it leaves nothing. What was
-known at an instant is read by `recorded_at`; what the tables held at a commit, by version. Demand is partitioned by the
-year of its days, and the small files of many nights are put together now and then, so that old nights cost new ones
-nothing.
+A table is only ever appended to, and one append is one commit: a process killed before it leaves
+nothing. What was known at an instant is read by `recorded_at`; what the tables held at a commit, by
+version. Demand is partitioned by the year of its days, and the small files of many nights are put
+together now and then, so that old nights cost new ones nothing.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from forecaster.lake.tables import GREW, GROWING, TABLES, TEXT, YEAR, schema_of
 NOT_THERE = -1
 
 TIDIED = 32  # commits of a table after which its small files are put together
-KEPT_HOURS = 7 * 24  # for which files that were put together stay, for whoever reads an older version
-WAITING = 1 << 16  # rows handed over at once; the writer lets so many of such pieces wait, and spells their words out
+# for which files that were put together stay, for whoever reads an older version
+KEPT_HOURS = 7 * 24
+# rows handed over at once; the writer lets so many of such pieces wait, and spells their words out
+WAITING = 1 << 16
 REPEATING = ("depot_id", "source", "batch")  # columns of few words, which are read as codes
 
 _PACKED = WriterProperties(
     compression="ZSTD",  # a third of the space, in the same time
-    dictionary_page_size_limit=1 << 24,  # bytes: the words of 100,000 depots, which else were written out for each row
+    # bytes: the words of 100,000 depots, which else were written out for each row
+    dictionary_page_size_limit=1 << 24,
     column_properties={"row": ColumnProperties(dictionary_enabled=False, encoding="DELTA_BINARY_PACKED")},
 )
 
@@ -65,8 +68,9 @@ class Lake:
     """The tables below one folder or object-store URL."""
 
     def __init__(self, url: str, *, window: float | None = None) -> None:
-        """Nothing is touched yet. `window` are the seconds that a run has (`forecaster.lake.limits`), within which
-        everything here answers or raises LakeSilent. Raises LakeError for a folder that Delta cannot address.
+        """Nothing is touched yet. `window` are the seconds that a run has
+        (`forecaster.lake.limits`), within which everything here answers or raises LakeSilent.
+        Raises LakeError for a folder that Delta cannot address.
         """
         if "%" in url and "://" not in url:
             raise LakeError(
@@ -77,11 +81,13 @@ class Lake:
         # by table and version, which stays what it is
         self._tables: dict[tuple[str, int], DeltaTable] = {}
         self._read: dict[tuple[str, int, bool], ds.Dataset] = {}
-        self._newest: dict[str, tuple[int, tuple[int, ...]]] = {}  # table → the last commit seen, and how its file was
+        # table → the last commit seen, and how its file was
+        self._newest: dict[str, tuple[int, tuple[int, ...]]] = {}
 
     @classmethod
     def of(cls, spec: Located) -> Self:
-        """The lake of a pipeline, within the time that its nights have. Raises LakeError as the constructor does."""
+        """The lake of a pipeline, within the time that its nights have. Raises LakeError as the
+        constructor does."""
         return cls(spec.lake_url, window=spec.schedule.window)
 
     def append(self, table: str, rows: pa.Table | pd.DataFrame | Iterable[pa.Table]) -> int:
@@ -133,11 +139,12 @@ class Lake:
         columns: Iterable[str] | None = None,
         codes: bool = False,
     ) -> pa.Table:
-        """The rows that pass `where` (a dataset expression or filters as lists of tuples), in no particular order.
+        """The rows that pass `where` (a dataset expression or filters as lists of tuples), in no
+        particular order.
 
-        `version` reads what an earlier commit held; `columns` only those, with `codes` such that repeat their words as
-        dictionaries. A table that does not exist yet has no rows.
-        Raises LakeError when the table is damaged or has another schema than ours.
+        `version` reads what an earlier commit held; `columns` only those, with `codes` such that
+        repeat their words as dictionaries. A table that does not exist yet has no rows. Raises
+        LakeError when the table is damaged or has another schema than ours.
         """
         schema, names = schema_of(table), list(columns) if columns is not None else None
         if version == NOT_THERE:
@@ -165,8 +172,9 @@ class Lake:
     def share(
         self, table: str, *, version: int, columns: Iterable[str], number: int, of: int, where: Any = None
     ) -> Iterator[pa.Table]:
-        """One of `of` shares of a commit's rows, about as large as the others, a million rows or so at a time, in the
-        order in which they lie; words that repeat are codes. Whoever asks, the shares are the same.
+        """One of `of` shares of a commit's rows, about as large as the others, a million rows or so
+        at a time, in the order in which they lie; words that repeat are codes. Whoever asks, the
+        shares are the same.
 
         Raises LakeError when the table is damaged.
         """
@@ -190,7 +198,8 @@ class Lake:
             raise self._unreadable(table, error) from error
 
     def pieces(self, table: str, *, version: int) -> int:
-        """Into how many shares the rows of a commit can be divided. Raises LakeError when the table is damaged."""
+        """Into how many shares the rows of a commit can be divided. Raises LakeError when the table
+        is damaged."""
         try:
             dataset = self._waits.call(lambda: self._dataset(table, version, codes=True), table)
             return sum(file.num_row_groups for file in dataset.get_fragments())
@@ -200,7 +209,8 @@ class Lake:
             raise self._unreadable(table, error) from error
 
     def covariates(self, table: str = "demand", *, version: int | None = None) -> dict[str, pa.DataType]:
-        """The columns that a table has beyond its own, with their types. Raises LakeError when it cannot be read."""
+        """The columns that a table has beyond its own, with their types. Raises LakeError when it
+        cannot be read."""
         if version == NOT_THERE:
             return {}
         try:
@@ -215,8 +225,9 @@ class Lake:
     def tidy(self, table: str, *, hours: int = KEPT_HOURS) -> None:
         """Put a table's small files together, and delete those that were put together long ago.
 
-        `hours` ago, that is. What a reader sees stays the same. A disk that is full, or another process that does the
-        same, leaves the work to the next time, and so does a store that does not answer.
+        `hours` ago, that is. What a reader sees stays the same. A disk that is full, or another
+        process that does the same, leaves the work to the next time, and so does a store that does
+        not answer.
         """
 
         def put_together() -> None:
@@ -239,7 +250,8 @@ class Lake:
         return {table: self.version(table) for table in tables}
 
     def version(self, table: str) -> int:
-        """A table's Delta version; NOT_THERE for one that is not there yet. Raises LakeError for a damaged one."""
+        """A table's Delta version; NOT_THERE for one that is not there yet. Raises LakeError for a
+        damaged one."""
         try:
             return self._waits.call(lambda: self._table(table, None), table).version()
         except TableNotFoundError:
@@ -260,7 +272,8 @@ class Lake:
         return dataset
 
     def _table(self, table: str, version: int | None) -> DeltaTable:
-        """The table as of a commit, which is looked up once; without one the newest, which is looked up each time."""
+        """The table as of a commit, which is looked up once; without one the newest, which is
+        looked up each time."""
         expected = self._still_newest(table) if version is None else version
         if expected is not None and (delta := self._tables.get((table, expected))) is not None:
             return delta
@@ -270,8 +283,9 @@ class Lake:
         return self._tables.setdefault((table, delta.version()), delta)
 
     def _still_newest(self, table: str) -> int | None:
-        """The version that was the newest when it was looked up last, if a glance at a folder shows that it is yet: to
-        open a table takes a hundred times as long, and a night looks up versions by the dozen."""
+        """The version that was the newest when it was looked up last, if a glance at a folder shows
+        that it is yet: to open a table takes a hundred times as long, and a night looks up versions
+        by the dozen."""
         if table not in self._newest:
             return None
         digests.verify(self._place(table))
@@ -301,8 +315,9 @@ class Lake:
 
 
 def _local(place: str) -> fs.FileSystem | None:
-    """Arrow's own files for a folder of this machine. Those of delta-rs are Python's: a thread of Arrow's that closes
-    one while Python ends, as after a command that only read, aborts the process.
+    """Arrow's own files for a folder of this machine. Those of delta-rs are Python's: a thread of
+    Arrow's that closes one while Python ends, as after a command that only read, aborts the
+    process.
     """
     return None if "://" in place else fs.SubTreeFileSystem(str(Path(place).absolute()), fs.LocalFileSystem())
 
@@ -314,7 +329,8 @@ def _batches(table: str, first: pa.Table, parts: Iterator[pa.Table | pd.DataFram
 
 
 def _pieces(table: pa.Table) -> Iterator[pa.RecordBatch]:
-    """A table cut where it is long enough, and nowhere else: the writer takes pieces in any order."""
+    """A table cut where it is long enough, and nowhere else: the writer takes pieces in any
+    order."""
     for start in range(0, len(table), WAITING):
         yield from table.slice(start, WAITING).combine_chunks().to_batches()
 

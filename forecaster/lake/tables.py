@@ -14,7 +14,8 @@ TEXT, _DAY, _LEVELS, _QUANTILES = pa.string(), pa.date32(), pa.list_(pa.float64(
 
 TABLES: Mapping[str, pa.Schema] = MappingProxyType(
     {
-        # a reading that passed the contract; a restated value is a new row; covariates follow as further columns
+        # a reading that passed the contract; a restated value is a new row; covariates follow as
+        # further columns
         "demand": pa.schema(
             [
                 ("depot_id", TEXT),
@@ -124,7 +125,8 @@ TABLES: Mapping[str, pa.Schema] = MappingProxyType(
                 ("override", pa.int64()),
             ]
         ),
-        # what champion and canary each said of all depots, whoever's numbers they saw; `role` is champion or canary
+        # what champion and canary each said of all depots, whoever's numbers they saw; `role` is
+        # champion or canary
         "canary_forecasts": pa.schema(
             [
                 ("run_id", TEXT),

@@ -2,6 +2,6 @@
 
 import os
 
-# Before JAX is imported: else XLA prints a banner that asks for bug reports where it compiles for minutes on a busy
-# machine. Its errors arrive as exceptions.
+# Before JAX is imported: else XLA prints a banner that asks for bug reports where it compiles for
+# minutes on a busy machine. Its errors arrive as exceptions.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")

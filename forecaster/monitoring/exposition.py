@@ -1,6 +1,7 @@
 """Exposition of a pipeline to Prometheus: a collector that reads the ledger when it is scraped.
 
-Nothing is pushed, so nothing is ever stale: what a night measured lies in its row, and survives its process.
+Nothing is pushed, so nothing is ever stale: what a night measured lies in its row, and survives its
+process.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ try:
 except ModuleNotFoundError as error:
     raise MissingExtra(f"{error}; this needs: pip install 'harbor-forecaster[metrics]'") from error
 
-SAVED_SECONDS = 15.0  # for which the same numbers are told, while the ledger's files are as they were
+# for which the same numbers are told, while the ledger's files are as they were
+SAVED_SECONDS = 15.0
 
 
 class LedgerCollector(Collector):
@@ -51,7 +53,8 @@ class LedgerSource:
 
     def __init__(self, spec: Spec, clock: Callable[[], datetime]) -> None:
         self.pipeline, self._spec, self._clock = spec.name, spec, clock
-        self._lock = threading.Lock()  # of two who scrape at once the second gets what the first has read
+        # of two who scrape at once the second gets what the first has read
+        self._lock = threading.Lock()
         self._ledger: Ledger | None = None
         self._was_there = False
         self._saved: tuple[object, float, list[Reading]] | None = None
@@ -109,16 +112,18 @@ def registry(*specs: Spec, process: bool = False) -> CollectorRegistry:
 
 
 def text(spec: Spec) -> str:
-    """All metrics of the ledger, as Prometheus reads them. Raises LedgerError where it cannot be read."""
+    """All metrics of the ledger, as Prometheus reads them. Raises LedgerError where it cannot be
+    read."""
     Ledger.open_reader(spec.ledger_url).close()
     return generate_latest(registry(spec)).decode()
 
 
 def write_textfile(spec: Spec, path: Path) -> None:
-    """Write the metrics for node exporter's textfile collector: a whole file takes the place of the one before.
+    """Write the metrics for node exporter's textfile collector: a whole file takes the place of the
+    one before.
 
-    Raises LedgerError where the ledger cannot be read, SpecError where the file cannot be written; the one before then
-    stays.
+    Raises LedgerError where the ledger cannot be read, SpecError where the file cannot be written;
+    the one before then stays.
     """
     if path.suffix != ".prom":
         raise SpecError(

@@ -1,4 +1,5 @@
-"""HTTP listener for Prometheus, of its own: it answers whoever can reach it, with metrics and nothing else."""
+"""HTTP listener for Prometheus, of its own: it answers whoever can reach it, with metrics and
+nothing else."""
 
 from __future__ import annotations
 

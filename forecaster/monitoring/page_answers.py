@@ -1,7 +1,9 @@
-"""How many answers of the page were errors, or slow, by the hour: what its promises are judged by without a Prometheus.
+"""How many answers of the page were errors, or slow, by the hour: what its promises are judged by
+without a Prometheus.
 
-The page's process counts, and once a minute writes its hours into a file of its own in the state folder; whoever asks
-puts the files together. No lock, and nothing of the ledger: a count that is a minute late harms nobody.
+The page's process counts, and once a minute writes its hours into a file of its own in the state
+folder; whoever asks puts the files together. No lock, and nothing of the ledger: a count that is a
+minute late harms nobody.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ LIMITED = 429  # who asks too much is told so, and counts neither way
 
 @dataclass(frozen=True)
 class Answers:
-    """Counted answers: all of them, errors of ours among them, and those that took longer than `SLOW_SECONDS`."""
+    """Counted answers: all of them, errors of ours among them, and those that took longer than
+    `SLOW_SECONDS`."""
 
     total: int = 0
     errors: int = 0
@@ -35,7 +38,8 @@ class Answers:
 
 
 class AnswerLog:
-    """The hours that one process counts, in its file, where it goes on after a restart. Thread-safe."""
+    """The hours that one process counts, in its file, where it goes on after a restart.
+    Thread-safe."""
 
     def __init__(self, file: Path) -> None:
         self._file, self._lock = file, threading.Lock()
@@ -53,7 +57,8 @@ class AnswerLog:
             self._changed = True
 
     def write(self, now: datetime) -> None:
-        """Write what has changed; hours that are past keeping go. Where there is no room, the next time will do."""
+        """Write what has changed; hours that are past keeping go. Where there is no room, the next
+        time will do."""
         first = f"{now - KEPT:%Y-%m-%dT%H}"
         with self._lock:
             if not self._changed:

@@ -1,7 +1,8 @@
-"""What the ledger says of a pipeline just now, as numbers under the names of `metric_names.OF_LEDGER` and `OF_RUNS`.
+"""What the ledger says of a pipeline just now, as numbers under the names of
+`metric_names.OF_LEDGER` and `OF_RUNS`.
 
-A scrape must cost little and hold nobody up, whatever a publication holds: one transaction that only reads, a dozen
-small queries, and never the rows of depots or days.
+A scrape must cost little and hold nobody up, whatever a publication holds: one transaction that
+only reads, a dozen small queries, and never the rows of depots or days.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ from forecaster.plugins import optional
 WINDOWS = (1, 4)  # weeks that are looked back at
 NEVER_YET = ("degraded", "failed", run_totals.KILLED)  # outcomes of nights that alerts look for
 SCORED = ("wape", "bias", "coverage", "mase", "wql")
-LABELS = {accuracy.FORECAST: "published", accuracy.NAIVE: "seasonal_naive"}  # of models, as Prometheus is told
+# of models, as Prometheus is told
+LABELS = {accuracy.FORECAST: "published", accuracy.NAIVE: "seasonal_naive"}
 WAYS = {  # to roster, as Prometheus is told
     value.PUBLISHED: "published",
     value.LAST_WEEK: "last_week",
@@ -37,7 +39,8 @@ WAYS = {  # to roster, as Prometheus is told
 
 
 class Reading(NamedTuple):
-    """A number of the table `metric_names.MEASURES`, with the values of the labels that it has there."""
+    """A number of the table `metric_names.MEASURES`, with the values of the labels that it has
+    there."""
 
     name: str
     value: float
@@ -96,7 +99,8 @@ def _publication(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
         return
     yield Reading("published_at", head.published_at.timestamp())
     yield Reading("cutoff", _end_of(head.cutoff, head.timezone).timestamp())
-    # The run has counted them; of one of an earlier version they are counted now, which takes longest of all here.
+    # The run has counted them; of one of an earlier version they are counted now, which takes
+    # longest of all here.
     depots = (head.measures or {}).get("depots") or _count_depots(connection, head.publication_id, head.tier)
     for name in TIERS:
         yield Reading("tier", float(head.tier == name), (name,))
@@ -196,7 +200,8 @@ def _champion(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
 
 
 def _canaries(connection: sa.Connection, spec: Spec) -> Iterator[Reading]:
-    """The newest canary, and how those before it ended; nothing where none is declared and none ever was."""
+    """The newest canary, and how those before it ended; nothing where none is declared and none
+    ever was."""
     canaries = optional("canary.ledger")
     newest = next(iter(canaries.history(connection, spec.name, limit=1)), None) if canaries else None
     if newest is None and spec.canary is None:
@@ -206,13 +211,15 @@ def _canaries(connection: sa.Connection, spec: Spec) -> Iterator[Reading]:
     ended = dict(connection.execute(query).tuples().all())
     for state in get_args(TrialState):
         yield Reading("canary", float(newest is not None and newest.state == state), (state,))
-        if state != "running":  # what never happened is told as none, so that the first time is seen as an increase
+        # what never happened is told as none, so that the first time is seen as an increase
+        if state != "running":
             yield Reading("canaries", ended.get(state, 0), (state,))
     yield Reading("canary_days", newest.days if newest else 0)
 
 
 def _realised(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
-    """WAPE, bias and coverage of what was published, over the newest weeks of which something is known."""
+    """WAPE, bias and coverage of what was published, over the newest weeks of which something is
+    known."""
     newest = accuracy.newest_week(connection, pipeline)
     if newest is None:
         return
@@ -229,7 +236,8 @@ def _realised(connection: sa.Connection, pipeline: str) -> Iterator[Reading]:
 
 
 def realised(connection: sa.Connection, pipeline: str, last: date, weeks: int) -> Mapping[str, accuracy.Tally]:
-    """Model → what came of its forecasts of all depots in the weeks up to the one that begins on `last`."""
+    """Model → what came of its forecasts of all depots in the weeks up to the one that begins on
+    `last`."""
     table = tables.hindsight
     mondays = [last - timedelta(weeks=number) for number in range(weeks)]
     columns = [column for column in table.c if column.name != "pipeline"]
@@ -288,7 +296,8 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
 
 
 def _waiting(spec: Spec) -> Iterator[Reading]:
-    """Runs that wait in the outbox of the registry, but for what is just being written or removed."""
+    """Runs that wait in the outbox of the registry, but for what is just being written or
+    removed."""
     folder = spec.paths.registry_outbox
     names = [place.name for place in folder.iterdir()] if folder.is_dir() else []
     yield Reading("registry_waiting", sum(not name.startswith(".") and not name.endswith(".new") for name in names))

@@ -1,8 +1,10 @@
-"""Service level objectives: how each promise stands, what is left of its error budget, and how fast that burns.
+"""Service level objectives: how each promise stands, what is left of its error budget, and how fast
+that burns.
 
-Of promises that count events, the error budget is the share that may fail, and a burn rate of 1 spends exactly that in
-the whole window (Beyer et al., *The Site Reliability Workbook*, 2018, chapter 5). Of promises that bound a number, the
-budget is the way from where it should be to its bound. All from the ledger, and from what the pages counted.
+Of promises that count events, the error budget is the share that may fail, and a burn rate of 1
+spends exactly that in the whole window (Beyer et al., *The Site Reliability Workbook*, 2018,
+chapter 5). Of promises that bound a number, the budget is the way from where it should be to its
+bound. All from the ledger, and from what the pages counted.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from forecaster.operations import due_nights
 NIGHTS = 90
 WINDOW, RECENT = timedelta(days=28), timedelta(days=7)
 WEEKS = 4
-LEAST_DAYS = 7  # that came in, before accuracy is held to what is promised: two bad days are no four weeks
+# that came in, before accuracy is held to what is promised: two bad days are no four weeks
+LEAST_DAYS = 7
 SLOWER = 1.5  # times the usual, which is too long for a night
 AFTER_PUBLICATION = ("record", "register")  # stages that only tell of a forecast that is out
 _NO_INFERENCE = N_("only in Prometheus: inference keeps no counts in the ledger")
@@ -102,8 +105,8 @@ def standings(spec: Spec, ledger: Ledger, now: datetime) -> list[Standing]:
 
 
 def freeze(spec: Spec, ledger: Ledger, now: datetime) -> Freeze | None:
-    """Why no night may promote a model; None where it may: nothing is declared or broken, nobody reigns, or somebody
-    has promoted one by hand since the weeks that broke it began."""
+    """Why no night may promote a model; None where it may: nothing is declared or broken, nobody
+    reigns, or somebody has promoted one by hand since the weeks that broke it began."""
     if spec.slo is None or not spec.slo.freeze or ledger.champion(spec.name) is None:
         return None
     with ledger.transaction() as connection:
@@ -176,7 +179,8 @@ def _against(wape: float, backtest: float) -> str:
 
 
 def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: datetime | None, now: datetime) -> Standing:
-    """Scheduled nights since the first one, whose deadline is over: was anything of what was known by then out?"""
+    """Scheduled nights since the first one, whose deadline is over: was anything of what was known
+    by then out?"""
     late = _late_nights(spec, runs, first, now)
     recent = [is_late for night, is_late in late if night > now - RECENT]
     promise = sentence(
@@ -187,7 +191,8 @@ def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: dateti
     )
     if not late:
         return Standing("S1", "deadline", promise, _NOT_YET)
-    # The budget is that of ninety nights from the first night on: else one late night among the first ten breaks it.
+    # The budget is that of ninety nights from the first night on: else one late night among the
+    # first ten breaks it.
     nights_late, budget = sum(is_late for _, is_late in late), 1 - promised.deadline
     burn_rate = sum(recent) / len(recent) / budget if recent else None
     nights = counted(nights_late, "{n} night", "{n} nights")
@@ -209,7 +214,8 @@ def _late_nights(
     return [
         (night, not any(at <= due_by for at in out_at[night]))
         for night, due_by in deadlines.items()
-        if first is not None and first <= due_by <= now  # before the first night nothing was promised
+        # before the first night nothing was promised
+        if first is not None and first <= due_by <= now
     ]
 
 
@@ -287,15 +293,16 @@ def _night_time(promised: Slo, runs: Sequence[_PastRun], now: datetime) -> Stand
 
 
 def _accuracy(connection: sa.Connection, pipeline: str, promised: Slo) -> Iterator[Standing]:
-    """WAPE against the champion's backtest, coverage and bias, of four weeks, and of the last of them; nothing of fewer
-    than `LEAST_DAYS` days."""
+    """WAPE against the champion's backtest, coverage and bias, of four weeks, and of the last of
+    them; nothing of fewer than `LEAST_DAYS` days."""
     newest = accuracy.newest_week(connection, pipeline)
     windows: list[accuracy.Tally | None] = [None, None]
     if newest is not None and _scored_days(connection, pipeline, newest) >= LEAST_DAYS:
         windows = [realised(connection, pipeline, newest, weeks).get(accuracy.FORECAST) for weeks in (WEEKS, 1)]
     backtest = _champion_wape(connection, pipeline)
     low, high = promised.coverage
-    half = {True: high - 0.8, False: 0.8 - low}  # of the way to the bound above, and to the one below
+    # of the way to the bound above, and to the one below
+    half = {True: high - 0.8, False: 0.8 - low}
     promises = {
         "error_ratio": sentence(N_("WAPE at most {ratio} of the backtest's"), ratio=amount(promised.error_ratio, "g")),
         "coverage": sentence(

@@ -1,1 +1,2 @@
-"""What keeps an installation going: plan, doctor, schedule, backup, retention, quarantine, leaderboard."""
+"""What keeps an installation going: plan, doctor, schedule, backup, retention, quarantine,
+leaderboard."""

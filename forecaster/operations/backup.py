@@ -1,9 +1,12 @@
-"""Backup: copy ledger, lake, bundles, reports and the public key into a folder, with a manifest of SHA-256.
+"""Backup: copy ledger, lake, bundles, reports and the public key into a folder, with a manifest of
+SHA-256.
 
-The secret keys, of which one signs bundles and one decrypts them, come along only where that is wanted.
+The secret keys, of which one signs bundles and one decrypts them, come along only where that is
+wanted.
 
-The ledger is copied first, in one transaction, and what it names after it, so that a backup taken beside a night fits
-together. Whatever database the ledger is in, its copy is an SQLite file: a restore brings it into SQLite or PostgreSQL.
+The ledger is copied first, in one transaction, and what it names after it, so that a backup taken
+beside a night fits together. Whatever database the ledger is in, its copy is an SQLite file: a
+restore brings it into SQLite or PostgreSQL.
 """
 
 from __future__ import annotations
@@ -36,19 +39,22 @@ from forecaster.serving.keys import PRIVATE, PUBLIC
 
 MANIFEST, LEDGER, LAKE, STATE = "backup.json", "ledger.db", "lake", "state"
 UNFINISHED = (
-    f"{MANIFEST}.new"  # what becomes the manifest: in a folder that has it, a backup was begun and not finished
+    # what becomes the manifest: in a folder that has it, a backup was begun and not finished
+    f"{MANIFEST}.new"
 )
 KEYS = StatePaths(Path(STATE)).keys.name
 SECRETS = (PRIVATE, encryption.FILE)  # in the folder of keys
 _HIDDEN_OR_UNFINISHED = re.compile(r"(^|/)\.|\.new(/|$)")
 LOG = "_delta_log"
-HINT = "_last_checkpoint"  # of a log: Delta does without, and it may name a checkpoint younger than what was copied
+# of a log: Delta does without, and it may name a checkpoint younger than what was copied
+HINT = "_last_checkpoint"
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """The backup's manifest: its files by SHA-256. It is written last: a folder without it is no backup."""
+    """The backup's manifest: its files by SHA-256. It is written last: a folder without it is no
+    backup."""
 
     pipeline: str
     at: str
@@ -64,13 +70,14 @@ class Manifest:
 
 
 def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
-    """Copy everything into a new or empty folder, with `secret_keys` those too; a night may run meanwhile.
+    """Copy everything into a new or empty folder, with `secret_keys` those too; a night may run
+    meanwhile.
 
     What a backup that was killed has left in the folder is removed.
 
-    Raises BackupFolderError where the folder holds something or cannot be made, BackupError where a file cannot be
-    copied, ForeignLake where the
-    lake is of another fleet, LedgerError and LakeError where there is nothing to copy.
+    Raises BackupFolderError where the folder holds something or cannot be made, BackupError where a
+    file cannot be copied, ForeignLake where the lake is of another fleet, LedgerError and LakeError
+    where there is nothing to copy.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())) and not (to / UNFINISHED).is_file():
         raise BackupFolderError(f"{to}: found something there, wanted a new or an empty folder")
@@ -110,7 +117,8 @@ def _begin(folder: Path) -> None:
 
 
 def _finish(folder: Path, manifest: str) -> None:
-    """Write the manifest and give it its name: from then on, and not before, the folder is a backup."""
+    """Write the manifest and give it its name: from then on, and not before, the folder is a
+    backup."""
     with (folder / UNFINISHED).open("w", encoding="utf-8") as out:
         out.write(manifest)
         out.flush()
@@ -119,7 +127,8 @@ def _finish(folder: Path, manifest: str) -> None:
 
 
 def copy_stream(stream: BinaryIO, into: BinaryIO) -> str:
-    """Copy a stream to its end, in chunks; returns the SHA-256 of its content as hexadecimal digits."""
+    """Copy a stream to its end, in chunks; returns the SHA-256 of its content as hexadecimal
+    digits."""
     digest = hashlib.sha256()
     while piece := stream.read(_CHUNK):
         digest.update(piece)
@@ -150,7 +159,8 @@ def copy_rows(reader: sa.Connection, writer: sa.Connection) -> None:
 
 
 def _files_to_copy(spec: Spec, *, secret_keys: bool) -> Iterator[tuple[Any, str, str]]:
-    """File system, path there, and name in the backup, of each file; of a table its log before what the log names."""
+    """File system, path there, and name in the backup, of each file; of a table its log before what
+    the log names."""
     store, root = store_of(spec.lake_url)
     for table in TABLES:
         log = [path for path in sorted(store.find(f"{root}/{table}/{LOG}")) if not path.endswith(HINT)]
@@ -171,7 +181,8 @@ def saved_folders(paths: StatePaths) -> tuple[Path, ...]:
 
 
 def store_of(url: str) -> tuple[Any, str]:
-    """The lake's file system and its root. Raises LakeError where it needs a package that is not installed."""
+    """The lake's file system and its root. Raises LakeError where it needs a package that is not
+    installed."""
     try:
         store, root = fsspec.core.url_to_fs(url)
     except ImportError as error:

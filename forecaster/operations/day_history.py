@@ -1,4 +1,5 @@
-"""Bitemporal history of one depot's day: every version, the instant from which it was known, and what was refused."""
+"""Bitemporal history of one depot's day: every version, the instant from which it was known, and
+what was refused."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ from forecaster.operations.quarantine import STATES, QuarantinedRow, RowSelectio
 
 @dataclass(frozen=True)
 class Version:
-    """One version of the day's reading (bitemporal: its day, and the instant at which it was recorded)."""
+    """One version of the day's reading (bitemporal: its day, and the instant at which it was
+    recorded)."""
 
     depot_id: str  # as it was called in the source
     recorded_at: datetime
@@ -44,7 +46,8 @@ class Day:
 
 
 def versions(spec: Spec, depot_id: str, day: date) -> Day:
-    """All versions of a depot's day, also under its former ids, and all rows that were refused for it.
+    """All versions of a depot's day, also under its former ids, and all rows that were refused for
+    it.
 
     Raises NoUsableData when the lake knows nothing of this day, with what it knows of the depot.
     """

@@ -1,4 +1,5 @@
-"""Health checks (doctor): what is installed, what state a pipeline is in, and what to do where something is missing."""
+"""Health checks (doctor): what is installed, what state a pipeline is in, and what to do where
+something is missing."""
 
 from __future__ import annotations
 
@@ -63,7 +64,8 @@ print(gru_cpu.compiler() or '')
 
 @dataclass(frozen=True)
 class Sign:
-    """The result of one health check. `warn` and `broken` say the next step; with `broken` nothing can run."""
+    """The result of one health check. `warn` and `broken` say the next step; with `broken` nothing
+    can run."""
 
     state: Literal["ok", "warn", "broken"]
     topic: str
@@ -74,7 +76,8 @@ class Sign:
 
 
 def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[Sign]:
-    """Run the health checks of the installation and the machine, and with `spec` of a pipeline; nothing is changed."""
+    """Run the health checks of the installation and the machine, and with `spec` of a pipeline;
+    nothing is changed."""
     yield _python()
     yield from _packages()
     yield from _devices()
@@ -92,7 +95,8 @@ def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[S
 
 
 def _prefect_server() -> Iterator[Sign]:
-    """A Prefect server of somebody's own; runs go on without it, so that nothing of it is broken."""
+    """A Prefect server of somebody's own; runs go on without it, so that nothing of it is
+    broken."""
     if not (address := os.environ.get(prefect_api.URL)) or _version("prefect") is None:
         return
     try:
@@ -170,7 +174,8 @@ def _devices() -> Iterator[Sign]:
         why = (process.stderr.strip().splitlines() or ["it said nothing"])[-1]
         yield Sign("warn", "devices", f"JAX finds no device: {why}; JAX_PLATFORMS=cpu does without a GPU")
         return
-    *_, devices, compiler = process.stdout.replace("cpu cpu", "the CPU").splitlines()  # what plugins say comes first
+    # what plugins say comes first
+    *_, devices, compiler = process.stdout.replace("cpu cpu", "the CPU").splitlines()
     if shutil.which("nvidia-smi") and "gpu" not in devices and "cuda" not in devices:
         step = "pip install 'jax[cuda12]' in the version that is installed"
         yield Sign("warn", "devices", f"JAX trains on {devices}, though this machine has a GPU: {step}")

@@ -1,7 +1,8 @@
-"""Missed runs of the cron schedule (catch-up): the ledger says which nights are published, cron which should be.
+"""Missed runs of the cron schedule (catch-up): the ledger says which nights are published, cron
+which should be.
 
-A night is identified by its scheduled instant, which a run keeps from its begin. A scheduler that comes back from an
-outage starts what it had planned before; this asks what is missing now.
+A night is identified by its scheduled instant, which a run keeps from its begin. A scheduler that
+comes back from an outage starts what it had planned before; this asks what is missing now.
 """
 
 from __future__ import annotations
@@ -18,12 +19,14 @@ from forecaster.errors import SpecError
 from forecaster.ledger.store import Ledger
 
 EARLY = timedelta(minutes=1)
-"""A run may begin so long before its night: schedulers round their wait to seconds, and clocks differ."""
+"""A run may begin so long before its night: schedulers round their wait to seconds, and clocks
+differ."""
 LOOKED_AHEAD = 800  # days: two years hold each change of the clock at least once
 
 
 def scheduled_nights(spec: Spec, now: datetime) -> Iterator[datetime]:
-    """The instants of the scheduled nights up to now, the newest first; one within `EARLY` is among them."""
+    """The instants of the scheduled nights up to now, the newest first; one within `EARLY` is among
+    them."""
     return CronSim(spec.schedule.cron, (now.astimezone(UTC) + EARLY).astimezone(spec.zone), reverse=True)
 
 
@@ -33,16 +36,18 @@ def night_of(spec: Spec, begun: datetime) -> datetime:
 
 
 def with_neighbours(spec: Spec, nights: Sequence[datetime]) -> list[datetime]:
-    """Consecutive scheduled nights, the oldest first, with the one before and the one after them."""
+    """Consecutive scheduled nights, the oldest first, with the one before and the one after
+    them."""
     before = next(CronSim(spec.schedule.cron, nights[0].astimezone(spec.zone), reverse=True))
     return [before, *nights, next_night(spec.schedule.cron, spec.zone, nights[-1])]
 
 
 def matching_night(nights: Sequence[datetime], night: datetime | None, as_of: datetime) -> datetime | None:
-    """The scheduled night, of some with their neighbours, that a run counts for; None: an earlier one.
+    """The scheduled night, of some with their neighbours, that a run counts for; None: an earlier
+    one.
 
-    It is the nearest to the run's own `night`, which an edited schedule may no longer have. Without one, as an earlier
-    version left it, it is the newest by `as_of`.
+    It is the nearest to the run's own `night`, which an edited schedule may no longer have. Without
+    one, as an earlier version left it, it is the newest by `as_of`.
     """
     after = bisect_right(nights, night or as_of + EARLY)
     if night is not None and 0 < after < len(nights) and nights[after] - night < night - nights[after - 1]:
@@ -51,7 +56,8 @@ def matching_night(nights: Sequence[datetime], night: datetime | None, as_of: da
 
 
 def deadline(spec: Spec, night: datetime) -> datetime:
-    """By when a scheduled night must be out: the first `schedule.deadline` after it begins, local time."""
+    """By when a scheduled night must be out: the first `schedule.deadline` after it begins, local
+    time."""
     at, local = time.fromisoformat(spec.schedule.deadline), night.astimezone(spec.zone)
     day = local.date() if at > local.time() else local.date() + timedelta(days=1)
     return datetime.combine(day, at, spec.zone)
@@ -65,8 +71,9 @@ def next_night(cron: str, zone: ZoneInfo, now: datetime) -> datetime:
 def missed_nights(spec: Spec, ledger: Ledger, now: datetime) -> list[datetime]:
     """Missed runs: the scheduled nights whose publication is missing, the newest first.
 
-    The newest may be missing on its own account; of those before it at most `schedule.catch_up` are looked at, and none
-    from before the pipeline's first night. A night is there once a run that belongs to it has ended with forecasts.
+    The newest may be missing on its own account; of those before it at most `schedule.catch_up` are
+    looked at, and none from before the pipeline's first night. A night is there once a run that
+    belongs to it has ended with forecasts.
     """
     due = [night for night, _ in zip(scheduled_nights(spec, now), range(spec.schedule.catch_up + 1), strict=False)]
     first = ledger.first_as_of(spec.name)
@@ -84,7 +91,8 @@ def is_awaited(spec: Spec, ledger: Ledger, night: datetime) -> bool:
 
 
 def without_forecasts(spec: Spec, ledger: Ledger, nights: Sequence[datetime]) -> list[datetime]:
-    """Those of consecutive scheduled nights, the oldest first, for which no run has ended with forecasts."""
+    """Those of consecutive scheduled nights, the oldest first, for which no run has ended with
+    forecasts."""
     bounds = with_neighbours(spec, nights)
     runs = ledger.published_nights(spec.name, since=bounds[0] - EARLY)
     published = {matching_night(bounds, night, as_of) for night, as_of in runs}
@@ -92,7 +100,8 @@ def without_forecasts(spec: Spec, ledger: Ledger, nights: Sequence[datetime]) ->
 
 
 def refuse_changing_hour(spec: Spec, file: object) -> None:
-    """Raise SpecError for a schedule at an hour that the zone's clock skips or has twice on some day."""
+    """Raise SpecError for a schedule at an hour that the zone's clock skips or has twice on some
+    day."""
     for name in ("cron", "refresh", "maintain"):
         cron = getattr(spec.schedule, name)
         if cron is None:

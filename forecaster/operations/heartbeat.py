@@ -1,8 +1,10 @@
-"""Heartbeat (dead man's switch): each night tells a URL that it began, and how it ended, as Healthchecks.io has it.
+"""Heartbeat (dead man's switch): each night tells a URL that it began, and how it ended, as
+Healthchecks.io has it.
 
-Whoever listens alerts when nothing came by the deadline: it lives elsewhere, and notices a machine that is down.
-`URL/start` is told at the start, `URL` when the forecasts are out, `URL/fail` when they are not, with a sentence in the
-body. A night never fails by it, and waits for it a few seconds at the most.
+Whoever listens alerts when nothing came by the deadline: it lives elsewhere, and notices a machine
+that is down. `URL/start` is told at the start, `URL` when the forecasts are out, `URL/fail` when
+they are not, with a sentence in the body. A night never fails by it, and waits for it a few seconds
+at the most.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ def signal_of(exit_code: int) -> Signal:
 
 
 def send(spec: Spec, signal: Signal, sentence: str = "") -> str | None:
-    """Tell `notify.heartbeat`, where it is declared; returns what was wrong, without the URL, which is a secret."""
+    """Tell `notify.heartbeat`, where it is declared; returns what was wrong, without the URL, which
+    is a secret."""
     url = spec.notify.heartbeat
     if url is None:
         return None
@@ -75,7 +78,8 @@ def _post(request: urllib.request.Request) -> None:
 
 
 def main(words: list[str] | None = None) -> None:
-    """Tell that what keeps a pipeline up has failed, as its systemd unit does (`forecaster up --install`)."""
+    """Tell that what keeps a pipeline up has failed, as its systemd unit does (`forecaster up
+    --install`)."""
     parser = argparse.ArgumentParser(prog="forecaster.operations.heartbeat")
     parser.add_argument("file", type=Path)
     spec = load(parser.parse_args(words).file)

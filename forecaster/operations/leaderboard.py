@@ -1,6 +1,6 @@
-"""Model comparison (leaderboard) by rolling-origin backtest: a fresh model, the champion and the baselines, on the same
-days that none of them saw (it says so where the champion did), with a paired significance test of the first against
-the second."""
+"""Model comparison (leaderboard) by rolling-origin backtest: a fresh model, the champion and the
+baselines, on the same days that none of them saw (it says so where the champion did), with a paired
+significance test of the first against the second."""
 
 from __future__ import annotations
 
@@ -68,11 +68,12 @@ class Leaderboard:
 
 
 def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = False) -> Leaderboard:
-    """Backtest a model that is trained on what lies before the held-out days beside its rivals; changes nothing.
-    With `staffing` also what rosters of these days would have cost. It trains on this machine alone, whatever
-    `training.hosts` says: the hosts of nights wait for nights.
+    """Backtest a model that is trained on what lies before the held-out days beside its rivals;
+    changes nothing. With `staffing` also what rosters of these days would have cost. It trains on
+    this machine alone, whatever `training.hosts` says: the hosts of nights wait for nights.
 
-    Raises MissingExtra where a declared baseline is not installed, NoUsableData where the lake holds too little.
+    Raises MissingExtra where a declared baseline is not installed, NoUsableData where the lake
+    holds too little.
     """
     for name in spec.backtest.baselines:
         baselines.ready(name)  # a missing package is told now, not after minutes of training
@@ -146,14 +147,15 @@ def _train_model(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None, 
 
 
 def _checkpoints(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None) -> Path:
-    """The night's own where its training is this one, so that nothing is trained twice; else a folder that the next
-    night does not look into."""
+    """The night's own where its training is this one, so that nothing is trained twice; else a
+    folder that the next night does not look into."""
     same = cutoff is None and train.is_cached(panel, spec, panel_at)
     return spec.paths.checkpoints if same else spec.paths.backtest_checkpoints
 
 
 def _retrained_model(first: Predictor, panel: Panel, spec: Spec, panel_at: Past, progress: Progress) -> Predictor:
-    """The first model until `backtest.retrain_days` have passed, then one that is trained anew, and so on."""
+    """The first model until `backtest.retrain_days` have passed, then one that is trained anew, and
+    so on."""
     fold_cutoffs = cutoffs(panel, spec.backtest.days, spec.backtest.every)
     reigns, since = [(fold_cutoffs[0], first)], fold_cutoffs[0]
     for cutoff in fold_cutoffs:
@@ -180,7 +182,8 @@ def rank_models(scores: Mapping[str, Scores], metric: str) -> Sequence[Scores]:
 
 
 def winner_sentence(scores: Mapping[str, Scores], metric: str) -> str:
-    """Paired significance test of the best against the second, as a sentence: who wins, and is it more than chance."""
+    """Paired significance test of the best against the second, as a sentence: who wins, and is it
+    more than chance."""
     first, second = rank_models(scores, metric)[:2]
     comparison = difference(first.folds, second.folds, first.scale, metric)
     return comparison.sentence(first.model, second.model, metric) + "."

@@ -1,4 +1,5 @@
-"""Refuse a run by hand on an archive before its work begins: every day that it would forecast is long past."""
+"""Refuse a run by hand on an archive before its work begins: every day that it would forecast is
+long past."""
 
 from __future__ import annotations
 
@@ -28,10 +29,12 @@ _AT_ONCE = timedelta(minutes=1)
 
 
 def refuse_archive(spec: Spec, file: Path, command: str, *, now: datetime) -> None:
-    """Raise StaleHistory where the newest reading is so old that the data are an archive; it says what to type.
+    """Raise StaleHistory where the newest reading is so old that the data are an archive; it says
+    what to type.
 
-    A pipeline that has published as of the present is none, however long its feed has been silent: its nights go on
-    with what they have. Of what cannot be read now, or not within MOST_SECONDS, nothing is said either: the run does.
+    A pipeline that has published as of the present is none, however long its feed has been silent:
+    its nights go on with what they have. Of what cannot be read now, or not within MOST_SECONDS,
+    nothing is said either: the run does.
     """
     today = now.astimezone(spec.zone).date()
     try:
@@ -53,9 +56,11 @@ def refuse_archive(spec: Spec, file: Path, command: str, *, now: datetime) -> No
 
 
 def newest_day(spec: Spec, today: date) -> date | None:
-    """The last day before today for which the demand source has a count; or one that is no archive's, which is enough.
+    """The last day before today for which the demand source has a count; or one that is no
+    archive's, which is enough.
 
-    None where it has no such day, or cannot be read soon. Raises ForecasterError where it cannot be read at all.
+    None where it has no such day, or cannot be read soon. Raises ForecasterError where it cannot be
+    read at all.
     """
     source, columns = spec.demand.source, spec.demand.columns
     required = [columns.depot_id, columns.date, *([] if spec.demand.aggregate == "count" else [columns.demand])]
@@ -87,7 +92,8 @@ def _highest(day: Any, today: date) -> date | None:
 
 
 def _has_run_in_its_time(spec: Spec) -> bool:
-    """Has a night been published when it was due, rather than as of a day long past, or is one at work?"""
+    """Has a night been published when it was due, rather than as of a day long past, or is one at
+    work?"""
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             runs = ledger.runs(spec.name, nights=True)

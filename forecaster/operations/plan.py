@@ -1,6 +1,8 @@
-"""Plan before apply: what tonight would do, and its diff against the last published night; nothing is changed.
+"""Plan before apply: what tonight would do, and its diff against the last published night; nothing
+is changed.
 
-A plan is written down with the digest of its pipeline file, so that `apply` deploys what was looked at.
+A plan is written down with the digest of its pipeline file, so that `apply` deploys what was looked
+at.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ MOST_NAMES = 8  # of depots or days that a line names
 
 @dataclass(frozen=True)
 class PreviousNight:
-    """The last published night, as the ledger and the state folder have it; all empty before the first."""
+    """The last published night, as the ledger and the state folder have it; all empty before the
+    first."""
 
     head: Head | None = None
     depots: tuple[PublishedDepot, ...] = ()
@@ -48,7 +51,8 @@ class PreviousNight:
 
 
 def save_spec(spec: Spec) -> None:
-    """Save what a pipeline file declares, under its digest (idempotent): a later plan compares with it."""
+    """Save what a pipeline file declares, under its digest (idempotent): a later plan compares with
+    it."""
     here = spec.paths.specs / f"{spec.digest}.json"
     if here.exists():
         here.touch()
@@ -57,7 +61,8 @@ def save_spec(spec: Spec) -> None:
 
 
 def last_valid_spec(file: Path) -> Spec | None:
-    """The pipeline file as the newest run or deployment saved it, for one that is wrong by now; None: there is none.
+    """The pipeline file as the newest run or deployment saved it, for one that is wrong by now;
+    None: there is none.
 
     Its state folder and its name are looked for in the text, which need not be YAML.
     """
@@ -76,7 +81,8 @@ def last_valid_spec(file: Path) -> Spec | None:
 def plan(spec: Spec, file: Path, now: datetime) -> Iterator[str]:
     """The plan, line by line; a source that cannot be read is a line, too.
 
-    Raises LedgerError and LakeError where these cannot be read, ForecasterError where the plan cannot be saved.
+    Raises LedgerError and LakeError where these cannot be read, ForecasterError where the plan
+    cannot be saved.
     """
     before = _previous_night(spec, now)
     yield f"{spec.name}, as of {now.astimezone(spec.zone):%Y-%m-%d %H:%M} {spec.timezone}"
@@ -114,7 +120,8 @@ def require_plan(spec: Spec, file: Path) -> None:
 
 
 def differences(before: Any, now: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Recursive diff of two nested mappings: each key whose value differs, as (path, before, now), None if absent."""
+    """Recursive diff of two nested mappings: each key whose value differs, as (path, before, now),
+    None if absent."""
     if isinstance(before, dict) and isinstance(now, dict):
         for key in sorted(before.keys() | now.keys()):
             yield from differences(before.get(key), now.get(key), f"{path}.{key}" if path else key)
@@ -192,7 +199,8 @@ def _data(spec: Spec, before: PreviousNight, now: datetime) -> Iterator[str]:
 
 
 def _without_model(spec: Spec, outcome: dry_run.DryRun) -> str:
-    """Result of the night without a panel: where the lake holds readings, a forecast all the same."""
+    """Result of the night without a panel: where the lake holds readings, a forecast all the
+    same."""
     if outcome.ingested is not None or Lake.of(spec).version("demand") == NOT_THERE:
         return f"nothing can be forecast tonight: {outcome.fault}"
     return f"no model can be made tonight: {outcome.fault}; the champion or the fallback forecasts"
@@ -235,7 +243,8 @@ def _training_reuse(spec: Spec, panel: Panel, panel_at: Past | None) -> str:
 
 
 def _worthwhile(spec: Spec, now: datetime) -> str:
-    """By when is trained again at the latest; whether tonight is, the night weighs on what will have come in."""
+    """By when is trained again at the latest; whether tonight is, the night weighs on what will
+    have come in."""
     try:
         with Ledger.open_reader(spec.ledger_url) as ledger:
             latest = plugin("worthwhile").latest(spec, ledger, now)

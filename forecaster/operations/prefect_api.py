@@ -1,4 +1,5 @@
-"""Prefect API probe: whether the server that `PREFECT_API_URL` names is one that this client may speak to."""
+"""Prefect API probe: whether the server that `PREFECT_API_URL` names is one that this client may
+speak to."""
 
 from __future__ import annotations
 
@@ -16,10 +17,11 @@ PROBE = 8  # seconds in which a server must answer
 
 
 def probe(address: str) -> str:
-    """Ask a server of somebody's own whether it is one that this client may speak to; a remark where it is older.
+    """Ask a server of somebody's own whether it is one that this client may speak to; a remark
+    where it is older.
 
-    Raises ForecasterError when nothing answers within `PROBE` seconds, what answers is no Prefect, or its version
-    differs in the first number.
+    Raises ForecasterError when nothing answers within `PROBE` seconds, what answers is no Prefect,
+    or its version differs in the first number.
     """
     address = address.rstrip("/")
     status, body = _answer(f"{address}/health")
@@ -42,7 +44,8 @@ def probe(address: str) -> str:
 
 
 def _answer(url: str) -> tuple[int, bytes]:
-    """Status and the beginning of an answer; a server that sends byte by byte has `PROBE` seconds in all."""
+    """Status and the beginning of an answer; a server that sends byte by byte has `PROBE` seconds
+    in all."""
     end = time.monotonic() + PROBE
     try:
         with urllib.request.urlopen(url, timeout=PROBE) as answer:

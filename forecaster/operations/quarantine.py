@@ -1,7 +1,9 @@
-"""Dead-letter table (quarantine) of refused rows: list them, release a row as it stands, or discard it for good.
+"""Dead-letter table (quarantine) of refused rows: list them, release a row as it stands, or discard
+it for good.
 
-A decision is a row of its own with who, why and when; what was refused stays as it was. A released reading is known
-from the instant of its release on, so that runs as of an earlier instant see what was seen then.
+A decision is a row of its own with who, why and when; what was refused stays as it was. A released
+reading is known from the instant of its release on, so that runs as of an earlier instant see what
+was seen then.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ State = Literal["open", "settled", "released", "discarded"]
 STATES: tuple[State, ...] = get_args(State)
 _ANOTHER_COUNTS = ("superseded", "duplicate_row")
 SHORTEST = 4  # digits of an id that are enough to name it
-_STOPPED_BY = "found nothing wrong with this row, but its batch was stopped: "  # in messages, before the rule
+# in messages, before the rule
+_STOPPED_BY = "found nothing wrong with this row, but its batch was stopped: "
 _STATE_AFTER = {"release": "released", "discard": "discarded"}
 
 
@@ -72,7 +75,8 @@ class QuarantinedRow:
 
 @dataclass(frozen=True)
 class RowSelection:
-    """Filter of quarantined rows: those that meet all of the criteria that are not None or empty."""
+    """Filter of quarantined rows: those that meet all of the criteria that are not None or
+    empty."""
 
     ids: tuple[str, ...] = ()  # whole, or the first digits
     rule: str | None = None  # that the row broke, or that stopped its batch
@@ -85,8 +89,8 @@ def quarantined_rows(
 ) -> list[QuarantinedRow]:
     """The quarantined rows that are selected and in one of the states, the newest first.
 
-    Raises SpecError for an id that names no row, or several, and for a lake of another fleet; LakeError when it cannot
-    be read.
+    Raises SpecError for an id that names no row, or several, and for a lake of another fleet;
+    LakeError when it cannot be read.
     """
     lake, selection = Lake.of(spec), selection or RowSelection()
     lake_owner.refuse_other_fleets(spec, lake)
@@ -110,8 +114,9 @@ def quarantined_rows(
 def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: datetime) -> list[QuarantinedRow]:
     """Release open rows into the history, known from now on (idempotent); returns them.
 
-    Each is held against the contract once more, but for the rule that it is released from. Raises SpecError, and
-    changes nothing, when one of them cannot be read as it stands, or when none is meant.
+    Each is held against the contract once more, but for the rule that it is released from. Raises
+    SpecError, and changes nothing, when one of them cannot be read as it stands, or when none is
+    meant.
     """
     rows, lake = _undecided_rows(spec, selection), Lake.of(spec)
     instant = int(pd.Timestamp(now).as_unit("us").asm8.astype(np.int64))
@@ -134,7 +139,8 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
         for outcome, row in zip(outcomes, rows, strict=True)
     ]
     for batch, part in readings.concatenate(parts).groupby("batch", observed=True):
-        # a release that was killed before its decision was written is done again: what the lake has is not new
+        # a release that was killed before its decision was written is done again: what the lake has
+        # is not new
         last = reading_versions.latest(part.drop(columns="batch"))
         new = reading_versions.new_readings(last, _stored_versions(lake, last), declared=False, now=instant)
         lake.append("demand", demand_table(last.assign(recorded_at=new.recorded_at)[new.new], batch=str(batch)))
@@ -143,7 +149,8 @@ def release(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
 
 
 def discard(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: datetime) -> list[QuarantinedRow]:
-    """Discard open rows for good: they stay where they are, and no night tells of them again; returns them.
+    """Discard open rows for good: they stay where they are, and no night tells of them again;
+    returns them.
 
     Raises SpecError when none is meant.
     """
@@ -153,7 +160,8 @@ def discard(spec: Spec, selection: RowSelection, *, by: str, reason: str, now: d
 
 
 def base_id(identity: str) -> str:
-    """The content hash in a row's id, which identical rows have in common; what follows `-` tells them apart."""
+    """The content hash in a row's id, which identical rows have in common; what follows `-` tells
+    them apart."""
     return identity.partition("-")[0]
 
 
@@ -174,7 +182,8 @@ def _decide(lake: Lake, rows: Sequence[QuarantinedRow], action: str, by: str, re
 
 
 def _of_whole_days(spec: Spec) -> Spec:
-    """The pipeline file as a released row is read: it may be a day that was made of many rows, and has their count."""
+    """The pipeline file as a released row is read: it may be a day that was made of many rows, and
+    has their count."""
     columns = spec.demand.columns.model_copy(update={"order_id": None})
     return spec.model_copy(update={"demand": spec.demand.model_copy(update={"aggregate": "none", "columns": columns})})
 
@@ -232,7 +241,8 @@ def _full_id(prefix: str, ids: pd.Series[str]) -> str:
 
 
 def _is_stopped_by(rule: str, rows: pd.DataFrame) -> pd.Series[bool]:
-    """True if rows are there because a batch was stopped by this rule, which their messages name."""
+    """True if rows are there because a batch was stopped by this rule, which their messages
+    name."""
     return (rows["rule"] == STOPPED) & rows["message"].str.contains(f"{_STOPPED_BY}{rule}: ", regex=False)
 
 

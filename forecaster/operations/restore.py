@@ -1,8 +1,9 @@
 """Restore from a backup: into an empty place, or, with `replace`, in place of what is there.
 
-Every file is compared with its digest before anything is touched. The ledger comes last, in one transaction: until
-then nothing on the page has changed. One that is damaged, or of another version, is renamed just before. A file in
-`state` marks a restore in progress: readers refuse the state that an interrupted one leaves, until it is repeated.
+Every file is compared with its digest before anything is touched. The ledger comes last, in one
+transaction: until then nothing on the page has changed. One that is damaged, or of another version,
+is renamed just before. A file in `state` marks a restore in progress: readers refuse the state that
+an interrupted one leaves, until it is repeated.
 """
 
 from __future__ import annotations
@@ -29,28 +30,31 @@ from forecaster.serving import keys
 from forecaster.serving.keys import PUBLIC
 
 LEAP = 10_000
-"""Numbers of publications that are left out: those given since the backup may still be in some browser's cache."""
+"""Numbers of publications that are left out: those given since the backup may still be in some
+browser's cache."""
 BESIDE = ".restore-"  # how the folder begins in which a copy of the ledger is brought up to date
-BROUGHT = f"restored-{{}}{PUBLIC}"  # a public key of a backup, by its digest: beside those of this machine
+# a public key of a backup, by its digest: beside those of this machine
+BROUGHT = f"restored-{{}}{PUBLIC}"
 
 
 def restore(
     spec: Spec, folder: Path, *, replace: bool = False, remark: Callable[[str], None] = lambda _: None
 ) -> Manifest:
-    """Restore ledger, lake and bundles; with `replace` in place of what is there. What has to be said of a ledger that
-    was not sound goes to `remark`.
+    """Restore ledger, lake and bundles; with `replace` in place of what is there. What has to be
+    said of a ledger that was not sound goes to `remark`.
 
-    Raises BackupFolderError where there is no backup, one of another pipeline, or something is in its place;
-    BackupError where it is not whole; ForeignLake where the lake there is of another fleet; Busy where a run is at
-    work; LedgerError where the ledger cannot be written, UnusableLedger where it is damaged or of another version and
-    is not to be replaced.
+    Raises BackupFolderError where there is no backup, one of another pipeline, or something is in
+    its place; BackupError where it is not whole; ForeignLake where the lake there is of another
+    fleet; Busy where a run is at work; LedgerError where the ledger cannot be written,
+    UnusableLedger where it is damaged or of another version and is not to be replaced.
     """
     manifest = backup.read_manifest(folder)
     if manifest.pipeline != spec.name:
         raise BackupFolderError(f"{folder}: found a backup of {manifest.pipeline}, wanted one of {spec.name}")
     with suppress(LakeError):  # a damaged one is to be replaced
         lake_owner.refuse_other_fleets(spec)
-    may_replace = replace or spec.paths.restoring.exists()  # what is there is half of another restore
+    # what is there is half of another restore
+    may_replace = replace or spec.paths.restoring.exists()
     try:
         fault = _ledger_fault(spec, may_replace=may_replace)
         _begin(spec, folder)
@@ -65,10 +69,11 @@ def restore(
 
 
 def _ledger_fault(spec: Spec, *, may_replace: bool) -> str | None:
-    """Return the reason why the existing ledger cannot be written; None if it can, or if there is none.
+    """Return the reason why the existing ledger cannot be written; None if it can, or if there is
+    none.
 
-    Raises Busy if a run is at work, BackupFolderError or UnusableLedger where something may not be replaced, and
-    LedgerError for an unusable PostgreSQL database.
+    Raises Busy if a run is at work, BackupFolderError or UnusableLedger where something may not be
+    replaced, and LedgerError for an unusable PostgreSQL database.
     """
     try:
         connect.writer(spec.ledger_url).dispose()
@@ -113,12 +118,14 @@ def _put_aside(spec: Spec, fault: str, remark: Callable[[str], None]) -> None:
 
 
 def _restore_ledger(spec: Spec, folder: Path) -> None:
-    """Replace the rows of the ledger by those of the backup. Raises Busy where a run is at work by now."""
+    """Replace the rows of the ledger by those of the backup. Raises Busy where a run is at work by
+    now."""
     target = connect.writer(spec.ledger_url)
     try:
         with tempfile.TemporaryDirectory(dir=spec.paths.folder, prefix=BESIDE) as beside:
             copy = shutil.copy(folder / LEDGER, Path(beside) / LEDGER)
-            source = connect.writer(f"sqlite:///{copy}")  # which brings one of an older version to ours
+            # which brings one of an older version to ours
+            source = connect.writer(f"sqlite:///{copy}")
             with connect.translated_errors(spec.ledger_url), source.begin() as reader, target.begin() as writer:
                 _refuse_while_busy(lease.read_lease(writer, spec.name), spec)
                 _replace_rows(reader, writer)
@@ -128,7 +135,8 @@ def _restore_ledger(spec: Spec, folder: Path) -> None:
 
 
 def _begin(spec: Spec, folder: Path) -> None:
-    """Write down that a restore is under way, and remove what an earlier one has left that was killed."""
+    """Write down that a restore is under way, and remove what an earlier one has left that was
+    killed."""
     spec.paths.folder.mkdir(parents=True, exist_ok=True)
     spec.paths.restoring.write_text(str(folder.absolute()), "utf-8")
     for left in spec.paths.folder.glob(f"{BESIDE}*"):

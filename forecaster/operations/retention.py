@@ -1,6 +1,8 @@
-"""Retention policy: remove what is older than the pipeline file declares; what is in use stays, however old.
+"""Retention policy: remove what is older than the pipeline file declares; what is in use stays,
+however old.
 
-Called while no other run is at work. Everything removed could be made again, or nobody reads it any more.
+Called while no other run is at work. Everything removed could be made again, or nobody reads it any
+more.
 """
 
 from __future__ import annotations
@@ -60,8 +62,8 @@ class CleanupCounts:
 def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
     """Remove what is older than its retention; `keep` is the run that does it.
 
-    Raises ForeignLake where the lake is of another fleet, LakeError or LedgerError where they cannot be read, or
-    the ledger cannot be written.
+    Raises ForeignLake where the lake is of another fleet, LakeError or LedgerError where they
+    cannot be read, or the ledger cannot be written.
     """
     lake_owner.refuse_other_fleets(spec)
     paths, retention = spec.paths, spec.retention
@@ -70,10 +72,10 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
         reports_in_use = {
             promotion.run_id for promotion in promotions if promotion.bundle_digest == promotions[-1].bundle_digest
         }
+        head, canaries = ledger.current(spec.name), optional("canary.ledger")
         with ledger.transaction() as connection:
-            canaries = optional("canary.ledger")
             trial = canaries.running(connection, spec.name) if canaries else None
-            in_use = {each.bundle_digest for each in (*promotions, ledger.current(spec.name), trial) if each}
+            in_use = {each.bundle_digest for each in (*promotions, head, trial) if each}
             nameless = plan_rows.forget_names(connection, spec.name, now - timedelta(days=retention.people))
         runs = ledger.forget_runs(spec.name, before=now - timedelta(days=retention.runs), keep=keep)
     lake = Lake.of(spec)
@@ -97,7 +99,8 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
 
 
 def sweep(spec: Spec) -> None:
-    """Crash recovery: remove what a killed run has left half written; its lease must be this process's by now."""
+    """Crash recovery: remove what a killed run has left half written; its lease must be this
+    process's by now."""
     _remove(_leftovers(spec.paths), None)
 
 

@@ -1,4 +1,5 @@
-"""Planners' numbers of the sample, so that its pages have some to show: made up, and said to be so."""
+"""Planners' numbers of the sample, so that its pages have some to show: made up, and said to be
+so."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ def is_sample(spec: Spec) -> bool:
 def override_one_day(spec: Spec, as_of: datetime, publication_id: int | None) -> None:
     """Save a number for one depot's day of a publication, on every other morning.
 
-    Of the same morning always the same one, up to a tenth above or below the model's. Raises as `service.save` does.
+    Of the same morning always the same one, up to a tenth above or below the model's. Raises as
+    `service.save` does.
     """
     morning = as_of.astimezone(spec.zone).date()
     if morning.toordinal() % EVERY:

@@ -1,4 +1,5 @@
-"""Project scaffolding (`forecaster init`): a commented pipeline file and the Harbor Fleet sample up to yesterday."""
+"""Project scaffolding (`forecaster init`): a commented pipeline file and the Harbor Fleet sample up
+to yesterday."""
 
 from __future__ import annotations
 
@@ -13,14 +14,16 @@ import yaml
 from forecaster.errors import SpecError
 from forecaster.publishing import caveats
 
-EXPORTED = timedelta(hours=2)  # after midnight, local: by then the sample's source has told of the day before
+# after midnight, local: by then the sample's source has told of the day before
+EXPORTED = timedelta(hours=2)
 
 
 def create(folder: Path, *, end: date | None = None) -> str:
     """Write pipeline.yaml, demand.csv, depots.csv and events.csv; returns what to do next.
 
-    The sample ends with `end`, or with the last day that its source would have told of by now. Raises SpecError when
-    the day is not over, or the folder holds something already or cannot be written.
+    The sample ends with `end`, or with the last day that its source would have told of by now.
+    Raises SpecError when the day is not over, or the folder holds something already or cannot be
+    written.
     """
     from forecaster.demand.sample import simulate
 

@@ -1,1 +1,2 @@
-"""The model registry: runs and models in MLflow, sent through an outbox, and the champion's aliases."""
+"""The model registry: runs and models in MLflow, sent through an outbox, and the champion's
+aliases."""

@@ -1,7 +1,9 @@
-"""Deep links into MLflow: the address that opens a run, a model's version, or all runs of a pipeline.
+"""Deep links into MLflow: the address that opens a run, a model's version, or all runs of a
+pipeline.
 
-MLflow 3 shows a fresh browser its view for generative models, which has no training runs; the part `workflowType` of an
-address asks for the other one. Where the registry is a file, MLflow has an address while `forecaster up` serves it.
+MLflow 3 shows a fresh browser its view for generative models, which has no training runs; the part
+`workflowType` of an address asks for the other one. Where the registry is a file, MLflow has an
+address while `forecaster up` serves it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""Source code that a registered model carries: its loader and all of this package that the loader imports.
+"""Source code that a registered model carries: its loader and all of this package that the loader
+imports.
 
-MLflow puts a model's code first on `sys.path`, where a package `forecaster` would shadow an installed one of another
-version. So the copy has a name of its own, made of its content.
+MLflow puts a model's code first on `sys.path`, where a package `forecaster` would shadow an
+installed one of another version. So the copy has a name of its own, made of its content.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ _IMPORTED_NAME = re.compile(r"^( *(?:from|import) )forecaster(?=[. ])", re.M)
 
 
 def write(folder: Path, module: str) -> tuple[Path, str]:
-    """Write the code of a module into `folder`, as a package; gives its folder, and the module's name in it."""
+    """Write the code of a module into `folder`, as a package; gives its folder, and the module's
+    name in it."""
     files = {file.relative_to(PACKAGE): file.read_text("utf-8") for file in _imported_files(module)}
     files[Path("__init__.py")] = f'__version__ = "{forecaster.__version__}"\n'
     name = f"forecaster_{hashlib.sha256(repr(sorted(files.items())).encode()).hexdigest()[:12]}"

@@ -1,4 +1,5 @@
-"""Promote a bundle to champion by hand, or roll back to the champion before: who forecasts, by the ledger."""
+"""Promote a bundle to champion by hand, or roll back to the champion before: who forecasts, by the
+ledger."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ class Change:
 def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> Change:
     """Make a kept bundle the champion; `digest` may be the first digits of its name.
 
-    Raises SpecError where no bundle, or more than one, is meant, and BundleError where it is not what it was.
+    Raises SpecError where no bundle, or more than one, is meant, and BundleError where it is not
+    what it was.
     """
     names = sorted(folder.name for folder in (spec.paths.bundles).glob("*") if folder.is_dir())
     matches = [name for name in names if digest and name.startswith(digest)]
@@ -45,8 +47,8 @@ def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> 
 def rollback(spec: Spec, *, by: str, reason: str, now: datetime) -> Change:
     """Let the champion before the reigning one forecast again, from the next prediction on.
 
-    Raises NoLedger where there is none, NoSuchRow where nobody reigned before, BundleError where that
-    one's bundle is not what it was.
+    Raises NoLedger where there is none, NoSuchRow where nobody reigned before, BundleError where
+    that one's bundle is not what it was.
     """
     with Ledger.open_reader(spec.ledger_url):  # where there is none, none is made
         pass

@@ -1,6 +1,8 @@
-"""MLflow's folder of a model: the signed bundle with what calls it on a data frame, its signature and an example.
+"""MLflow's folder of a model: the signed bundle with what calls it on a data frame, its signature
+and an example.
 
-Two flavours: `python_function` (`forecaster.api.registered_model`: long frame in, quantiles out), `onnx` (the graph).
+Two flavours: `python_function` (`forecaster.api.registered_model`: long frame in, quantiles out),
+`onnx` (the graph).
 """
 
 from __future__ import annotations
@@ -39,7 +41,8 @@ def write(
     keys: Path,
     example: Mapping[str, Any],
 ) -> None:
-    """Write the folder `target`, of files `beside` the bundle and the public `keys` that vouch for it."""
+    """Write the folder `target`, of files `beside` the bundle and the public `keys` that vouch for
+    it."""
     data = target.with_name("data")
     shutil.copytree(beside, data)
     shutil.copytree(bundle, data / BUNDLE / bundle.name)

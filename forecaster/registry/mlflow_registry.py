@@ -1,6 +1,8 @@
-"""Model registry in MLflow: every night a run, every admitted model a version, and the champion an alias.
+"""Model registry in MLflow: every night a run, every admitted model a version, and the champion an
+alias.
 
-Which model forecasts is decided by the ledger; the registry tells the same story to those who review runs.
+Which model forecasts is decided by the ledger; the registry tells the same story to those who
+review runs.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ if TYPE_CHECKING:
 CHAMPION, CHALLENGER, PREVIOUS, CANARY = "champion", "challenger", "previous", "canary"
 CANDIDATE = "candidate/"  # begins the names of the metrics of the run's own model
 AT_ONCE = 1000  # metrics that MLflow takes in one request
-KIND = {"mlflow.experimentKind": "custom_model_development"}  # of the experiment: models are trained, no agents made
+# of the experiment: models are trained, no agents made
+KIND = {"mlflow.experimentKind": "custom_model_development"}
 REIGNS, REIGNED = "reigns", "reigned"  # of the tag `champion`, of runs and of versions
 
 
@@ -67,11 +70,12 @@ class Registry:
     def log(
         self, record: Record, files: Path, bundle: Path | None, keys: Path, *, ended: datetime | None = None
     ) -> RegisteredRun:
-        """Log one run; with a bundle, register its model, unless it has a version from an earlier run already.
+        """Log one run; with a bundle, register its model, unless it has a version from an earlier
+        run already.
 
-        `files` holds `pictures`, which go in as they are, and `model`, what lies beside the bundle in the model; `keys`
-        is the folder of public keys. A run that was logged before, but not to its end, is logged anew under the same
-        name. `ended` is when the night did; None: now.
+        `files` holds `pictures`, which go in as they are, and `model`, what lies beside the bundle
+        in the model; `keys` is the folder of public keys. A run that was logged before, but not to
+        its end, is logged anew under the same name. `ended` is when the night did; None: now.
         """
         for unfinished in self._client.search_runs([self._experiment], f"tags.run_id = '{record.run_id}'"):
             self._discard(unfinished)
@@ -95,8 +99,8 @@ class Registry:
         return RegisteredRun(self._experiment, run_id, version)
 
     def _discard(self, unfinished: Run) -> None:
-        """Delete a run, with its files where they lie in a folder: MLflow alone only hides both. A run that a model's
-        version came from keeps them."""
+        """Delete a run, with its files where they lie in a folder: MLflow alone only hides both. A
+        run that a model's version came from keeps them."""
         run_id, artifacts = unfinished.info.run_id, str(unfinished.info.artifact_uri)
         self._client.delete_run(run_id)
         if not artifacts.startswith("file://") or self._client.search_model_versions(f"run_id = '{run_id}'"):
@@ -108,7 +112,8 @@ class Registry:
             shutil.rmtree(url2pathname(urlsplit(place.removesuffix("/artifacts")).path), ignore_errors=True)
 
     def _model(self, record: Record, bundle: Path, beside: Path, keys: Path, run: Run) -> tuple[str | None, str | None]:
-        """The version of a bundle's model, registered where it has none yet, and MLflow's id of the model."""
+        """The version of a bundle's model, registered where it has none yet, and MLflow's id of the
+        model."""
         known = self._versions(bundle.name)
         if known:
             return str(known[0].version), known[0].model_id
@@ -156,7 +161,8 @@ class Registry:
         return list(self._client.search_model_versions(query))
 
     def challenge(self, version: str) -> None:
-        """Let the challenger alias name this version: the latest that was let in, whether or not it reigns."""
+        """Let the challenger alias name this version: the latest that was let in, whether or not it
+        reigns."""
         self._client.set_registered_model_alias(self._pipeline, CHALLENGER, version)
 
     def try_out(self, version: str | None) -> None:
@@ -167,8 +173,8 @@ class Registry:
             self._client.delete_registered_model_alias(self._pipeline, CANARY)
 
     def promote(self, version: str, previous: str | None = None) -> None:
-        """Let the champion alias name this version, and the other alias the one to go back to; the tag `champion` of
-        their runs and of the versions says the same to whoever searches."""
+        """Let the champion alias name this version, and the other alias the one to go back to; the
+        tag `champion` of their runs and of the versions says the same to whoever searches."""
         deposed = self._client.get_registered_model(self._pipeline).aliases.get(CHAMPION)
         self._client.set_registered_model_alias(self._pipeline, CHAMPION, version)
         if previous is not None:
@@ -204,7 +210,8 @@ def _tags(record: Record) -> dict[str, str]:
 
 
 def _metrics(record: Record, model_id: str | None, began: int) -> list[Metric]:
-    """The headline, which is the model's on the held-out days, too; the curves by epoch; the machine's samples."""
+    """The headline, which is the model's on the held-out days, too; the curves by epoch; the
+    machine's samples."""
     name, digest = next(((t.name, t.digest) for t in record.datasets if t.name == EVALUATED), (None, None))
     measured = {"dataset_name": name, "dataset_digest": digest}
     metrics = [
@@ -221,7 +228,8 @@ def _metrics(record: Record, model_id: str | None, began: int) -> list[Metric]:
 
 
 def _inputs(record: Record) -> Iterator[DatasetInput]:
-    """The tables that a night read, and the days that it was scored on; of an earlier version the versions alone."""
+    """The tables that a night read, and the days that it was scored on; of an earlier version the
+    versions alone."""
     tables = record.datasets or [
         InputTable(name, str(version), {}, {}, version) for name, version in record.inputs.items()
     ]

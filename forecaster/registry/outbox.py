@@ -1,6 +1,8 @@
-"""Outbox of the MLflow registry: each run is written on this machine first, and sent when the registry is reached.
+"""Outbox of the MLflow registry: each run is written on this machine first, and sent when the
+registry is reached.
 
-So a registry that is down loses nothing: the next night that reaches it tells of all that still waits.
+So a registry that is down loses nothing: the next night that reaches it tells of all that still
+waits.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ _PICTURES, _MODEL = "pictures", "model"
 def enqueue(
     record: Record, pictures: Mapping[str, bytes], spec: Spec, model: Mapping[str, bytes] | None = None
 ) -> None:
-    """Put a record into the outbox, where it stays until the registry has it; `pictures` are files by name, `model`
-    those that lie beside the bundle in the registered model."""
+    """Put a record into the outbox, where it stays until the registry has it; `pictures` are files
+    by name, `model` those that lie beside the bundle in the registered model."""
     folder = spec.paths.registry_outbox / record.run_id
     with artifact.writing_folder(folder) as new:
         (new / _RECORD).write_text(json.dumps(asdict(record), default=str), "utf-8")
@@ -46,7 +48,8 @@ def enqueue(
 
 
 def send(spec: Spec) -> dict[str, str]:
-    """Send the registry every run that waits, the oldest first; returns run id → its model's version.
+    """Send the registry every run that waits, the oldest first; returns run id → its model's
+    version.
 
     Raises RegistryError when it is down; what it has got by then does not wait any longer.
     """
@@ -85,7 +88,8 @@ def _ends_of_runs(spec: Spec) -> dict[str, datetime | None]:
 
 
 def _remove(folder: Path) -> None:
-    """Remove a record; what is left where this is killed waits no more, and goes with the next leftovers."""
+    """Remove a record; what is left where this is killed waits no more, and goes with the next
+    leftovers."""
     gone = folder.with_name(f".{folder.name}")
     shutil.rmtree(gone, ignore_errors=True)
     shutil.rmtree(folder.rename(gone))
@@ -103,7 +107,8 @@ def _is_unfinished(name: str) -> bool:
 
 
 def align(spec: Spec, ledger: Ledger) -> str | None:
-    """Let the registry's aliases name whom the ledger names; returns why they could not, None when they do.
+    """Let the registry's aliases name whom the ledger names; returns why they could not, None when
+    they do.
 
     The ledger decides who forecasts; a registry that is down changes nothing about it.
     """

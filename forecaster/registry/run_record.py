@@ -1,4 +1,5 @@
-"""Experiment-tracking record of one run for the registry: parameters, metrics, curves, tables, inputs and the model."""
+"""Experiment-tracking record of one run for the registry: parameters, metrics, curves, tables,
+inputs and the model."""
 
 from __future__ import annotations
 
@@ -13,8 +14,9 @@ EVALUATED = "backtest"  # the dataset that headline metrics are measured on
 
 @dataclass(frozen=True)
 class InputTable:
-    """A table that a night read, or scored on: columns with their types (`double`, `string`, `datetime`, `boolean`),
-    what it holds in numbers, and a digest of at most 36 characters that changes with it."""
+    """A table that a night read, or scored on: columns with their types (`double`, `string`,
+    `datetime`, `boolean`), what it holds in numbers, and a digest of at most 36 characters that
+    changes with it."""
 
     name: str
     digest: str
@@ -25,7 +27,8 @@ class InputTable:
 
 @dataclass(frozen=True)
 class Record:
-    """A run, as the registry is told of it; `epochs` are the curves of training, a point an epoch in their order."""
+    """A run, as the registry is told of it; `epochs` are the curves of training, a point an epoch
+    in their order."""
 
     run_id: str
     parameters: Mapping[str, Any]
@@ -38,9 +41,12 @@ class Record:
     began: str | None = None  # ISO, when the night did
     user: str = ""
     source: str = ""  # what was run
-    datasets: tuple[InputTable, ...] = ()  # of `inputs`, with what is known of each, and what was scored on
-    tables: tuple[str, ...] = ()  # of the files those that are tables, as `mlflow.load_table` reads them
-    system: tuple[Mapping[str, float], ...] = ()  # samples of the machine; `at` is in seconds since 1970
+    # of `inputs`, with what is known of each, and what was scored on
+    datasets: tuple[InputTable, ...] = ()
+    # of the files those that are tables, as `mlflow.load_table` reads them
+    tables: tuple[str, ...] = ()
+    # samples of the machine; `at` is in seconds since 1970
+    system: tuple[Mapping[str, float], ...] = ()
     example: Mapping[str, Any] | None = None  # how the model is called; None where there is none
 
     @classmethod

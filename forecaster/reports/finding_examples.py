@@ -1,4 +1,5 @@
-"""Examples of a data-quality finding: the depots and days that it is about, so that they can be shown.
+"""Examples of a data-quality finding: the depots and days that it is about, so that they can be
+shown.
 
 A finding is a sentence; its places are in the quarantine table, or in the finding itself.
 """
@@ -34,7 +35,8 @@ DEPOTS = 3  # of a finding that are shown
 
 @dataclass(frozen=True)
 class FindingExample:
-    """One example of a finding: a depot and its days, with the count that a row gave for each, where it is a number."""
+    """One example of a finding: a depot and its days, with the count that a row gave for each,
+    where it is a number."""
 
     depot_id: str
     days: Mapping[date, float | None]
@@ -46,12 +48,14 @@ class Evidence:
 
     panel: Panel
     rows: pd.DataFrame  # the lake's `quarantine`, the dry run's own rows first, then the latest
-    ages: NDArray[np.int64] | None  # of each count, days from its day to its recording; None: the source does not say
+    # of each count, days from its day to its recording; None: the source does not say
+    ages: NDArray[np.int64] | None
     count: str  # the source's column with the count
 
 
 def collect(panel: Panel, batch: str, spec: Spec, lake: Lake) -> Evidence:
-    """The evidence of a batch that was ingested into a lake. Raises LakeError when the lake cannot be read."""
+    """The evidence of a batch that was ingested into a lake. Raises LakeError when the lake cannot
+    be read."""
     rows = lake.read("quarantine").to_pandas(date_as_object=False)
     rows = rows.assign(own=rows["batch"] == batch)
     rows = rows.sort_values(["own", "recorded_at", "row"], ascending=[False, False, True], kind="stable")
@@ -71,7 +75,8 @@ def rows_of(finding: Finding, evidence: Evidence) -> pd.DataFrame:
 
 
 def examples(finding: Finding, evidence: Evidence) -> list[FindingExample]:
-    """Examples of a finding: the depots that it concerns most, with their days inside the panel; at most three."""
+    """Examples of a finding: the depots that it concerns most, with their days inside the panel; at
+    most three."""
     panel = evidence.panel
     first, last = panel.days[0].astype(object), panel.cutoff
     rows = rows_of(finding, evidence)
@@ -97,17 +102,20 @@ def findings_per_depot(findings: Iterable[Finding], evidence: Evidence) -> Count
 
 
 def printable(text: str, most: int = 40) -> str:
-    """Sanitize a word of the data for one line: nothing that steers a terminal, and at most so many characters."""
+    """Sanitize a word of the data for one line: nothing that steers a terminal, and at most so many
+    characters."""
     cut = text if len(text) <= most else text[: most - 1] + "…"
     return "".join("�" if _steers(letter) else letter for letter in cut)
 
 
 def _steers(letter: str) -> bool:
-    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter != "\u200d"  # which joins emoji
+    # which joins emoji
+    return unicodedata.category(letter) in ("Cc", "Cf", "Cs", "Zl", "Zp") and letter != "\u200d"
 
 
 def _places_in_finding(finding: Finding) -> list[tuple[str, date]]:
-    """The depots and days that the finding itself names; those whose day could not be read are left out."""
+    """The depots and days that the finding itself names; those whose day could not be read are left
+    out."""
     return [(depot, date.fromisoformat(day)) for depot, day in finding.places if day]
 
 

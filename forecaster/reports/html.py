@@ -59,7 +59,8 @@ def write_atomically(file: Path, text: str) -> None:
 
 
 def figure(picture: Figure, description: str, name: str, caption: Element | None = None) -> Element:
-    """A picture with what it shows, in words for those who cannot see it; `name` keeps its parts apart from others."""
+    """A picture with what it shows, in words for those who cannot see it; `name` keeps its parts
+    apart from others."""
     from forecaster.reports.svg import inline
 
     wide = tag("div", inline(picture, description, name), of="wide", tabindex="0")

@@ -1,4 +1,5 @@
-"""Plots of a backtest for those who review a run: forecasts, calibration curve, errors by lead time, model duel.
+"""Plots of a backtest for those who review a run: forecasts, calibration curve, errors by lead
+time, model duel.
 
 A plot whose axis would have no number, as that of WAPE where there was no demand, is None.
 """
@@ -23,8 +24,8 @@ BEFORE = 28  # days of history shown before the first fold
 
 
 def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure | None:
-    """Forecasts against actuals on the first week of the folds, for the best, the worst and the depots evenly between
-    them by WAPE."""
+    """Forecasts against actuals on the first week of the folds, for the best, the worst and the
+    depots evenly between them by WAPE."""
     folds = first_weeks(scores.folds)
     if not folds:
         return None
@@ -61,8 +62,9 @@ def forecasts(scores: Scores, panel: Panel, most: int = 6) -> Figure | None:
 
 
 def calibration(scores: Mapping[str, Scores]) -> Figure:
-    """Calibration curve (reliability diagram) of the quantiles: the share of actuals at or below each level; on the
-    diagonal, where levels hold what they promise (Gneiting, Balabdaoui & Raftery 2007)."""
+    """Calibration curve (reliability diagram) of the quantiles: the share of actuals at or below
+    each level; on the diagonal, where levels hold what they promise (Gneiting, Balabdaoui & Raftery
+    2007)."""
     figure = Figure(figsize=(5, 5), layout="constrained")
     axes = figure.add_subplot()
     axes.plot([0, 1], [0, 1], color="0.7", lw=1)
@@ -108,14 +110,16 @@ def errors(scores: Mapping[str, Scores]) -> Figure | None:
 
 
 def duel(candidate: Scores, rival: Scores) -> Figure | None:
-    """Scatter plot of each depot's WAPE with one model against the other: below the line the candidate is better."""
+    """Scatter plot of each depot's WAPE with one model against the other: below the line the
+    candidate is better."""
     ours, rivals = (by(days, days.depot) for days in (scored(each.folds, each.scale) for each in (candidate, rival)))
     common = sorted(ours.keys() & rivals.keys(), key=int)
     both = [depot for depot in common if np.isfinite(ours[depot]["wape"] + rivals[depot]["wape"])]
     if not both:
         return None
     mine, theirs = ([100 * metrics[depot]["wape"] for depot in both] for metrics in (ours, rivals))
-    size = [max(ours[depot]["mae"] / max(ours[depot]["wape"], 1e-9), 0.0) for depot in both]  # MAE / WAPE: mean demand
+    # MAE / WAPE: mean demand
+    size = [max(ours[depot]["mae"] / max(ours[depot]["wape"], 1e-9), 0.0) for depot in both]
     largest = max(size) or 1.0
     figure = Figure(figsize=(5, 5), layout="constrained")
     axes = figure.add_subplot()
@@ -134,6 +138,7 @@ def png(figure: Figure) -> bytes:
     """The picture as a file."""
     file = io.BytesIO()
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # letters that the font lacks are boxes; the picture stands
+        # letters that the font lacks are boxes; the picture stands
+        warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(file, format="png", dpi=120)
     return file.getvalue()

@@ -1,5 +1,5 @@
-"""Description of a run in Markdown: the verdict, how the model did beside its rivals, and what differs from the model
-that reigned before."""
+"""Description of a run in Markdown: the verdict, how the model did beside its rivals, and what
+differs from the model that reigned before."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "cove
 
 @dataclass(frozen=True)
 class ReigningBefore:
-    """The model that a candidate was held against: the manifest of its bundle, and how the pipeline file differs."""
+    """The model that a candidate was held against: the manifest of its bundle, and how the pipeline
+    file differs."""
 
     bundle: str
     manifest: Mapping[str, Any]
-    changed_keys: Sequence[tuple[str, Any, Any]] | None  # path, before, now; None: its file is not there any more
+    # path, before, now; None: its file is not there any more
+    changed_keys: Sequence[tuple[str, Any, Any]] | None
 
 
 def description(

@@ -1,4 +1,5 @@
-"""Model review report of a night on one page: the gate's verdict, the scores beside its rivals', the plots."""
+"""Model review report of a night on one page: the gate's verdict, the scores beside its rivals',
+the plots."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class GateReview:
     scores: Mapping[str, Scores]  # the candidate's first
     verdict: Verdict
     totals: Mapping[str, float]
-    measures: Mapping[str, Any] = field(default_factory=dict)  # of the night so far (`metric_names.OF_RUNS`)
+    # of the night so far (`metric_names.OF_RUNS`)
+    measures: Mapping[str, Any] = field(default_factory=dict)
 
 
 def page(review: GateReview, panel: Panel, pictures: Mapping[str, bytes], spec: Spec) -> str:

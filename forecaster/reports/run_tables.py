@@ -1,4 +1,5 @@
-"""Tables of a run for those who compare runs: metrics by model and part, by depot, by epoch, and the headline of them.
+"""Tables of a run for those who compare runs: metrics by model and part, by depot, by epoch, and
+the headline of them.
 
 A table is `{"columns": [...], "data": [[...], ...]}`, which is how `mlflow.log_table` writes one.
 """
@@ -22,13 +23,15 @@ CURVES = ("train_loss", "validation_loss", "learning_rate", "depot_days_a_second
 
 
 def headline(scores: Mapping[str, Scores], candidate: str) -> dict[str, float]:
-    """At most eight numbers that say how a model did: its own, and the WAPE of two rivals on the same days."""
+    """At most eight numbers that say how a model did: its own, and the WAPE of two rivals on the
+    same days."""
     metrics = {f"{candidate}/{name}": scores[candidate].metrics[name] for name in HEADLINE}
     return metrics | {f"{rival}/wape": scores[rival].metrics["wape"] for rival in RIVALS if rival in scores}
 
 
 def parts(scores: Mapping[str, Scores], candidate: str, panel: Panel, totals: Mapping[str, float]) -> bytes:
-    """All metrics of every model on all days, of the candidate by part, and of its sums of depots."""
+    """All metrics of every model on all days, of the candidate by part, and of its sums of
+    depots."""
     rows: list[dict[str, Any]] = [
         {"model": name, "part": ALL, "label": ALL, **of_model.metrics} for name, of_model in scores.items()
     ]

@@ -1,4 +1,5 @@
-"""Inline SVG of a figure for a page: its colours are the page's own, in light and in dark (CSS variables)."""
+"""Inline SVG of a figure for a page: its colours are the page's own, in light and in dark (CSS
+variables)."""
 
 from __future__ import annotations
 
@@ -56,11 +57,12 @@ def over_days(axes: Axes, unit: str) -> None:
 
 
 def inline(figure: Figure, description: str, name: str) -> ElementTree.Element:
-    """The figure as an SVG element without namespaces; `description` is its text for those who cannot see it, `name`
-    keeps its ids apart."""
+    """The figure as an SVG element without namespaces; `description` is its text for those who
+    cannot see it, `name` keeps its ids apart."""
     out = io.StringIO()
     with mpl.rc_context(LOOK), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Glyph")  # letters that this font lacks; the browser's has them
+        # letters that this font lacks; the browser's has them
+        warnings.filterwarnings("ignore", "Glyph")
         figure.savefig(out, format="svg", metadata={"Date": None})
     root = ElementTree.fromstring(_in_colours_of_the_page(out.getvalue()))
     for element in root.iter():
@@ -81,7 +83,8 @@ def _in_colours_of_the_page(svg: str) -> str:
 
 
 def _keep_ids_apart(root: ElementTree.Element, name: str) -> None:
-    """Ids of a page are its own: what is referred to gets the picture's name in front, other ids go."""
+    """Ids of a page are its own: what is referred to gets the picture's name in front, other ids
+    go."""
     refers = re.compile(r"(?:url\(|^)#([\w-]+)")
     values = [value for element in root.iter() for value in element.attrib.values()]
     used = {reference for value in values for reference in refers.findall(value)}

@@ -1,11 +1,14 @@
-"""Micro-batching: rows of several requests wait in a bounded queue and are computed together (dynamic batching).
+"""Micro-batching: rows of several requests wait in a bounded queue and are computed together
+(dynamic batching).
 
-A batch goes as soon as there is one to compute it and it is full, or nothing else computes, or its oldest request has
-waited long enough; so a lone request waits for nobody, and under load batches fill by themselves. Requests go in the
-order in which they came; one with more rows than a batch is computed in pieces, and stands behind the others after each
-of them. Each row's answer goes back to the request that it came with: by its place, and to nobody else.
+A batch goes as soon as there is one to compute it and it is full, or nothing else computes, or its
+oldest request has waited long enough; so a lone request waits for nobody, and under load batches
+fill by themselves. Requests go in the order in which they came; one with more rows than a batch is
+computed in pieces, and stands behind the others after each of them. Each row's answer goes back to
+the request that it came with: by its place, and to nobody else.
 
-What is let in has been looked at (`input_checks`): arrays of the same names, types and trailing shapes.
+What is let in has been looked at (`input_checks`): arrays of the same names, types and trailing
+shapes.
 """
 
 from __future__ import annotations
@@ -82,7 +85,8 @@ class Unobserved:
 
 @dataclass(eq=False)
 class _Request:
-    """A request while it waits: how many of its rows were sent to be computed, and how many came back."""
+    """A request while it waits: how many of its rows were sent to be computed, and how many came
+    back."""
 
     arrays: Arrays
     rows: int
@@ -113,11 +117,12 @@ class _Piece:
 
 
 class MicroBatcher:
-    """Computes what is submitted, several requests at a time. All but `compute` runs in the loop that made it."""
+    """Computes what is submitted, several requests at a time. All but `compute` runs in the loop
+    that made it."""
 
     def __init__(self, compute: Compute, limits: BatchLimits, observer: Observer | None = None) -> None:
-        """`compute` gets arrays of rows and answers with an array of as many rows; it is called in threads, as many at
-        a time as the limits say."""
+        """`compute` gets arrays of rows and answers with an array of as many rows; it is called in
+        threads, as many at a time as the limits say."""
         self._compute, self._limits = compute, limits
         self._observer: Observer = observer or Unobserved()
         self._loop = asyncio.get_running_loop()
@@ -131,10 +136,11 @@ class MicroBatcher:
         self.queued_rows = 0
 
     async def submit(self, arrays: Arrays, rows: int, *, deadline: float) -> Floats:
-        """The answer to each of the rows, in their order; `deadline` is an instant of `time.monotonic`.
+        """The answer to each of the rows, in their order; `deadline` is an instant of
+        `time.monotonic`.
 
-        Raises QueueFull, DeadlinePassed or QueueClosed before anything is computed (of a large request: before the next
-        piece is), and what `compute` raises of these rows.
+        Raises QueueFull, DeadlinePassed or QueueClosed before anything is computed (of a large
+        request: before the next piece is), and what `compute` raises of these rows.
         """
         now = time.monotonic()
         if self._closing:
@@ -159,8 +165,8 @@ class MicroBatcher:
             self._withdraw(request)  # where whoever asked has gone
 
     async def close(self, seconds: float) -> None:
-        """Let nothing more in, and compute what waits, for so many seconds at most; what still waits then is refused
-        with QueueClosed. Idempotent."""
+        """Let nothing more in, and compute what waits, for so many seconds at most; what still
+        waits then is refused with QueueClosed. Idempotent."""
         self._closing = True
         self._dispatch()
         try:
@@ -174,7 +180,8 @@ class MicroBatcher:
     # --- which batch goes, and when -----------------------------------------------------------------------------------
 
     def _dispatch(self) -> None:
-        """Send batches to be computed while there is one to do so and a reason; else look again when there may be."""
+        """Send batches to be computed while there is one to do so and a reason; else look again
+        when there may be."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

@@ -1,15 +1,17 @@
-"""Model bundle (signed artifact): what inference needs, in one folder whose every file is vouched for.
+"""Model bundle (signed artifact): what inference needs, in one folder whose every file is vouched
+for.
 
     model.onnx      raw counts and covariates by name in, quantiles of counts out
     weights.npz     the same parameters as NumPy arrays, for `numpy_model`
     manifest.json   what the model is, what it wants, and the sha256 of the other two
     manifest.sig    the seal of whoever trained it, over manifest.json (`keys`)
 
-The digest of a bundle is the sha256 of its manifest, and its folder is named after it. A bundle is written beside its
-place and then renamed into it, so that a half-written one is never seen. What is read is believed in this order: the
-files are exactly these; the seal fits the manifest, whose bytes nobody has parsed so far; the manifest vouches for the
-other files; the graph keeps to itself (`onnx_checks`). All of it is one look at each file, whose bytes are then used.
-Model and weights may be encrypted (`encryption`), which changes neither digest nor seal.
+The digest of a bundle is the sha256 of its manifest, and its folder is named after it. A bundle is
+written beside its place and then renamed into it, so that a half-written one is never seen. What is
+read is believed in this order: the files are exactly these; the seal fits the manifest, whose bytes
+nobody has parsed so far; the manifest vouches for the other files; the graph keeps to itself
+(`onnx_checks`). All of it is one look at each file, whose bytes are then used. Model and weights
+may be encrypted (`encryption`), which changes neither digest nor seal.
 """
 
 from __future__ import annotations
@@ -85,12 +87,14 @@ def write(
     signer: Signer,
     cipher: Cipher | None = None,
 ) -> Path:
-    """Write a bundle into `parent`, in a folder named after its digest; the same content gives the same bytes.
+    """Write a bundle into `parent`, in a folder named after its digest; the same content gives the
+    same bytes.
 
-    With a `cipher` model and weights are encrypted, with a new nonce each time. One that is there already is sealed
-    anew where another key had signed it, is encrypted or opened where it would be so now, and is written anew file by
-    file where it is damaged: whoever reads it meanwhile has the whole of one file or of the other.
-    Raises BundleError for a graph that would be refused, and where a damaged one cannot be written anew.
+    With a `cipher` model and weights are encrypted, with a new nonce each time. One that is there
+    already is sealed anew where another key had signed it, is encrypted or opened where it would be
+    so now, and is written anew file by file where it is damaged: whoever reads it meanwhile has the
+    whole of one file or of the other. Raises BundleError for a graph that would be refused, and
+    where a damaged one cannot be written anew.
     """
     onnx_checks.inspect(model)
     files = {MODEL: model, WEIGHTS: npz(weights)}
@@ -129,15 +133,17 @@ def write(
 
 
 def load(path: Path, state: Path) -> Bundle:
-    """A verified bundle: `read` with the keys of this machine, in the environment or in a state folder."""
+    """A verified bundle: `read` with the keys of this machine, in the environment or in a state
+    folder."""
     return read(path, keys.trusted_keys(state), partial(encryption.cipher_to_read, state))
 
 
 def read(path: Path, trusted: Trusted, cipher: Cipher | Callable[[], Cipher] | None = None) -> Bundle:
-    """The bundle of a folder or of a packed file, verified with one of the `trusted` keys before it is parsed.
+    """The bundle of a folder or of a packed file, verified with one of the `trusted` keys before it
+    is parsed.
 
-    `cipher`, or what finds it, is asked where the bundle is encrypted; what it decrypts stays in memory.
-    Raises BundleError naming the file, what was found and what was wanted.
+    `cipher`, or what finds it, is asked where the bundle is encrypted; what it decrypts stays in
+    memory. Raises BundleError naming the file, what was found and what was wanted.
     """
     verify = partial(_verify_manifest, path, trusted=trusted)
     if path.is_file():
@@ -197,7 +203,8 @@ def _decrypt_files(
 
 
 def _write_anew(folder: Path, beside: Path) -> None:
-    """Replace what is left of a bundle by the files beside it, one by one, and remove what is none of a bundle's."""
+    """Replace what is left of a bundle by the files beside it, one by one, and remove what is none
+    of a bundle's."""
     try:
         for path in folder.iterdir():
             if path.is_dir() and not path.is_symlink():
@@ -240,7 +247,8 @@ def _read_plain_file(file: Path) -> bytes:
         raise BundleError(f"bundle {file.parent}: {file.name} is a link, wanted a file of the bundle's own")
     if file.is_dir():
         raise BundleError(f"bundle {file.parent}: {file.name} is no plain file but a folder")
-    handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # a pipe would let us wait for ever
+    # a pipe would let us wait for ever
+    handle = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(handle, "rb") as source:
         status = os.fstat(handle)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_BYTES:

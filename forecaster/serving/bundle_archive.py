@@ -1,7 +1,8 @@
-"""Bundle archive, a bundle as one file: a tar of its folder, packed with zstd; the same folder gives the same bytes.
+"""Bundle archive, a bundle as one file: a tar of its folder, packed with zstd; the same folder
+gives the same bytes.
 
-It is read in memory and never unpacked onto a disk, so that no member can lead anywhere. Manifest and signature come
-first, and nothing else is unpacked before the signature is verified.
+It is read in memory and never unpacked onto a disk, so that no member can lead anywhere. Manifest
+and signature come first, and nothing else is unpacked before the signature is verified.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def pack(folder: Path) -> Path:
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as tar:
         for file in sorted(folder.iterdir()):
-            member = tarfile.TarInfo(f"{folder.name}/{file.name}")  # without date, owner and the like
+            # without date, owner and the like
+            member = tarfile.TarInfo(f"{folder.name}/{file.name}")
             member.size, member.mode = file.stat().st_size, 0o644
             with file.open("rb") as content:
                 tar.addfile(member, content)
@@ -65,9 +67,10 @@ def unpack(
 ) -> tuple[str, dict[str, bytes]]:
     """The name of the folder that was packed, and the content of its files by name, in memory.
 
-    The members of `head` come first, within `MAX_HEAD` bytes, and `verify` is called with folder and content before
-    any other is unpacked. Raises BundleError for what is no such file, is larger than any bundle, or has a member that
-    is no plain file of one folder, and whatever `verify` raises.
+    The members of `head` come first, within `MAX_HEAD` bytes, and `verify` is called with folder
+    and content before any other is unpacked. Raises BundleError for what is no such file, is larger
+    than any bundle, or has a member that is no plain file of one folder, and whatever `verify`
+    raises.
     """
     import pyarrow as pa  # likewise
 
@@ -108,7 +111,8 @@ def _fault(folder: str, part: str, name: str, content: Mapping[str, bytes], head
 
 
 def _place(file: Path, member: tarfile.TarInfo) -> tuple[str, str]:
-    """Folder and name of a member. Raises BundleError where that leads elsewhere, or it is no plain file."""
+    """Folder and name of a member. Raises BundleError where that leads elsewhere, or it is no plain
+    file."""
     folder, _, name = member.name.rpartition("/")
     is_plain = folder not in ("", ".", "..") and "/" not in folder and name not in ("", ".", "..")
     if not member.isreg() or not is_plain or "\\" in member.name or "\0" in member.name:

@@ -1,4 +1,5 @@
-"""Shifts and sums along the days of an array in plain NumPy, in double precision; days are the second axis."""
+"""Shifts and sums along the days of an array in plain NumPy, in double precision; days are the
+second axis."""
 
 from __future__ import annotations
 

@@ -1,14 +1,17 @@
 """Encryption at rest of a bundle's model: AES-256-GCM over `model.onnx` and `weights.npz`.
 
-A bundle is signed first and then encrypted: what the signature and the digest speak of is the model itself, so that a
-bundle keeps its name and its seal whether or not, and with which key, it is encrypted. `manifest.json` stays open; it
-says whose the bundle is, and nothing can be made of it. Nothing that was decrypted is written.
+A bundle is signed first and then encrypted: what the signature and the digest speak of is the model
+itself, so that a bundle keeps its name and its seal whether or not, and with which key, it is
+encrypted. `manifest.json` stays open; it says whose the bundle is, and nothing can be made of it.
+Nothing that was decrypted is written.
 
-The key is that of FORECASTER_ENCRYPTION_KEY, 32 bytes as base64 or the path of a file that holds them so, else
-`keys/encryption.key` in the state folder, which is made on first use and belongs to its owner alone.
+The key is that of FORECASTER_ENCRYPTION_KEY, 32 bytes as base64 or the path of a file that holds
+them so, else `keys/encryption.key` in the state folder, which is made on first use and belongs to
+its owner alone.
 
-An encrypted file is MAGIC, 8 bytes that name the key, a nonce of 12 bytes, and what AES-GCM makes of the content.
-Bundle and file name are authenticated with it: a file of another bundle or name is refused like a changed one.
+An encrypted file is MAGIC, 8 bytes that name the key, a nonce of 12 bytes, and what AES-GCM makes
+of the content. Bundle and file name are authenticated with it: a file of another bundle or name is
+refused like a changed one.
 """
 
 from __future__ import annotations
@@ -47,12 +50,14 @@ class Cipher:
         return hashlib.sha256(b"forecaster encryption key\0" + self.key).digest()[:KEY_NAME_BYTES]
 
     def encrypt(self, content: bytes, bundle: str, file: str) -> bytes:
-        """The file as it is stored, with a new nonce each time; bundle and file name are authenticated."""
+        """The file as it is stored, with a new nonce each time; bundle and file name are
+        authenticated."""
         nonce = secrets.token_bytes(NONCE_BYTES)
         return MAGIC + self.name + nonce + AESGCM(self.key).encrypt(nonce, content, _associated_data(bundle, file))
 
     def decrypt(self, content: bytes, bundle: str, file: str) -> bytes:
-        """Raises BundleError, without the name of any file, for another key's work and for a changed byte."""
+        """Raises BundleError, without the name of any file, for another key's work and for a
+        changed byte."""
         name, nonce, rest = (content[len(MAGIC) :][part] for part in _PARTS)
         if name != self.name:
             raise BundleError(f"encrypted with the key {name.hex()}, found the key {self.name.hex()}")
@@ -75,7 +80,8 @@ def is_encrypted(content: bytes) -> bool:
 
 
 def cipher_to_write(state: Path) -> Cipher:
-    """The key that encrypts bundles, made where there is none. Raises BundleError as `cipher_to_read` does."""
+    """The key that encrypts bundles, made where there is none. Raises BundleError as
+    `cipher_to_read` does."""
     if not os.environ.get(VARIABLE):
         file = StatePaths(state).keys / FILE
         file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -85,7 +91,8 @@ def cipher_to_write(state: Path) -> Cipher:
 
 
 def cipher_to_read(state: Path) -> Cipher:
-    """The key of this machine. Raises BundleError where there is none, others may read it, or it is no key."""
+    """The key of this machine. Raises BundleError where there is none, others may read it, or it is
+    no key."""
     declared = os.environ.get(VARIABLE)
     if declared and (key := _parse_key(declared.encode())) is not None:
         return Cipher(key)

@@ -1,9 +1,10 @@
-"""Seasonal-naive fallback forecast: what every model has to beat, and what goes out when no model may.
+"""Seasonal-naive fallback forecast: what every model has to beat, and what goes out when no model
+may.
 
-The median is the last known count of the same weekday; the quantiles around it are those of the depot's own changes in
-log counts over a week, for days of the second week ahead over two, and so on, but none beyond twice the largest count
-of the depot's history (`naive_quantiles`). Source: Hyndman & Athanasopoulos, Forecasting: Principles and Practice (3rd
-ed.), section 5.2.
+The median is the last known count of the same weekday; the quantiles around it are those of the
+depot's own changes in log counts over a week, for days of the second week ahead over two, and so
+on, but none beyond twice the largest count of the depot's history (`naive_quantiles`). Source:
+Hyndman & Athanasopoulos, Forecasting: Principles and Practice (3rd ed.), section 5.2.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MIN_CHANGES = 21  # weekly changes; with fewer the changes of all depots are use
 
 
 def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
-    """A forecast for every depot; what a cold depot lacks comes from its city's profile, as a model sees it.
+    """A forecast for every depot; what a cold depot lacks comes from its city's profile, as a model
+    sees it.
 
     One without any same weekday gets its own mean, or all depots' median. Closed days are zero.
     """
@@ -47,8 +49,8 @@ def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Forecast:
 
 
 def naive_where(predicted: Forecast, panel: Panel, rows: Bools) -> Forecast:
-    """A model's forecast, but the seasonal naive for the depots `rows`, which it cannot know: it was not trained on
-    them, and they have no attributes to go by."""
+    """A model's forecast, but the seasonal naive for the depots `rows`, which it cannot know: it
+    was not trained on them, and they have no attributes to go by."""
     if not rows.any():
         return predicted
     naive = seasonal_naive(panel, predicted.levels).quantiles
@@ -56,7 +58,8 @@ def naive_where(predicted: Forecast, panel: Panel, rows: Bools) -> Forecast:
 
 
 def _same_weekday(panel: Panel) -> Doubles:
-    """The last known count of each target day's weekday, (depots, horizon); NaN where none is known."""
+    """The last known count of each target day's weekday, (depots, horizon); NaN where none is
+    known."""
     days = SEASON * WEEKS
     demand, open_ = panel.past(days)
     counts = np.where(open_[:, :days], demand, np.nan)
@@ -68,7 +71,8 @@ def _same_weekday(panel: Panel) -> Doubles:
 
 
 def _spread(log: Doubles, levels: tuple[float, ...], days: int) -> Doubles:
-    """Quantiles (depots, levels) of each depot's log changes over so many days, whole weeks, about their median."""
+    """Quantiles (depots, levels) of each depot's log changes over so many days, whole weeks, about
+    their median."""
     change = log[:, days:] - log[:, :-days]
     change_counts = np.isfinite(change).sum(axis=1)
     pooled = change[np.isfinite(change)]
@@ -79,7 +83,8 @@ def _spread(log: Doubles, levels: tuple[float, ...], days: int) -> Doubles:
 
 
 def _quantiles(values: Doubles, finite_counts: NDArray[np.intp], levels: tuple[float, ...]) -> Doubles:
-    """Quantiles (rows, levels) of the `finite_counts` finite values of each row, between neighbours in proportion."""
+    """Quantiles (rows, levels) of the `finite_counts` finite values of each row, between neighbours
+    in proportion."""
     ordered = np.sort(values, axis=1)  # NaN last
     if not ordered.shape[1]:
         return np.full((len(values), len(levels)), np.nan)

@@ -1,7 +1,8 @@
 """Input validation before inference: hold what a graph is to read against what its bundle wants.
 
-A runtime takes a code of -1 for the last row of a table and answers a covariate of NaN with NaN, without a word. So all
-arrays are looked at before it runs, and the first thing that is wrong is told with its depot and day.
+A runtime takes a code of -1 for the last row of a table and answers a covariate of NaN with NaN,
+without a word. So all arrays are looked at before it runs, and the first thing that is wrong is
+told with its depot and day.
 """
 
 from __future__ import annotations
@@ -67,7 +68,8 @@ class _Places:
 
 
 def check(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depot_ids: Sequence[str], cutoff: date) -> None:
-    """Raises InputError for the first array that is missing, of another shape or kind, or holds what cannot be.
+    """Raises InputError for the first array that is missing, of another shape or kind, or holds
+    what cannot be.
 
     `inputs` are those of `Panel.window`: demand may be NaN, and everything else is known.
     """
@@ -76,7 +78,8 @@ def check(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, depot_ids: Sequen
 
 
 def check_rows(inputs: Mapping[str, NDArray[Any]], spec: InputSpec, rows: int) -> None:
-    """The same of rows of which nobody says whose they are, nor as of when: messages count both. Raises InputError."""
+    """The same of rows of which nobody says whose they are, nor as of when: messages count both.
+    Raises InputError."""
     _check(inputs, spec, rows, _Places(None, None, None))
 
 

@@ -1,9 +1,11 @@
-"""Digital signatures of bundles (Ed25519, RFC 8032): the key that signs them, and the public keys that are trusted.
+"""Digital signatures of bundles (Ed25519, RFC 8032): the key that signs them, and the public keys
+that are trusted.
 
-Who trains signs with the key of FORECASTER_SIGNING_KEY, or with `keys/signing.pem` in the state folder, which is made
-on first use and belongs to its owner alone. Who forecasts needs public keys only: those of FORECASTER_TRUSTED_KEYS,
-else `keys/*.pub.pem` in the state folder. A variable holds PEM text or a path; trusted keys may be several paths.
-A seal is 96 bytes, the signer's public key and then its signature, so that a foreign signer can be named.
+Who trains signs with the key of FORECASTER_SIGNING_KEY, or with `keys/signing.pem` in the state
+folder, which is made on first use and belongs to its owner alone. Who forecasts needs public keys
+only: those of FORECASTER_TRUSTED_KEYS, else `keys/*.pub.pem` in the state folder. A variable holds
+PEM text or a path; trusted keys may be several paths. A seal is 96 bytes, the signer's public key
+and then its signature, so that a foreign signer can be named.
 """
 
 from __future__ import annotations
@@ -84,7 +86,8 @@ def trusted_keys(state: Path) -> tuple[Ed25519PublicKey, ...]:
 
 
 def verify(content: bytes, seal: bytes, keys: Trusted) -> None:
-    """Raises BundleError, without the name of any file, unless one of `keys` made the seal for just this content."""
+    """Raises BundleError, without the name of any file, unless one of `keys` made the seal for just
+    this content."""
     if len(seal) != SEAL_BYTES:
         raise BundleError(f"found {len(seal)} bytes, wanted a seal of {SEAL_BYTES}")
     keys_by_bytes = {public.public_bytes_raw(): public for public in keys}
@@ -108,7 +111,8 @@ def fingerprint(public: bytes) -> str:
 
 
 def _create(file: Path) -> None:
-    """A new key and its public half; where two processes make one at once, the first one's stays."""
+    """A new key and its public half; where two processes make one at once, the first one's
+    stays."""
     file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     key = Ed25519PrivateKey.generate()
     write_owner_only(

@@ -1,4 +1,5 @@
-"""Features in plain NumPy: the second implementation of `model.network.features`, for one origin."""
+"""Features in plain NumPy: the second implementation of `model.network.features`, for one
+origin."""
 
 from __future__ import annotations
 
@@ -20,14 +21,17 @@ class ModelInputs(NamedTuple):
     decoder: Doubles  # (depots, horizon, …)
     anchor: Doubles  # (depots, horizon), log counts
     missed: Doubles  # (depots,): what was missed of the last week
-    moves: tuple[Doubles, Doubles]  # each (depots,): how the last week's level moved, and the share to be followed
+    # each (depots,): how the last week's level moved, and the share to be followed
+    moves: tuple[Doubles, Doubles]
     level: Doubles  # (depots,), log counts
-    trusted: Doubles  # (depots,): share of the trees' weight, 1 where enough of the last days are known
+    # (depots,): share of the trees' weight, 1 where enough of the last days are known
+    trusted: Doubles
     trees: Doubles  # (depots, horizon, …), what trees read; nothing without trees
 
 
 class RawInputs(NamedTuple):
-    """Inputs of a forecast in double precision; days are the history, and but for demand the horizon."""
+    """Inputs of a forecast in double precision; days are the history, and but for demand the
+    horizon."""
 
     demand: Doubles
     open: Doubles
@@ -37,7 +41,8 @@ class RawInputs(NamedTuple):
 
 
 class LevelArrays(NamedTuple):
-    """Mean log counts up to each day, and the numbers of known days of which they are, (depots, days)."""
+    """Mean log counts up to each day, and the numbers of known days of which they are, (depots,
+    days)."""
 
     level: Doubles  # of four weeks, else of a year, else of all depots
     days: Doubles
@@ -62,7 +67,8 @@ class HorizonArrays(NamedTuple):
 
 
 class HorizonInputs(NamedTuple):
-    """Vectors of the days that are forecast, (depots, horizon, …), and from where the network starts there."""
+    """Vectors of the days that are forecast, (depots, horizon, …), and from where the network
+    starts there."""
 
     vectors: Doubles
     anchor: Doubles
@@ -72,7 +78,8 @@ class HorizonInputs(NamedTuple):
 def make(
     inputs: Mapping[str, Any], constants: Mapping[str, Doubles], of: Lengths, *, scan: int, trees: bool
 ) -> ModelInputs:
-    """Inputs of encoder, decoder and trees, and what the forecast starts from; `of` are the manifest's lengths."""
+    """Inputs of encoder, decoder and trees, and what the forecast starts from; `of` are the
+    manifest's lengths."""
     demand, open_, covariates, calendar = (inputs[name].astype(float) for name in RawInputs._fields[:-1])
     window = RawInputs(demand, open_, covariates, calendar, inputs["statics"])
     days = demand.shape[1]
@@ -108,13 +115,15 @@ def make(
 
 
 def log_counts(demand: Doubles, open_: Doubles) -> tuple[Doubles, Doubles]:
-    """Log counts, 0 where a day is not known or the depot was closed, and the mask of the others."""
+    """Log counts, 0 where a day is not known or the depot was closed, and the mask of the
+    others."""
     usable = np.isfinite(demand) & (open_[:, : demand.shape[1]] > 0)
     return np.log1p(np.where(usable, demand, 0.0)), usable.astype(float)
 
 
 def levels(log: Doubles, plain: Doubles, observed: Doubles, mean: Doubles, of: Lengths) -> LevelArrays:
-    """Local levels, against which the rest is measured so that large and small depots share one network."""
+    """Local levels, against which the rest is measured so that large and small depots share one
+    network."""
     days, year_days, week_days = (trailing(observed, length) for length in (of["level"], of["year"], 7))
     year = trailing(plain, of["year"]) / np.maximum(year_days, 1)
     recent = trailing(plain, of["level"]) / np.maximum(days, 1)
@@ -202,7 +211,8 @@ def decoder_series(
 def last_year(
     log: Doubles, observed: Doubles, level: Doubles, yearly: float, year: int
 ) -> tuple[Doubles, Doubles, Doubles]:
-    """The same day a year of whole weeks ago against the level of then, its mask, and its whole week."""
+    """The same day a year of whole weeks ago against the level of then, its mask, and its whole
+    week."""
     mask, level_then = yearly * shift(observed, year), shift(level, year + 7)
     days_then = shift(trailing(observed, 7), year - 3)
     week = near(shift(trailing(log, 7), year - 3) / np.maximum(days_then, 1) - level_then)
@@ -212,8 +222,8 @@ def last_year(
 def of_week_ahead(
     series: HorizonArrays, special_days: SpecialDayArrays, skipped: int, days: int, of: Lengths
 ) -> Doubles:
-    """Vectors of the days ahead from the one after `skipped` on, a week at most: of the weeks before them what is known
-    on the last day of history."""
+    """Vectors of the days ahead from the one after `skipped` on, a week at most: of the weeks
+    before them what is known on the last day of history."""
     weeks, season, week = of["weeks"], of["season_weeks"], slice(days + skipped, days + skipped + 7)
     special_day = special_days.ahead(skipped)
 

@@ -1,9 +1,10 @@
 """Reference implementation of the forward pass in plain NumPy, from `weights.npz` and the manifest.
 
-What the graph computes, written to be read, and computed independently of JAX.
-It takes the same raw inputs as `model.onnx` and gives the same quantiles. All of it is in double precision, so that
-what differs from it is the rounding of the others. Arrays are (depots, days, …); days are the `lookback` days up to the
-cutoff and then the horizon; what is forecast lies on the last `horizon` of them.
+What the graph computes, written to be read, and computed independently of JAX. It takes the same
+raw inputs as `model.onnx` and gives the same quantiles. All of it is in double precision, so that
+what differs from it is the rounding of the others. Arrays are (depots, days, …); days are the
+`lookback` days up to the cutoff and then the horizon; what is forecast lies on the last `horizon`
+of them.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ class ReferenceModel:
         self.sizes, self.lengths = manifest["architecture"], manifest["features"]
 
     def __call__(self, inputs: Mapping[str, Any]) -> Floats:
-        """Quantiles of counts, (depots, horizon, levels): the members' mean, calibrated, zero on closed days."""
+        """Quantiles of counts, (depots, horizon, levels): the members' mean, calibrated, zero on
+        closed days."""
         read = self.features(inputs)
         statics, members = inputs["statics"], len(self.weights["members.out.bias"])
         predicted = np.stack([self.member(i, read.encoder, read.decoder, read.anchor, statics) for i in range(members)])
@@ -53,7 +55,8 @@ class ReferenceModel:
         return quantiles
 
     def trees(self, read: ModelInputs) -> tuple[Doubles, Doubles]:
-        """The weight of boosted trees (depots, 1) and the log counts that they say (depots, horizon); 0 without any."""
+        """The weight of boosted trees (depots, 1) and the log counts that they say (depots,
+        horizon); 0 without any."""
         if "trees.leaf" not in self.weights:
             return np.zeros((len(read.level), 1)), np.zeros_like(read.anchor)
         feature, threshold, leaf = (self.weights[f"trees.{name}"] for name in ("feature", "threshold", "leaf"))
@@ -61,7 +64,8 @@ class ReferenceModel:
         return self.weights["blend.trees"] * read.trusted[:, None], np.maximum(said, 0)
 
     def surprised(self, distance: Doubles, missed: Doubles) -> Doubles:
-        """Distances to the median, grown where they are short for the last week's misses; not by bundles of before."""
+        """Distances to the median, grown where they are short for the last week's misses; not by
+        bundles of before."""
         of = self.lengths
         if "follows" not in of:
             return distance
@@ -72,8 +76,8 @@ class ReferenceModel:
         return grown
 
     def bound(self, inputs: Mapping[str, Any]) -> Doubles:
-        """The largest log count that a day's quantiles may say, (depots, horizon), by the largest one that a depot
-        knows; not of depots that know few days, nor of bundles of before."""
+        """The largest log count that a day's quantiles may say, (depots, horizon), by the largest
+        one that a depot knows; not of depots that know few days, nor of bundles of before."""
         of, horizon = self.lengths, self.sizes["horizon"]
         depots, days = inputs["demand"].shape
         if "times_most" not in of:
@@ -129,8 +133,9 @@ class ReferenceModel:
 
 
 def followed(center: Doubles, anchor: Doubles, open_: Any, moved: Doubles, trust: Doubles) -> Doubles:
-    """Medians (depots, horizon) in log counts that went as far from the anchor as the last week says; what they went by
-    themselves that way, in the mean over the open days of a week, counts."""
+    """Medians (depots, horizon) in log counts that went as far from the anchor as the last week
+    says; what they went by themselves that way, in the mean over the open days of a week,
+    counts."""
     gone = _gone(center, anchor, open_)
     rest = moved - np.clip(gone, np.minimum(moved, 0), np.maximum(moved, 0))
     followed_center: Doubles = center + (trust * rest)[:, None]
@@ -138,7 +143,8 @@ def followed(center: Doubles, anchor: Doubles, open_: Any, moved: Doubles, trust
 
 
 def before_following(followed_center: Doubles, anchor: Doubles, open_: Any, moved: Doubles, trust: Doubles) -> Doubles:
-    """The medians that `followed` had; where they follow wholly, one of those that it may have had."""
+    """The medians that `followed` had; where they follow wholly, one of those that it may have
+    had."""
     side = np.where(moved < 0, -1.0, 1.0)
     now, most = _gone(followed_center, anchor, open_) * side, np.abs(moved)
     inside = (now - trust * most) / np.maximum(1 - trust, 1e-9)
@@ -155,7 +161,8 @@ def _gone(center: Doubles, anchor: Doubles, open_: Any) -> Doubles:
 
 
 def gru(x: Doubles, kernel_i: Doubles, bias: Doubles, kernel_h: Doubles) -> Doubles:
-    """The states of a GRU layer after each day (Cho et al. 2014, arXiv:1406.1078), from a zero state; gates r, z, n."""
+    """The states of a GRU layer after each day (Cho et al. 2014, arXiv:1406.1078), from a zero
+    state; gates r, z, n."""
     h = np.zeros((len(x), len(kernel_h)))
     states = []
     for projected in np.swapaxes(x @ kernel_i + bias, 0, 1):

@@ -1,4 +1,5 @@
-"""Special days in plain NumPy: the second implementation of `model.network.special_days`, with the same pieces."""
+"""Special days in plain NumPy: the second implementation of `model.network.special_days`, with the
+same pieces."""
 
 from __future__ import annotations
 
@@ -32,11 +33,11 @@ class SpecialDayArrays(NamedTuple):
         return excess(self.out_of_the_usual(weekday, height / np.maximum(days_off, 1), trust), usual)
 
     def out_of_the_usual(self, weekday: Doubles, height: Doubles, trust: Doubles) -> Doubles:
-        """Deviation of each day from the usual by its counterpart and by the days off of a year, of which the height
-        above the level and the share of it to be trusted are given.
+        """Deviation of each day from the usual by its counterpart and by the days off of a year, of
+        which the height above the level and the share of it to be trusted are given.
 
-        Of two days off a part of what tells their weekdays apart goes; where only one of them is a day off, what days
-        off have as a rule comes on top or is left out.
+        Of two days off a part of what tells their weekdays apart goes; where only one of them is a
+        day off, what days off have as a rule comes on top or is left out.
         """
         surprise, off_then, off = self.surprise_then, self.off_then > 0, self.day_off > 0
         of_off = trust * (height - np.where(off, weekday, self.weekday_then))
@@ -47,8 +48,9 @@ class SpecialDayArrays(NamedTuple):
 
 
 def of_year(series: DaySeries, back: Doubles, day_off: Doubles, of: Lengths) -> SpecialDayArrays:
-    """Known values by which each day near a holiday is foretold: its counterpart of last year, and the days off of the
-    year. A day on which demand moved to another level tells nothing, nor one before which nothing was usual."""
+    """Known values by which each day near a holiday is foretold: its counterpart of last year, and
+    the days off of the year. A day on which demand moved to another level tells nothing, nor one
+    before which nothing was usual."""
     days, horizon = series.log.shape[1], back.shape[1] - series.log.shape[1]
 
     def extended(x: Doubles) -> Doubles:
@@ -75,11 +77,12 @@ def of_year(series: DaySeries, back: Doubles, day_off: Doubles, of: Lengths) -> 
 def surprises(
     log: Doubles, observed: Doubles, near_holiday: Bools, of: Lengths
 ) -> tuple[Doubles, Doubles, Doubles, Doubles]:
-    """Log counts without what is out of the usual near holidays, what the anchor missed of each day, where that is
-    known, and how far the anchor usually misses; each (depots, days).
+    """Log counts without what is out of the usual near holidays, what the anchor missed of each
+    day, where that is known, and how far the anchor usually misses; each (depots, days).
 
-    Near a holiday a day is held to the usual before it tells of others; twice, as one holiday may lie among the days
-    that another is measured against. What the other days of the week before had out of the usual is no holiday's doing.
+    Near a holiday a day is held to the usual before it tells of others; twice, as one holiday may
+    lie among the days that another is measured against. What the other days of the week before had
+    out of the usual is no holiday's doing.
     """
     weeks, year = of["weeks"], of["year"]
     weeks_observed = shift(trailing(observed, weeks, 7), 7)
@@ -104,7 +107,8 @@ def surprises(
 
 
 def level_shifts(series: DaySeries, of: Lengths) -> Bools:
-    """True on days between four weeks and four that are not alike: there demand moved to another level."""
+    """True on days between four weeks and four that are not alike: there demand moved to another
+    level."""
     ahead = 7 * of["weeks"]
     known = trailing(series.observed, of["weeks"], 7)
     mean = trailing(series.plain, of["weeks"], 7) / np.maximum(known, 1)
@@ -114,7 +118,8 @@ def level_shifts(series: DaySeries, of: Lengths) -> Bools:
 
 
 def swings(series: DaySeries, of: Lengths) -> Bools:
-    """True on days before which the same weekdays lay so far apart that none of them is the usual."""
+    """True on days before which the same weekdays lay so far apart that none of them is the
+    usual."""
     weeks = [7 * week for week in range(1, of["weeks"] + 1)]
     lagged, known = (np.stack([shift(x, days) for days in weeks]) for x in (series.plain, series.observed))
     highest, lowest = np.where(known > 0, lagged, 0).max(axis=0), np.where(known > 0, lagged, np.inf).min(axis=0)

@@ -1,8 +1,10 @@
-"""Security checks of an ONNX file before a runtime loads it: no external data, and no operator of a foreign domain.
+"""Security checks of an ONNX file before a runtime loads it: no external data, and no operator of a
+foreign domain.
 
-The base install has no onnx, and a runtime looks only once it loads. So this walks the bytes of the protobuf message
-itself, in the wire format (protobuf.dev/programming-guides/encoding), along the fields of onnx.proto through which a
-tensor or an operator can be reached; every other field is skipped by its length. What cannot be walked is refused.
+The base install has no onnx, and a runtime looks only once it loads. So this walks the bytes of the
+protobuf message itself, in the wire format (protobuf.dev/programming-guides/encoding), along the
+fields of onnx.proto through which a tensor or an operator can be reached; every other field is
+skipped by its length. What cannot be walked is refused.
 """
 
 from __future__ import annotations
@@ -11,7 +13,8 @@ from collections.abc import Iterator, Mapping
 
 from forecaster.errors import BundleError
 
-DOMAINS = frozenset({"", "ai.onnx"})  # what the exporter writes is all in onnx's own, which has these two names
+# what the exporter writes is all in onnx's own, which has these two names
+DOMAINS = frozenset({"", "ai.onnx"})
 MAX_DEPTH = 32  # messages inside one another
 VARINT, FIXED64, LENGTH, FIXED32 = 0, 1, 2, 5
 
@@ -32,7 +35,8 @@ _EXTERNAL_DATA, _DATA_LOCATION = 13, 14  # of a tensor
 
 
 def inspect(model: bytes) -> None:
-    """Raises BundleError for external data, for a domain that is not onnx's own, and for what is no ONNX model."""
+    """Raises BundleError for external data, for a domain that is not onnx's own, and for what is no
+    ONNX model."""
     if not {7, 8} <= _walk(memoryview(model), "Model", 0):
         raise BundleError("no ONNX model: found no graph or no operator set in it")
 
@@ -64,7 +68,8 @@ def _check_domain(domain: str, what: str) -> None:
 
 
 def _fields(message: memoryview) -> Iterator[tuple[int, int, int | memoryview]]:
-    """Number, wire type and value of each field; the value is a number, or the bytes of a field with a length."""
+    """Number, wire type and value of each field; the value is a number, or the bytes of a field
+    with a length."""
     place = 0
     while place < len(message):
         key, place = _varint(message, place)

@@ -22,7 +22,8 @@ from forecaster.serving.bundle import Bundle
 from forecaster.serving.input_checks import InputSpec
 
 CHUNK = 4096  # depots whose windows are made at once, which bounds memory
-MAX_PIECE = 64  # depots a run of the graph at most: what lies between its nodes then stays in a core's cache
+# depots a run of the graph at most: what lies between its nodes then stays in a core's cache
+MAX_PIECE = 64
 MIN_PIECE = 32  # depots that are not worth a second thread
 
 
@@ -30,8 +31,8 @@ class Predictor:
     """A bundle that is ready to forecast; call it with a panel."""
 
     def __init__(self, bundle: Bundle, *, threads: int = 0) -> None:
-        """Up to `threads` pieces of a panel are computed at a time; 0 = one a core. Raises BundleError when onnxruntime
-        refuses the model."""
+        """Up to `threads` pieces of a panel are computed at a time; 0 = one a core. Raises
+        BundleError when onnxruntime refuses the model."""
         self.bundle, self._threads = bundle, threads or available_cores()
         try:
             self._session = session(bundle.model)
@@ -42,8 +43,8 @@ class Predictor:
     def __call__(self, panel: Panel) -> Forecast:
         """Quantiles of demand for every depot of the panel on the days after its cutoff.
 
-        Raises BundleError when the panel was not built for this bundle, or when a quantile is not a number, InputError
-        when the panel holds what cannot be.
+        Raises BundleError when the panel was not built for this bundle, or when a quantile is not a
+        number, InputError when the panel holds what cannot be.
         """
         if different := list(_differences(self.bundle, panel)):
             made_for = f"bundle {self.bundle.digest[:16]} was made for another pipeline file"
@@ -69,13 +70,15 @@ class Predictor:
         return np.concatenate(parts)
 
     def quantiles(self, window: Mapping[str, Floats | Ints], depot_ids: Sequence[str], cutoff: date) -> Floats:
-        """Quantiles (depots, horizon, levels) from raw inputs as `Panel.window` gives them. Raises InputError."""
+        """Quantiles (depots, horizon, levels) from raw inputs as `Panel.window` gives them. Raises
+        InputError."""
         input_checks.check(window, self.input_spec, depot_ids, cutoff)
         return self.of_checked(window)
 
     def of_checked(self, window: Mapping[str, Any]) -> Floats:
         """The same of inputs that have been looked at."""
-        # Rounding may cross neighbours in the last bit, and calibration those that lie close together.
+        # Rounding may cross neighbours in the last bit, and calibration those that lie close
+        # together.
         quantiles: Floats = np.maximum.accumulate(self.run(window), axis=-1).astype(np.float32)
         return quantiles
 
@@ -109,21 +112,25 @@ def _differences(bundle: Bundle, panel: Panel) -> Iterator[str]:
 
 
 def session(model: bytes) -> onnxruntime.InferenceSession:
-    """A graph ready to run on a CPU, from memory; whoever asks has looked into it (`onnx_checks.inspect`).
+    """A graph ready to run on a CPU, from memory; whoever asks has looked into it
+    (`onnx_checks.inspect`).
 
-    A run takes one thread. With more, onnxruntime cuts the recurrence into single depots, which takes twice as much
-    processor time; runs beside one another cost nothing (`Predictor`).
+    A run takes one thread. With more, onnxruntime cuts the recurrence into single depots, which
+    takes twice as much processor time; runs beside one another cost nothing (`Predictor`).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1
-    options.log_severity_level = 3  # older graphs hold unused constants, which onnxruntime removes aloud
-    # What can be simplified has been (`model.export.constant_folding`); to look for more takes longer than it saves.
+    # older graphs hold unused constants, which onnxruntime removes aloud
+    options.log_severity_level = 3
+    # What can be simplified has been (`model.export.constant_folding`); to look for more takes
+    # longer than it saves.
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def run(graph: onnxruntime.InferenceSession, arrays: Mapping[str, Any]) -> Floats:
-    """Output of the graph; an input that it does not use (a pipeline without statics) is left away."""
+    """Output of the graph; an input that it does not use (a pipeline without statics) is left
+    away."""
     used = {node.name for node in graph.get_inputs()}
     quantiles: Floats = graph.run(None, {name: x for name, x in arrays.items() if name in used})[0]
     return quantiles

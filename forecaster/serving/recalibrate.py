@@ -1,9 +1,9 @@
 """Recalibration: what a bundle's medians would have been with another bundle's calibration.
 
-On a candidate's last days before the held-out ones two things are fitted that are not weights of the network: how wide
-the intervals are, which leaves medians alone, and how far a median is drawn to the seasonal anchor. That share can be
-taken from another bundle, since the anchor follows from the inputs; how members are weighed cannot, as it is about
-these members.
+On a candidate's last days before the held-out ones two things are fitted that are not weights of
+the network: how wide the intervals are, which leaves medians alone, and how far a median is drawn
+to the seasonal anchor. That share can be taken from another bundle, since the anchor follows from
+the inputs; how members are weighed cannot, as it is about these members.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ CHUNK = 4096  # depots at a time, which bounds memory
 
 
 def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> Doubles:
-    """The medians `predicted` (depots, horizon) by a bundle of a panel, as they were with the other's anchor share.
+    """The medians `predicted` (depots, horizon) by a bundle of a panel, as they were with the
+    other's anchor share.
 
     Raises BundleError where a bundle has no such share, or draws its medians to the anchor wholly.
     """

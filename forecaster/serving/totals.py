@@ -1,9 +1,11 @@
-"""Hierarchical totals of cities and the network along joint paths, since quantiles of parts do not add up to a sum's.
+"""Hierarchical totals of cities and the network along joint paths, since quantiles of parts do not
+add up to a sum's.
 
-Each depot's forecast becomes as many equally likely values as there are templates: windows of recent days on which all
-depots were seen together. The values are put into the order that the depot's surprises had in the templates, so that
-depots and days which were surprised together are so in the paths (the Schaake shuffle: Clark et al. 2004, "The Schaake
-shuffle", Journal of Hydrometeorology 5). A path's total is the sum of its depots, so depot, city and network agree path
+Each depot's forecast becomes as many equally likely values as there are templates: windows of
+recent days on which all depots were seen together. The values are put into the order that the
+depot's surprises had in the templates, so that depots and days which were surprised together are so
+in the paths (the Schaake shuffle: Clark et al. 2004, "The Schaake shuffle", Journal of
+Hydrometeorology 5). A path's total is the sum of its depots, so depot, city and network agree path
 by path.
 """
 
@@ -26,10 +28,11 @@ CHUNK = 4096  # depots at a time, which bounds memory
 
 
 def sample_paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: slice = slice(None)) -> Doubles:
-    """Joint sample paths of a forecast made at the panel's cutoff, (paths, depots, horizon), of the depots `rows`; zero
-    on closed days.
+    """Joint sample paths of a forecast made at the panel's cutoff, (paths, depots, horizon), of the
+    depots `rows`; zero on closed days.
 
-    Where the history is too short for `count` templates there are fewer; without any, one path of medians.
+    Where the history is too short for `count` templates there are fewer; without any, one path of
+    medians.
     """
     templates = _templates(panel, count, rows)
     if not len(templates):
@@ -61,7 +64,8 @@ def chunk_sums(
     members: Mapping[str, NDArray[np.bool_]],
     scored: NDArray[np.bool_] | None = None,
 ) -> Iterator[dict[str, Doubles]]:
-    """Sums of each path over the depots of each group, (paths, horizon), `CHUNK` depots at a time."""
+    """Sums of each path over the depots of each group, (paths, horizon), `CHUNK` depots at a
+    time."""
     for start in range(0, len(forecast.depot_ids), CHUNK):
         rows = slice(start, start + CHUNK)
         sampled = sample_paths(forecast, panel, rows=rows)
@@ -71,7 +75,8 @@ def chunk_sums(
 
 
 def quantiles_of_sums(parts: Iterable[Mapping[str, Doubles]], levels: Sequence[float]) -> dict[str, Doubles]:
-    """Quantiles (horizon, levels) of each group, of the sums of its chunks, which are added in their order."""
+    """Quantiles (horizon, levels) of each group, of the sums of its chunks, which are added in
+    their order."""
     sums: dict[str, Doubles] = {}
     for part in parts:
         for name, of_chunk in part.items():
@@ -80,11 +85,12 @@ def quantiles_of_sums(parts: Iterable[Mapping[str, Doubles]], levels: Sequence[f
 
 
 def score_totals(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
-    """Coverage, bias and width of the totals of some folds: of the network, and of all cities together where depots
-    have one.
+    """Coverage, bias and width of the totals of some folds: of the network, and of all cities
+    together where depots have one.
 
-    `network_coverage` and `city_coverage` are shares of days (and cities) within the 80 % interval, `…_bias` the sum of
-    medians less that of actuals by the latter, `…_width` that of the intervals. What cannot be scored is in no sum.
+    `network_coverage` and `city_coverage` are shares of days (and cities) within the 80 % interval,
+    `…_bias` the sum of medians less that of actuals by the latter, `…_width` that of the intervals.
+    What cannot be scored is in no sum.
     """
     members = groups(panel)
     rows: dict[str, list[Doubles]] = {"network": [], **({"city": []} if len(members) > 1 else {})}
@@ -102,7 +108,8 @@ def score_totals(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
 
 
 def _interval_scores(parts: Sequence[Doubles]) -> dict[str, float]:
-    """Coverage, bias and width of rows of the interval's low end, median and high end, and the actual."""
+    """Coverage, bias and width of rows of the interval's low end, median and high end, and the
+    actual."""
     low, middle, high, actual = np.concatenate(parts).T if parts else np.zeros((4, 0))
     total = actual.sum()
     return {
@@ -116,8 +123,8 @@ def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
     """Surprises of depots in windows of a horizon's length, (paths, depots, horizon), the newest
     first.
 
-    A surprise is the log count less the mean of the last same weekdays that were known when the window began; one that
-    is not known is 0: neither.
+    A surprise is the log count less the mean of the last same weekdays that were known when the
+    window began; one that is not known is 0: neither.
     """
     horizon, weeks_ahead = panel.horizon, -(-panel.horizon // SEASON)
     needed = SEASON * (WEEKS + weeks_ahead - 1)
@@ -135,15 +142,16 @@ def _templates(panel: Panel, count: int, chosen: slice) -> Doubles:
         usual = np.sum(before, axis=0, where=observed) / np.maximum(observed.sum(axis=0), 1)
         surprise = np.where(observed.any(axis=0), log[:, needed:] - usual, np.nan)
         surprise = np.nan_to_num(surprise, nan=0.0)
-        windows = np.lib.stride_tricks.sliding_window_view(surprise, horizon, axis=1)  # (depots, paths, horizon)
+        # (depots, paths, horizon)
+        windows = np.lib.stride_tricks.sliding_window_view(surprise, horizon, axis=1)
         parts.append(windows[..., SEASON * ahead : SEASON * (ahead + 1)])
     templates: Doubles = np.moveaxis(np.concatenate(parts, axis=-1), 1, 0)[::-1]
     return templates
 
 
 def _values_at(forecast: Forecast, shares: Doubles, chosen: slice) -> Doubles:
-    """The forecast's values at some shares, (shares, depots, horizon): straight between its levels, in log counts
-    against normal scores, and beyond them on."""
+    """The forecast's values at some shares, (shares, depots, horizon): straight between its levels,
+    in log counts against normal scores, and beyond them on."""
     normal = NormalDist()
     scores = np.array([normal.inv_cdf(level) for level in forecast.levels])
     targets = np.array([normal.inv_cdf(share) for share in shares])

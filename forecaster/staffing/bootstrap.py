@@ -1,9 +1,10 @@
-"""Block bootstrap over weeks: the range that a sum over weeks could have had, were the weeks drawn again.
+"""Block bootstrap over weeks: the range that a sum over weeks could have had, were the weeks drawn
+again.
 
-Circular blocks (Politis & Romano 1992, "A circular block-resampling procedure for stationary data"; Künsch 1989): of n
-weeks, blocks of b = ⌈n^(1/3)⌉ neighbouring ones are drawn with replacement, the last week being followed by the first,
-until n weeks are together, of which the sum is taken. Of 2,000 such sums the range is from the 5 % quantile to that of
-95 %.
+Circular blocks (Politis & Romano 1992, "A circular block-resampling procedure for stationary data";
+Künsch 1989): of n weeks, blocks of b = ⌈n^(1/3)⌉ neighbouring ones are drawn with replacement, the
+last week being followed by the first, until n weeks are together, of which the sum is taken. Of
+2,000 such sums the range is from the 5 % quantile to that of 95 %.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def block_length(weeks: int) -> int:
 
 
 def ranges(sums: Doubles) -> Doubles | None:
-    """The ends of each quantity's range, (2, quantities), from its sums of each week, (weeks, quantities); None where
-    the weeks are too few."""
+    """The ends of each quantity's range, (2, quantities), from its sums of each week, (weeks,
+    quantities); None where the weeks are too few."""
     if len(sums) < LEAST_WEEKS:
         return None
     ends: Doubles = np.quantile(_times_drawn(len(sums)) @ sums, LEVELS, axis=0)

@@ -1,12 +1,15 @@
-"""Only changes that are worth it: which crews of a published day stay as they are when the day is planned anew.
+"""Only changes that are worth it: which crews of a published day stay as they are when the day is
+planned anew.
 
-A change of a depot's crew costs `change_cost`. Of the depots that the new plan would change, those stay whose change is
-expected to save no more than that, as far as there are vans for it: a van that one gives is a van that another gets, so
-the depots of a city are chosen together, by a 0/1 knapsack in which items may also give (Bellman 1957, Dynamic
-Programming). Savings are of missing and idle drivers at what is declared of the first. After `change_hour` a depot that
-has had its change of the day stays too, unless the plan has two drivers or more beyond its crew.
+A change of a depot's crew costs `change_cost`. Of the depots that the new plan would change, those
+stay whose change is expected to save no more than that, as far as there are vans for it: a van that
+one gives is a van that another gets, so the depots of a city are chosen together, by a 0/1 knapsack
+in which items may also give (Bellman 1957, Dynamic Programming). Savings are of missing and idle
+drivers at what is declared of the first. After `change_hour` a depot that has had its change of the
+day stays too, unless the plan has two drivers or more beyond its crew.
 
-The plan's own rules come first: who would fall below a floor, or lend to who is less short, changes in any case.
+The plan's own rules come first: who would fall below a floor, or lend to who is less short, changes
+in any case.
 """
 
 from __future__ import annotations
@@ -42,7 +45,8 @@ class PublishedCrews:
     drivers: Ints  # NOT_PUBLISHED where none are
     had_change: Bools  # after the declared hour of today
     changed_at: Mapping[tuple[int, int], datetime] = field(default_factory=dict)  # by depot and day
-    shifts: Ints | None = None  # (shifts, depots, horizon), in the declared order; None where no shifts are declared
+    # (shifts, depots, horizon), in the declared order; None where no shifts are declared
+    shifts: Ints | None = None
 
     def on(self, day: slice) -> PublishedCrews:
         """Of some of the days; when they changed is left out."""
@@ -81,7 +85,8 @@ def published_crews(
 
 
 def _rostered_days(depot: PublishedDepot, shifts: Sequence[str]) -> Iterator[tuple[PublishedDay, PublishedRoster]]:
-    """Open days with a crew of these shifts: others were published while other shifts were declared."""
+    """Open days with a crew of these shifts: others were published while other shifts were
+    declared."""
     for day in depot.days:
         if day.open and day.roster is not None and sorted(dict(day.roster.shifts)) == sorted(shifts):
             yield day, day.roster
@@ -136,15 +141,18 @@ class CrewChange:
 
     drivers: Ints  # of the plan
     differs: Bools
-    further: Ints  # drivers that the plan has beyond the published crew; of shifts, those of each that has more
+    # drivers that the plan has beyond the published crew; of shifts, those of each that has more
+    further: Ints
     saving: Doubles  # expected, of missing and idle drivers at what is declared of the first
     vans: VanChange | None  # None where the pipeline counts no vans
-    shifts: tuple[tuple[str, Ints], ...] = ()  # name and crew of each shift of the plan; empty where none are declared
+    # name and crew of each shift of the plan; empty where none are declared
+    shifts: tuple[tuple[str, Ints], ...] = ()
 
 
 @dataclass(frozen=True)
 class Staying:
-    """Published crews that stay, (depots, horizon), and of which a second change of the day is why."""
+    """Published crews that stay, (depots, horizon), and of which a second change of the day is
+    why."""
 
     stay: Bools
     bound: Bools
@@ -179,7 +187,8 @@ class Staying:
     def explained(
         self, roster: RosterKind, change: CrewChange, crews: PublishedCrews, staffing: Staffing, fleet: VanPool | None
     ) -> RosterKind:
-        """The roster that goes out, with what was left as it was and why, what changed, loans and missing vans."""
+        """The roster that goes out, with what was left as it was and why, what changed, loans and
+        missing vans."""
         changed = (crews.drivers >= 0) & ~self.stay & change.differs
         left = {
             (row, day): LeftCrew(
@@ -199,7 +208,8 @@ class Staying:
 
 
 def _may_stay(change: CrewChange, crews: PublishedCrews, need: Need, open_: Bools, staffing: Staffing) -> Bools:
-    """Marks depots whose published crew differs from the plan's, and is within limits and floors."""
+    """Marks depots whose published crew differs from the plan's, and is within limits and
+    floors."""
     limits = staffing.crew
     floor = np.maximum(shortage.floors(need, staffing), limits.min)
     most = np.inf if limits.max is None else limits.max

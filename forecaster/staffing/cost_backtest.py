@@ -1,15 +1,18 @@
-"""Backtest of staffing costs: our rosters against those that are made without a model of cost, on past days.
+"""Backtest of staffing costs: our rosters against those that are made without a model of cost, on
+past days.
 
-All rosters have the same limits and vans. Ours is the cheapest one (`rosters.cheapest`) of the candidate's forecast.
-"Median plus buffer" adds the same share, or the same number of drivers, to what the candidate's median needs; the
-buffer is chosen anew each week as the one that would have been cheapest on all replayed days before and on the four
-weeks before these, which makes it the fairest rival. "Same as last week" rosters what the same weekday needed when it
-was last known. Perfect foresight knows what will come, and pays only for what limits and vans forbid, and for
-days on which a depot was expected to be closed and was not.
+All rosters have the same limits and vans. Ours is the cheapest one (`rosters.cheapest`) of the
+candidate's forecast. "Median plus buffer" adds the same share, or the same number of drivers, to
+what the candidate's median needs; the buffer is chosen anew each week as the one that would have
+been cheapest on all replayed days before and on the four weeks before these, which makes it the
+fairest rival. "Same as last week" rosters what the same weekday needed when it was last known.
+Perfect foresight knows what will come, and pays only for what limits and vans forbid, and for days
+on which a depot was expected to be closed and was not.
 
-Where shifts are declared, all of this is by shift: each way to roster has a crew for each, by the share that is
-declared of it, or learned up to tonight, and is billed for each shift by itself. Orders are taken to have come by the
-same shares, so that the bills say nothing of shares that are wrong.
+Where shifts are declared, all of this is by shift: each way to roster has a crew for each, by the
+share that is declared of it, or learned up to tonight, and is billed for each shift by itself.
+Orders are taken to have come by the same shares, so that the bills say nothing of shares that are
+wrong.
 """
 
 from __future__ import annotations
@@ -45,7 +48,8 @@ class Bill:
     idle: int  # drivers too many
     short_days: float  # share of depots and days with a driver missing
     days: int  # depots and days
-    hours: float  # rostered, in all: drivers by `staffing.shift_hours`, or by the hours of their shifts
+    # rostered, in all: drivers by `staffing.shift_hours`, or by the hours of their shifts
+    hours: float
 
     def to_json(self) -> dict[str, object]:
         return asdict(self)
@@ -73,7 +77,8 @@ class Bills:
 
 
 def holdout_spec(spec: Spec, days: int | None, *, staffing: bool) -> Spec:
-    """The pipeline with the days that are to be held out; of rosters a week apart, eight weeks by default.
+    """The pipeline with the days that are to be held out; of rosters a week apart, eight weeks by
+    default.
 
     Raises SpecError where rosters are asked for and their costs are not declared.
     """
@@ -94,9 +99,9 @@ def backtest_costs(
     spec: Spec,
     shares: ShiftShares | None = None,
 ) -> Bills:
-    """The bills of all rosters over the folds, a model's forecasts; `earlier` are its forecasts of days before them,
-    which only the first buffers are chosen on. `panel` is tonight's, for what its depots are, as are learned
-    `shares` of shifts."""
+    """The bills of all rosters over the folds, a model's forecasts; `earlier` are its forecasts of
+    days before them, which only the first buffers are chosen on. `panel` is tonight's, for what its
+    depots are, as are learned `shares` of shifts."""
     assert spec.staffing is not None
     costs, fleet = spec.staffing, van_pool(panel, spec)
     ways = RosterWays(costs, fleet, shares if costs.shifts else None)
@@ -132,15 +137,17 @@ def buffered_need(fold: Fold, buffer: tuple[float, float], costs: Staffing) -> D
 
 
 def _last_week(fold: Fold, panel_at: PanelAt) -> Doubles:
-    """The orders of the same weekday when they were last known; 0 where they were not in eight weeks."""
+    """The orders of the same weekday when they were last known; 0 where they were not in eight
+    weeks."""
     before = panel_at(fold.forecast.cutoff)
     orders: Doubles = np.where(before.open[:, : before.history], before.demand, np.nan)
     return np.nan_to_num(same_weekday_orders(orders, fold.actuals.shape[1]))
 
 
 def same_weekday_orders(orders: Doubles, steps: int) -> Doubles:
-    """Orders (depots, steps) of the same weekday when they were last known in eight weeks, of orders (depots, days) up
-    to the cutoff, NaN where closed or not known; NaN where they were not."""
+    """Orders (depots, steps) of the same weekday when they were last known in eight weeks, of
+    orders (depots, days) up to the cutoff, NaN where closed or not known; NaN where they were
+    not."""
     orders = np.pad(orders, [(0, 0), (7 * WEEKS, 0)], constant_values=np.nan)
     last_known = np.full((len(orders), steps), np.nan)
     for back in range(1, WEEKS + 1):

@@ -1,4 +1,5 @@
-"""CSV serialization (RFC 4180) without formula injection: a spreadsheet opens it without running anything.
+"""CSV serialization (RFC 4180) without formula injection: a spreadsheet opens it without running
+anything.
 
 A text that begins as a formula does gets a ' before it; numbers stay numbers.
 """
@@ -51,7 +52,8 @@ def cell(value: Any) -> str:
 
 
 def harmless(text: str) -> str:
-    """Spreadsheets pass over blanks before a formula, and some over the mark that is put before one."""
+    """Spreadsheets pass over blanks before a formula, and some over the mark that is put before
+    one."""
     bare = text.lstrip(" \u00a0\ufeff\x00")
     return f"'{text}" if text[:1] in FORMULA or bare[:1] in FORMULA else text
 

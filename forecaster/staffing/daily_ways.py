@@ -1,8 +1,9 @@
-"""What each way to roster made of one day: the crews of ours, of its rivals and of ten more vans, and what they cost.
+"""What each way to roster made of one day: the crews of ours, of its rivals and of ten more vans,
+and what they cost.
 
-The rivals are those of `cost_backtest`, which has the arithmetic. All keep to the same limits and vans, and are billed
-on the same depots; where shifts are declared, all have a crew for each and are billed for each by itself. Crews are
-(shifts, depots, 1), of one shift where none is declared.
+The rivals are those of `cost_backtest`, which has the arithmetic. All keep to the same limits and
+vans, and are billed on the same depots; where shifts are declared, all have a crew for each and are
+billed for each by itself. Crews are (shifts, depots, 1), of one shift where none is declared.
 """
 
 from __future__ import annotations
@@ -38,10 +39,11 @@ PLAIN_MEDIAN = BUFFERS.index((0.0, 0.0))  # where no day before tells of a bette
 def crews(
     fold: Fold, published: Ints, before: Doubles, buffer: tuple[float, float], rosters: RosterWays
 ) -> dict[str, Ints]:
-    """Way to roster → crews (shifts, depots, 1) of a fold of one day, which the model alone forecast.
+    """Way to roster → crews (shifts, depots, 1) of a fold of one day, which the model alone
+    forecast.
 
-    `published` are the crews that went out, planners' numbers included; `before` are orders (depots, days) up to the
-    cutoff, NaN where closed or not known.
+    `published` are the crews that went out, planners' numbers included; `before` are orders
+    (depots, days) up to the cutoff, NaN where closed or not known.
     """
     costs = rosters.costs
     ahead = (fold.forecast.target_dates[0] - fold.forecast.cutoff).days

@@ -1,14 +1,17 @@
-"""Who may lend: no depot lends a van to one that even without it has a larger share of what it needs.
+"""Who may lend: no depot lends a van to one that even without it has a larger share of what it
+needs.
 
-A depot with fewer vans than its own lends, one with more borrows. A lender that is short may envy a borrower only as
-far as the borrower's last van goes: envy-freeness up to one item, with weights (Budish 2011, "The combinatorial
-assignment problem", Journal of Political Economy 119; Chakraborty, Igarashi, Suksompong & Zick 2021, "Weighted
-envy-freeness in indivisible item allocation", ACM Transactions on Economics and Computation 9). Without "up to one" a
-depot that owns three vans and needs three could hardly ever lend one, since two are but 0.67, whatever others lack.
+A depot with fewer vans than its own lends, one with more borrows. A lender that is short may envy a
+borrower only as far as the borrower's last van goes: envy-freeness up to one item, with weights
+(Budish 2011, "The combinatorial assignment problem", Journal of Political Economy 119; Chakraborty,
+Igarashi, Suksompong & Zick 2021, "Weighted envy-freeness in indivisible item allocation", ACM
+Transactions on Economics and Computation 9). Without "up to one" a depot that owns three vans and
+needs three could hardly ever lend one, since two are but 0.67, whatever others lack.
 
-The rule says that in each city there is a share which every lender has at least, and which no borrower would exceed
-without its last van. Once this share is fixed, each depot has between a fewest and a most vans, under which giving
-the next van to the worthiest claim is optimal; so a city is solved by trying every share that matters.
+The rule says that in each city there is a share which every lender has at least, and which no
+borrower would exceed without its last van. Once this share is fixed, each depot has between a
+fewest and a most vans, under which giving the next van to the worthiest claim is optimal; so a city
+is solved by trying every share that matters.
 """
 
 from __future__ import annotations
@@ -20,14 +23,16 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Doubles, Ints
 
-MOST_TRIED = 100_000  # shares by claims of one city, and 16 to 256 shares; of more, evenly many are tried
+# shares by claims of one city, and 16 to 256 shares; of more, evenly many are tried
+MOST_TRIED = 100_000
 LEAST_NEED = 0.001  # vans: who needs none has every share
 _ALMOST = 1e-9
 
 
 @dataclass(frozen=True)
 class DepotVans:
-    """Depots on a day; of each the vans at home, those wanted, and those that its work needs, in fractions."""
+    """Depots on a day; of each the vans at home, those wanted, and those that its work needs, in
+    fractions."""
 
     home: Ints
     wanted: Ints
@@ -38,8 +43,8 @@ class DepotVans:
 
 
 def breaches(placed: Ints, depots: DepotVans, city: NDArray[np.intp]) -> dict[int, tuple[float, float]]:
-    """The cities in which a depot lends that is shorter than a borrower would be without its last van; of each the
-    smallest share of those who lend, and the largest of those who borrow."""
+    """The cities in which a depot lends that is shorter than a borrower would be without its last
+    van; of each the smallest share of those who lend, and the largest of those who borrow."""
     lends, borrows = (placed < depots.home) & (placed < depots.wanted), placed > depots.home
     cities = int(city.max(initial=-1)) + 1
     lowest, highest = np.full(cities, np.inf), np.full(cities, -np.inf)
@@ -57,11 +62,13 @@ def best_bounds(
     weights: Doubles,
     between: tuple[float, float] = (0.0, np.inf),
 ) -> tuple[Ints, Ints]:
-    """The fewest and most vans of each depot that keep the rule and leave the most of worth to so many vans.
+    """The fewest and most vans of each depot that keep the rule and leave the most of worth to so
+    many vans.
 
-    `depot` and `van` are the city's claims, the worthiest first, and `weights` (claims, criteria) what each adds, by
-    criteria of falling importance. No share outside the breach of a placing with so many vans, `between`, is better
-    than its ends: above it borrowers are not bound, below it lenders are not, and the other side is bound more.
+    `depot` and `van` are the city's claims, the worthiest first, and `weights` (claims, criteria)
+    what each adds, by criteria of falling importance. No share outside the breach of a placing with
+    so many vans, `between`, is better than its ends: above it borrowers are not bound, below it
+    lenders are not, and the other side is bound more.
     """
     most = int(np.clip(MOST_TRIED // max(len(depot), 1), 16, 256))
     low, high = bounds_by_share(depots, between, most)
@@ -78,7 +85,8 @@ def best_bounds(
 def bounds_by_share(
     depots: DepotVans, between: tuple[float, float] = (0.0, np.inf), tried: int = 256
 ) -> tuple[Ints, Ints]:
-    """The fewest and most vans (shares, depots) for each share that may lie between lenders and borrowers."""
+    """The fewest and most vans (shares, depots) for each share that may lie between lenders and
+    borrowers."""
     shares = _shares(depots, *between)
     if len(shares) > tried:
         shares = shares[np.linspace(0, len(shares) - 1, tried).round().astype(int)]

@@ -1,7 +1,8 @@
-"""How many drivers days may need: the distribution of N = ceil(orders / orders_per_driver), from published quantiles.
+"""How many drivers days may need: the distribution of N = ceil(orders / orders_per_driver), from
+published quantiles.
 
-Orders come whole, and models never say quite zero: a quantile of less than half an order is read as no order, unless
-that much is a good part of a driver's day.
+Orders come whole, and models never say quite zero: a quantile of less than half an order is read as
+no order, unless that much is a good part of a driver's day.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ class Need:
     """Need for drivers, as quantile functions of orders / orders_per_driver that are straight
     between knots.
 
-    Beyond the outermost published level they go on straight to level 0 or 1, as far as gives the tail the mean that a
-    normal's would have whose quantiles run through the two outermost levels; they never pass below 0.
+    Beyond the outermost published level they go on straight to level 0 or 1, as far as gives the
+    tail the mean that a normal's would have whose quantiles run through the two outermost levels;
+    they never pass below 0.
     """
 
     knots: Doubles  # (levels + 2, …), rising along the first axis
@@ -63,12 +65,15 @@ class Need:
         return probability
 
     def idle(self, crew: Ints | Doubles) -> Doubles:
-        """E(crew - N)+, exactly: the sum of P(N ≤ k) over all k below the crew, piece by piece an arithmetic series."""
+        """E(crew - N)+, exactly: the sum of P(N ≤ k) over all k below the crew, piece by piece an
+        arithmetic series."""
         expected: Doubles = np.maximum(crew - np.ceil(self.knots[-1]), 0.0)
         for left, right, low, high in self._pieces():
-            first, last = np.ceil(left), np.minimum(np.ceil(right), crew)  # whole numbers from first to before last
+            # whole numbers from first to before last
+            first, last = np.ceil(left), np.minimum(np.ceil(right), crew)
             count = np.maximum(last - first, 0)
-            beyond = count * ((first + last - 1) / 2 - left)  # what they lie beyond the left end, together
+            # what they lie beyond the left end, together
+            beyond = count * ((first + last - 1) / 2 - left)
             width = right - left
             expected += low * count + (high - low) * np.divide(
                 beyond, width, out=np.zeros_like(expected), where=width > 0

@@ -1,10 +1,11 @@
 """Newsvendor staffing: the number of drivers at which one more would cost more than it saves.
 
-The newsvendor model (Arrow, Harris & Marschak 1951; Porteus, Foundations of Stochastic Inventory Theory, ch. 1) in
-whole drivers. A day needs N = ceil(orders / orders_per_driver) drivers; each missing one costs `cost_short`, each one
-too many `cost_idle`. A crew of n costs G(n) = cost_short E(N - n)+ + cost_idle E(n - N)+ in expectation, and one
-driver more changes that by (cost_short + cost_idle) P(N ≤ n) - cost_short, which rises with n. So G is convex, and the
-cheapest crew is the smallest that suffices with probability cost_short / (cost_short + cost_idle). Where vans are too
+The newsvendor model (Arrow, Harris & Marschak 1951; Porteus, Foundations of Stochastic Inventory
+Theory, ch. 1) in whole drivers. A day needs N = ceil(orders / orders_per_driver) drivers; each
+missing one costs `cost_short`, each one too many `cost_idle`. A crew of n costs G(n) = cost_short
+E(N - n)+ + cost_idle E(n - N)+ in expectation, and one driver more changes that by (cost_short +
+cost_idle) P(N ≤ n) - cost_short, which rises with n. So G is convex, and the cheapest crew is the
+smallest that suffices with probability cost_short / (cost_short + cost_idle). Where vans are too
 few for these crews, `shortage` says what each is worth.
 """
 
@@ -29,8 +30,8 @@ from forecaster.staffing.vans import Loan, VanPool
 class Roster:
     """Rosters; arrays (depots, horizon), on closed days 0, and NaN in `one_more` and `one_fewer`.
 
-    Money is what the crew is expected to cost in missing and idle drivers, each at what is declared of the first, not
-    its wages.
+    Money is what the crew is expected to cost in missing and idle drivers, each at what is declared
+    of the first, not its wages.
     """
 
     drivers: Ints
@@ -42,24 +43,28 @@ class Roster:
     desired: Ints  # drivers with vans for all
     loans: tuple[Loan, ...] = ()
     shortages: Mapping[tuple[int, int], Shortage] = field(default_factory=dict)  # by depot and day
-    left: Mapping[tuple[int, int], LeftCrew] = field(default_factory=dict)  # crews that stay as they are published
+    # crews that stay as they are published
+    left: Mapping[tuple[int, int], LeftCrew] = field(default_factory=dict)
     changed: Bools | None = None  # from what was published; None = that does not count
 
 
 def cheapest_crew(need: Need, open_: Bools, staffing: Staffing) -> Ints:
-    """The cheapest crew of each open day within the limits of `staffing.crew`, none on closed days."""
+    """The cheapest crew of each open day within the limits of `staffing.crew`, none on closed
+    days."""
     desired = np.ceil(need.level(staffing.cost_short / (staffing.cost_short + staffing.cost_idle)))
     return within_limits(desired, open_, staffing)
 
 
 def within_limits(desired: NDArray[np.floating], open_: Bools, staffing: Staffing) -> Ints:
-    """Crews within the declared limits; since cost is convex, the nearest one allowed is the cheapest one allowed."""
+    """Crews within the declared limits; since cost is convex, the nearest one allowed is the
+    cheapest one allowed."""
     limits = staffing.crew
     return np.where(open_, np.clip(desired, limits.min, limits.max), 0).astype(np.int32)
 
 
 def roster(forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None) -> Roster:
-    """The cheapest roster of all depots under the declared limits and, with a fleet, the vans that there are."""
+    """The cheapest roster of all depots under the declared limits and, with a fleet, the vans that
+    there are."""
     need = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
     desired = cheapest_crew(need, forecast.open, staffing)
     if fleet is None:
@@ -91,7 +96,8 @@ def with_crews(
 
 
 def place_vans(desired: Ints, need: Need, staffing: Staffing, fleet: VanPool) -> Ints:
-    """The vans (depots, horizon) of the crews that the fleet can carry at least cost, over the declared floors."""
+    """The vans (depots, horizon) of the crews that the fleet can carry at least cost, over the
+    declared floors."""
     cells = np.arange(desired.size).reshape(desired.shape)
     return fleet.allocate(
         -(-desired // fleet.drivers_per_van),

@@ -1,14 +1,15 @@
 """Greedy allocation of a day's vans to the worthiest claims.
 
-A depot's claims lose worth from van to van, since its cost is convex in its crew. Giving the next van to the worthiest
-claim is then optimal under one common limit (Fox 1966, "Discrete optimization via marginal analysis", Management
-Science 13) and under limits of cities within it, which form a polymatroid (Federgruen & Groenevelt 1986, "The greedy
-procedure for resource allocation problems", Operations Research 34). Vans stay in their city; those that belong to no
-depot may go anywhere.
+A depot's claims lose worth from van to van, since its cost is convex in its crew. Giving the next
+van to the worthiest claim is then optimal under one common limit (Fox 1966, "Discrete optimization
+via marginal analysis", Management Science 13) and under limits of cities within it, which form a
+polymatroid (Federgruen & Groenevelt 1986, "The greedy procedure for resource allocation problems",
+Operations Research 34). Vans stay in their city; those that belong to no depot may go anywhere.
 
-Where that would have a depot lend that is shorter than who borrows, `lending` narrows what the depots of the city may
-have, and the vans are placed again. That is optimal for a city by itself; since cities share the vans without a home,
-each that was narrowed is then tried with a few more and a few fewer.
+Where that would have a depot lend that is shorter than who borrows, `lending` narrows what the
+depots of the city may have, and the vans are placed again. That is optimal for a city by itself;
+since cities share the vans without a home, each that was narrowed is then tried with a few more and
+a few fewer.
 """
 
 from __future__ import annotations
@@ -27,21 +28,23 @@ from forecaster.staffing.lending import DepotVans
 EXCHANGES = (-2, -1, 1, 2)  # vans more or fewer that a narrowed city is tried with,
 MOST_EXCHANGED = 50_000  # where narrowed cities by claims are no more than this
 
-FIRST, FLOOR, FURTHER = 0, 1, 2  # the tiers of claims: nobody has one of a later tier before all of an earlier
+# the tiers of claims: nobody has one of a later tier before all of an earlier
+FIRST, FLOOR, FURTHER = 0, 1, 2
 
 
 @dataclass(frozen=True)
 class Claims:
     """Claims of depots for the vans that they want on a day, a row for each van.
 
-    An earlier tier comes first; within it, the smaller `share`, then the larger `saving`. A depot's later vans never
-    come before its earlier ones.
+    An earlier tier comes first; within it, the smaller `share`, then the larger `saving`. A depot's
+    later vans never come before its earlier ones.
     """
 
     depot: NDArray[np.intp]
     van: Ints  # of its depot, from 0
     tier: NDArray[np.intp]
-    share: Doubles  # of what it needs that the depot has without this van; 1 where that does not count
+    # of what it needs that the depot has without this van; 1 where that does not count
+    share: Doubles
     saving: Doubles
 
     @staticmethod
@@ -51,8 +54,8 @@ class Claims:
 
     @property
     def in_order(self) -> Claims:
-        """The worthiest first. The first of equals is the depot's earlier van, then the earlier depot: the same answer
-        every time."""
+        """The worthiest first. The first of equals is the depot's earlier van, then the earlier
+        depot: the same answer every time."""
         order = np.lexsort((self.depot, self.van, -self.saving, self.share, self.tier))
         return Claims(self.depot[order], self.van[order], self.tier[order], self.share[order], self.saving[order])
 
@@ -124,7 +127,8 @@ class VanDay:
         )
 
     def _exchange(self, placed: Ints, low: Ints, high: Ints, narrowed: Sequence[int]) -> Ints:
-        """This placing, or a better one in which a narrowed city has a few vans more, or leaves a few to the others."""
+        """This placing, or a better one in which a narrowed city has a few vans more, or leaves a
+        few to the others."""
         shared = self.total != int(self.depots.home.sum())
         for city in narrowed if shared and len(narrowed) * len(self.claims.depot) <= MOST_EXCHANGED else ():
             vans = self._vans_of(placed, city)

@@ -1,9 +1,10 @@
-"""Rosters of past days and their bills, by shift: ours, and those of rivals that have no model of cost.
+"""Rosters of past days and their bills, by shift: ours, and those of rivals that have no model of
+cost.
 
-A day without declared shifts is one shift with all of its orders. A rival wants so many drivers on a day, in fractions.
-Each shift gets its share of them, rounded up as in our rosters. Where a limit or the vans leave some out, shifts lose
-drivers in proportion: the last in the order of (k - 1/2) / n go first, for the k-th of n drivers of a shift, which is
-how Webster's method apportions seats.
+A day without declared shifts is one shift with all of its orders. A rival wants so many drivers on
+a day, in fractions. Each shift gets its share of them, rounded up as in our rosters. Where a limit
+or the vans leave some out, shifts lose drivers in proportion: the last in the order of (k - 1/2) /
+n go first, for the k-th of n drivers of a shift, which is how Webster's method apportions seats.
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ class RosterWays:
     def of_depots(
         cls, costs: Staffing, fleet: VanPool | None, depots: int, shares: ShiftShares | None = None
     ) -> RosterWays:
-        """With `shares` of shifts where these are learned, or the shares of their hours where nothing was learned."""
+        """With `shares` of shifts where these are learned, or the shares of their hours where
+        nothing was learned."""
         if shares is None and costs.learns_shares:
             shares = plugin("shifts.shares").of_hours(costs, depots)
         return cls(costs, fleet, shares if costs.shifts else None)
@@ -66,7 +68,8 @@ class RosterWays:
         return roster.crews if isinstance(roster, ShiftRoster) else roster.drivers[None]
 
     def needed(self, orders: Floats | Doubles, fold: Fold) -> Doubles:
-        """Drivers of each shift that the orders of a fold's days need; NaN where these are not known."""
+        """Drivers of each shift that the orders of a fold's days need; NaN where these are not
+        known."""
         return self._by_shift(orders.astype(float) / self.costs.orders_per_driver, fold)
 
     def billed(self, crews: Ints, fold: Fold) -> Billed:
@@ -77,8 +80,9 @@ class RosterWays:
         return Billed(paid.sum(axis=0), short.sum(axis=0), idle.sum(axis=0))
 
     def limited(self, need: Doubles, fold: Fold) -> Ints:
-        """Crews for so many drivers a day, in fractions (depots, horizon), within limits and vans; where vans are too
-        few, the next one goes to the depot with the smallest share of what it wants."""
+        """Crews for so many drivers a day, in fractions (depots, horizon), within limits and vans;
+        where vans are too few, the next one goes to the depot with the smallest share of what it
+        wants."""
         open_ = fold.forecast.open
         by_shift = np.where(open_, np.maximum(self._by_shift(need, fold), 0), 0).astype(np.int32)
         crews = self._within_crew(by_shift, fold)
@@ -108,7 +112,8 @@ class RosterWays:
         return shares
 
     def _in_proportion(self, crews: Ints) -> VanSharing:
-        """The drivers of crews in the order in which the last ones go first; vans are shared as ours are."""
+        """The drivers of crews in the order in which the last ones go first; vans are shared as
+        ours are."""
         rows = []
         for place, crew in enumerate(crews.reshape(len(crews), -1)):
             cell, number = Claims.rows(crew)
@@ -118,7 +123,8 @@ class RosterWays:
         return VanSharing.in_order(cell, shift, number, worth, self.costs.shifts, crews[0].size, per_van)
 
     def _within_crew(self, crews: Ints, fold: Fold) -> Ints:
-        """Within `crew.min` and `crew.max`, which are of the sum; who is missing for `min` joins the largest share."""
+        """Within `crew.min` and `crew.max`, which are of the sum; who is missing for `min` joins
+        the largest share."""
         limits, open_ = self.costs.crew, fold.forecast.open
         if limits.max is not None:
             crews = self._in_proportion(crews).first_of_each(limits.max).reshape(crews.shape)

@@ -1,4 +1,5 @@
-"""Rosters of a night: from the forecast and the fleet of its depots to what is published of each day."""
+"""Rosters of a night: from the forecast and the fleet of its depots to what is published of each
+day."""
 
 from __future__ import annotations
 
@@ -37,8 +38,9 @@ def roster_for(
     published: PublishedCrews | None = None,
     shares: ShiftShares | None = None,
 ) -> Roster | None:
-    """The cheapest roster of the panel's depots, for what is declared of the staff, and what shares of shifts are
-    learned; None where nothing is. Crews that are published already change only where that is worth it."""
+    """The cheapest roster of the panel's depots, for what is declared of the staff, and what shares
+    of shifts are learned; None where nothing is. Crews that are published already change only where
+    that is worth it."""
     if staffing is None:
         return None
     fleet = vans_of(panel, staffing)
@@ -82,7 +84,8 @@ def published_rosters(
     for loan in roster.loans:
         borrowed[loan.borrower, loan.day].append((forecast.depot_ids[loan.lender], loan.vans))
         lent[loan.lender, loan.day].append((forecast.depot_ids[loan.borrower], loan.vans))
-    chances, cost = roster.chance_short.tolist(), roster.expected_cost.tolist()  # plain numbers: they end as JSON
+    # plain numbers: they end as JSON
+    chances, cost = roster.chance_short.tolist(), roster.expected_cost.tolist()
     more, fewer = _nan_to_none(roster.one_more), _nan_to_none(roster.one_fewer)
     return {
         (row, step): PublishedRoster(

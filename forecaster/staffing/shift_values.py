@@ -1,4 +1,5 @@
-"""Values of days with shifts: their rosters, and learned shares of a day's orders; `staffing.shifts` makes them."""
+"""Values of days with shifts: their rosters, and learned shares of a day's orders;
+`staffing.shifts` makes them."""
 
 from __future__ import annotations
 
@@ -50,12 +51,14 @@ class ShiftShares:
 
 @dataclass(frozen=True, kw_only=True)
 class ShiftRoster(Roster):
-    """A roster whose days are sums of shifts; the chance to be short is that of any shift, as shifts move together."""
+    """A roster whose days are sums of shifts; the chance to be short is that of any shift, as
+    shifts move together."""
 
     names: tuple[str, ...]  # of the shifts
     crews: Ints  # (shifts, depots, horizon)
     needs: tuple[Need, ...]  # of each shift, of (depots, horizon)
-    desired_vans: Ints | None = None  # for all drivers that are wanted, (depots, horizon); None = no vans are counted
+    # for all drivers that are wanted, (depots, horizon); None = no vans are counted
+    desired_vans: Ints | None = None
     shares: ShiftShares | None = None  # of the shifts; None = they are declared
 
     def savings(self, staffing: Staffing) -> tuple[list[Doubles], ...]:

@@ -1,24 +1,27 @@
-"""What a shortage of vans costs, so that it is shared: convex in the share of a depot's missing drivers, over a floor.
+"""What a shortage of vans costs, so that it is shared: convex in the share of a depot's missing
+drivers, over a floor.
 
-A day that needs N drivers and has n misses m = N - n. The k-th missing one costs cost_short (1 + growth (k - 1) / N),
-together cost_short (m + growth m (m - 1) / 2N): the first what is declared, later ones more, by the share of the day
-that is missing already. In shares s = m / N that is N cost_short (s + growth s² / 2) but for half a driver: equal
-shares are equally dear at the margin, whatever the size of the depot. Convex penalties of unmet shares are how fair
-allocation is had from a sum (Kelly, Maulloo & Tan 1998, "Rate control for communication networks", Journal of the
-Operational Research Society 49; Mo & Walrand 2000, "Fair end-to-end window-based congestion control", IEEE/ACM
-Transactions on Networking 8), and Σ (N - n)² / N is what Webster's apportionment makes least (Sainte-Laguë 1910;
-Balinski & Young 2001, Fair Representation, appendix A). A linear cost has no such margin: to starve one depot then
-costs no more than to ask a little of three.
+A day that needs N drivers and has n misses m = N - n. The k-th missing one costs cost_short (1 +
+growth (k - 1) / N), together cost_short (m + growth m (m - 1) / 2N): the first what is declared,
+later ones more, by the share of the day that is missing already. In shares s = m / N that is N
+cost_short (s + growth s² / 2) but for half a driver: equal shares are equally dear at the margin,
+whatever the size of the depot. Convex penalties of unmet shares are how fair allocation is had from
+a sum (Kelly, Maulloo & Tan 1998, "Rate control for communication networks", Journal of the
+Operational Research Society 49; Mo & Walrand 2000, "Fair end-to-end window-based congestion
+control", IEEE/ACM Transactions on Networking 8), and Σ (N - n)² / N is what Webster's apportionment
+makes least (Sainte-Laguë 1910; Balinski & Young 2001, Fair Representation, appendix A). A linear
+cost has no such margin: to starve one depot then costs no more than to ask a little of three.
 
 The (n + 1)-th driver of a crew is expected to save
 
     cost_short (P(N > n) + growth (n + 1) Σ_{k > n} P(N > k) / (k (k + 1))) - cost_idle P(N ≤ n),
 
-since E((N - m)+ / N) = m Σ_{k ≥ m} P(N > k) / (k (k + 1)) for m ≥ 1. That falls with n, so crews remain convex.
+since E((N - m)+ / N) = m Σ_{k ≥ m} P(N > k) / (k (k + 1)) for m ≥ 1. That falls with n, so crews
+remain convex.
 
-Growth decides only where scarce vans go. How many drivers a depot wants stays the newsvendor's answer, in which
-`cost_short` is weighed against `cost_idle`: with growth in it, every depot would pay for idle drivers on every day, to
-be safe from what a fleet that suffices never does.
+Growth decides only where scarce vans go. How many drivers a depot wants stays the newsvendor's
+answer, in which `cost_short` is weighed against `cost_idle`: with growth in it, every depot would
+pay for idle drivers on every day, to be safe from what a fleet that suffices never does.
 """
 
 from __future__ import annotations
@@ -38,8 +41,8 @@ def claims(desired: Ints, need: Need, staffing: Staffing, fleet: VanPool) -> Cla
     """Claims of each depot for the vans of its crew, (depots,), on a day that needs so many drivers
     (depots,).
 
-    First come the vans of `crew.min` drivers, then those of `crew.min_share` of the median's need, the smallest share
-    first, then all others by what they are expected to save.
+    First come the vans of `crew.min` drivers, then those of `crew.min_share` of the median's need,
+    the smallest share first, then all others by what they are expected to save.
     """
     sharing, limits = fleet.drivers_per_van, staffing.crew
     wanted = -(-desired // sharing)
@@ -70,7 +73,8 @@ def driver_savings(desired: Ints, need: Need, staffing: Staffing) -> Doubles:
     # Σ over all counts of the depot from this one on
     total = np.append(np.cumsum(steps[::-1])[::-1], 0.0)
     beyond = total[:-1] - total[np.repeat(np.cumsum(most), most)]
-    following = np.append(beyond[1:], 0.0)  # of the next count; behind a depot's last nothing exceeds
+    # of the next count; behind a depot's last nothing exceeds
+    following = np.append(beyond[1:], 0.0)
     following = np.where(count + 1 < most[depot], following, 0.0)
     share = (count + 1) * following
     saving = staffing.cost_short * (exceeds + staffing.cost_short_growth * share) - staffing.cost_idle * (1 - exceeds)
@@ -81,10 +85,11 @@ def driver_savings(desired: Ints, need: Need, staffing: Staffing) -> Doubles:
 def shortages(
     desired: Ints, drivers: Ints, placed: Ints, fleet: VanPool, wanted: Ints | None = None
 ) -> dict[tuple[int, int], Shortage]:
-    """Why vans are missing, by the positions of depot and day; (depots, days). `wanted` are the vans for all drivers,
-    where these are not as many as `drivers_per_van` says."""
+    """Why vans are missing, by the positions of depot and day; (depots, days). `wanted` are the
+    vans for all drivers, where these are not as many as `drivers_per_van` says."""
     wanted = -(-desired // fleet.drivers_per_van) if wanted is None else wanted
-    of_city, placed_in_city = placing.by_city(wanted, fleet.city), placing.by_city(placed, fleet.city)  # (cities, days)
+    # (cities, days)
+    of_city, placed_in_city = placing.by_city(wanted, fleet.city), placing.by_city(placed, fleet.city)
     of_all = of_city.sum(axis=0)
     reasons: dict[tuple[int, int], Shortage] = {}
     for row, day in zip(*(axis.tolist() for axis in (drivers < desired).nonzero()), strict=True):

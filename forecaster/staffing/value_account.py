@@ -1,8 +1,9 @@
-"""The account of what rosters cost and saved over the last weeks, from the sums that the ledger keeps.
+"""The account of what rosters cost and saved over the last weeks, from the sums that the ledger
+keeps.
 
-Each amount is a sum over weeks, with the range that a block bootstrap over the weeks gives it (`bootstrap`), which is
-left out where the weeks are too few to tell. What somebody may not see is not read: who sees some cities is told of
-these alone, and of all of them together as the whole.
+Each amount is a sum over weeks, with the range that a block bootstrap over the weeks gives it
+(`bootstrap`), which is left out where the weeks are too few to tell. What somebody may not see is
+not read: who sees some cities is told of these alone, and of all of them together as the whole.
 """
 
 from __future__ import annotations
@@ -109,7 +110,8 @@ class Computing:
 
 @dataclass(frozen=True)
 class ValueAccount:
-    """The last `weeks` weeks, as far as they are known; amounts are in the currency, or in plain numbers."""
+    """The last `weeks` weeks, as far as they are known; amounts are in the currency, or in plain
+    numbers."""
 
     weeks: int
     currency: str | None
@@ -124,14 +126,17 @@ class ValueAccount:
     months: tuple[ValuePart, ...]
     more_vans: Amount | None  # what ten more would have saved; None: the pipeline counts none
     overrides: Amount | None  # what planners' numbers saved; None: there were none
-    saved: tuple[tuple[date, Mapping[str, float]], ...]  # Monday, what ours saved up to the end of its week, by way
-    computing: Computing | None = None  # None: nothing was written down of it, or it is not for the reader
+    # Monday, what ours saved up to the end of its week, by way
+    saved: tuple[tuple[date, Mapping[str, float]], ...]
+    # None: nothing was written down of it, or it is not for the reader
+    computing: Computing | None = None
 
 
 def account(
     connection: sa.Connection, pipeline: str, weeks: int, cities: Collection[str] | None = None
 ) -> ValueAccount:
-    """The account of the last weeks that something is known of; of some cities alone where these are named."""
+    """The account of the last weeks that something is known of; of some cities alone where these
+    are named."""
     days = value.valued_days(connection, pipeline)
     if not days:
         return _empty(weeks)
@@ -143,7 +148,8 @@ def account(
         for cost in value.week_costs(connection, pipeline, currency, since=since, part=part, cities=cities)
     ]
     of_span = [day for day in days if day.day >= since]
-    if cities is not None:  # how many planners' numbers there were elsewhere, and what all computing costs, is not told
+    # how many planners' numbers there were elsewhere, and what all computing costs, is not told
+    if cities is not None:
         return summed(costs, [replace(day, overridden=0) for day in of_span], weeks)
     runs = value.runs_computed(connection, pipeline, datetime.combine(since, time(), UTC))
     return replace(summed(costs, of_span, weeks), computing=computing(runs, currency))
@@ -194,8 +200,8 @@ def summed(costs: Sequence[WeekCost], days: Sequence[ValuedDay], weeks: int) -> 
 
 
 def where_vans_went(account: ValueAccount) -> tuple[tuple[str, int, float], ...]:
-    """City, drivers more that ten vans would have carried there over all days, and what that would have saved; the
-    largest saving first."""
+    """City, drivers more that ten vans would have carried there over all days, and what that would
+    have saved; the largest saving first."""
     rows = []
     for part in account.cities:
         model, larger = part.of(MODEL), part.of(MORE_VANS)

@@ -1,7 +1,8 @@
-"""Vans that the drivers of a depot's day share: in which order vans carry drivers, and how many are wanted for all.
+"""Vans that the drivers of a depot's day share: in which order vans carry drivers, and how many are
+wanted for all.
 
-Shifts that overlap do not share a van; others use it one after the other, up to `drivers_per_van` on a day. A day
-without shifts is one shift, whose drivers use a van one after the other.
+Shifts that overlap do not share a van; others use it one after the other, up to `drivers_per_van`
+on a day. A day without shifts is one shift, whose drivers use a van one after the other.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ MINUTES = 1440  # of a day
 
 @dataclass(frozen=True)
 class VanSharing:
-    """The drivers who are wanted, cell by cell (a cell is a depot's day), in the order in which vans carry them."""
+    """The drivers who are wanted, cell by cell (a cell is a depot's day), in the order in which
+    vans carry them."""
 
     shifts: int
     cells: int
@@ -37,7 +39,8 @@ class VanSharing:
 
     @classmethod
     def of(cls, wanted: Ints, needs: Sequence[Need], staffing: Staffing, per_van: int) -> VanSharing:
-        """The drivers of crews (shifts, depots, horizon), by what each saves where vans are scarce."""
+        """The drivers of crews (shifts, depots, horizon), by what each saves where vans are
+        scarce."""
         cells = wanted[0].size
         rows = []
         for shift, (need, crew) in enumerate(zip(needs, wanted.reshape(len(needs), cells), strict=True)):
@@ -73,8 +76,9 @@ class VanSharing:
 
     @cached_property
     def first_van(self) -> Positions:
-        """The van that carries each driver, counted from 0 in its cell. Whom some vans carry, more vans carry too:
-        before somebody would be left out for others, these others fill the vans by themselves."""
+        """The van that carries each driver, counted from 0 in its cell. Whom some vans carry, more
+        vans carry too: before somebody would be left out for others, these others fill the vans by
+        themselves."""
         van, waiting = np.full(len(self.cell), -1, np.intp), np.ones(len(self.cell), bool)
         vans = 0
         while waiting.any():
@@ -105,8 +109,9 @@ class VanSharing:
         """Claims of the depots of a day (depots,) for the vans of its cells; the median needs
         `usual` drivers.
 
-        First come the vans of `crew.min` drivers, then those of `crew.min_share` of the median's need, the smallest
-        share first, then all others by what they are expected to save, as on days without shifts.
+        First come the vans of `crew.min` drivers, then those of `crew.min_share` of the median's
+        need, the smallest share first, then all others by what they are expected to save, as on
+        days without shifts.
         """
         depot, van, before = self.carried_before(cells)
         saving = self._by_van(self.saving)[cells]
@@ -117,8 +122,8 @@ class VanSharing:
         return Claims(depot, van, tier, share, saving[depot, van])
 
     def carried_before(self, cells: Positions) -> tuple[Positions, Ints, Doubles]:
-        """A row for each van of a day's cells (depots,): whose it is, its number, and how many drivers the vans before
-        it carry."""
+        """A row for each van of a day's cells (depots,): whose it is, its number, and how many
+        drivers the vans before it carry."""
         depot, van = Claims.rows(self.wanted_vans[cells])
         drivers = self._by_van(np.ones(len(self.cell)))[cells]
         return depot, van, (np.cumsum(drivers, axis=1) - drivers)[depot, van]
@@ -140,7 +145,8 @@ class VanSharing:
 
 
 def blocks(shifts: Sequence[Shift]) -> tuple[int, ...]:
-    """The number of the block of each shift: shifts of a block overlap, or are linked by others that do."""
+    """The number of the block of each shift: shifts of a block overlap, or are linked by others
+    that do."""
     block = list(range(len(shifts)))
     for i, shift in enumerate(shifts):
         for j in range(i):

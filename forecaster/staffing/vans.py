@@ -19,7 +19,8 @@ from forecaster.staffing.placing import Claims, VanDay
 
 @dataclass(frozen=True, order=True)
 class Loan:
-    """Vans that stand at another depot of the city for a day; positions of depots and of the day."""
+    """Vans that stand at another depot of the city for a day; positions of depots and of the
+    day."""
 
     day: int
     lender: int
@@ -64,8 +65,9 @@ class VanPool:
         return np.stack([place(day) for day in range(wanted.shape[1])], axis=1)
 
     def loans(self, placed: Ints) -> tuple[Loan, ...]:
-        """Within each city and day, vans of depots that need fewer than they own, at those that have more than they
-        own; what is not covered so is lent by nobody: it came from the vans without a home."""
+        """Within each city and day, vans of depots that need fewer than they own, at those that
+        have more than they own; what is not covered so is lent by nobody: it came from the vans
+        without a home."""
         if self.home is None:
             return ()
         loans: list[Loan] = []
@@ -77,8 +79,8 @@ class VanPool:
         return tuple(loans)
 
     def _repeat_by_count(self, counts: NDArray[Any]) -> NDArray[np.intp]:
-        """A row of depots, each as often as it counts, city by city, the largest of a city first: few pairs are split
-        then."""
+        """A row of depots, each as often as it counts, city by city, the largest of a city first:
+        few pairs are split then."""
         order = np.lexsort((-counts, self.city))
         return np.repeat(order, counts[order])
 

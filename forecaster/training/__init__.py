@@ -1,1 +1,2 @@
-"""From a panel to an admitted bundle: fit, backtest, gate, export and its parity, and the record of the run."""
+"""From a panel to an admitted bundle: fit, backtest, gate, export and its parity, and the record of
+the run."""

@@ -1,4 +1,5 @@
-"""Rolling-origin backtest of tonight's model, the champion and the baselines on the same past days."""
+"""Rolling-origin backtest of tonight's model, the champion and the baselines on the same past
+days."""
 
 from __future__ import annotations
 
@@ -40,12 +41,14 @@ def backtest(
     on_model: Callable[[str], None] | None = None,
     fan: Fan = in_turn,
 ) -> tuple[dict[str, Scores], list[str]]:
-    """The scores of the models (the candidate among them), baselines and champion on the same last days, which none of
-    them trained on, each forecasting from what was known at the cutoff. A champion that knew some of them, since fewer
-    were held out when it was made, is scored nevertheless.
+    """The scores of the models (the candidate among them), baselines and champion on the same last
+    days, which none of them trained on, each forecasting from what was known at the cutoff. A
+    champion that knew some of them, since fewer were held out when it was made, is scored
+    nevertheless.
 
-    `on_model` hears each one's name before it is fitted; `fan` fits the declared baselines and does their folds. The
-    second value says why a champion or a declared baseline could not be compared, or not fairly, empty when all were.
+    `on_model` hears each one's name before it is fitted; `fan` fits the declared baselines and does
+    their folds. The second value says why a champion or a declared baseline could not be compared,
+    or not fairly, empty when all were.
     """
     days, every, levels = spec.backtest.days, spec.backtest.every, tuple(spec.model.quantiles)
     panel_at = panel_at or panel.at
@@ -63,7 +66,8 @@ def backtest(
     scores = backtests.run(
         {**predictors, **shared}, panel, days, every=every, panel_at=panel_at, shared=shared, fan=fan
     )
-    # The champion reads panels of its own encoding, which may know other words than the candidate's.
+    # The champion reads panels of its own encoding, which may know other words than the
+    # candidate's.
     if champion is not None:
         try:
             reigning = Predictor(bundles.load(champion, spec.paths.folder))
@@ -78,7 +82,8 @@ def backtest(
 
 
 def _known_before(reigning: Predictor, first: date, days: int) -> list[str]:
-    """That a champion knew some of the days held out after the first cutoff, in a sentence; none where it did not."""
+    """That a champion knew some of the days held out after the first cutoff, in a sentence; none
+    where it did not."""
     last = reigning.bundle.manifest["training"].get("validated_until")
     known = min((date.fromisoformat(last) - first).days, days) if last else 0
     if known <= 0:
@@ -90,7 +95,8 @@ def _known_before(reigning: Predictor, first: date, days: int) -> list[str]:
 
 
 def _without_last_calibration(reigning: Predictor) -> backtests.Predictor:
-    """A champion with the intervals from before its own backtest, whose days may be those of this one."""
+    """A champion with the intervals from before its own backtest, whose days may be those of this
+    one."""
     summary = reigning.bundle.manifest["training"]
     if FIRST not in summary or LAST not in summary:
         return reigning

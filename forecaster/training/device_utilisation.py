@@ -1,4 +1,5 @@
-"""How busy NVIDIA's accelerators were while a block ran, as their driver's own `nvidia-smi` samples it.
+"""How busy NVIDIA's accelerators were while a block ran, as their driver's own `nvidia-smi` samples
+it.
 
 JAX does not know. Where there is no such driver, nothing is measured, and nothing is said.
 """
@@ -38,7 +39,8 @@ def sampled() -> Iterator[Callable[[], Mapping[str, float]]]:
 
 
 def _means(text: str) -> dict[str, float]:
-    """Of lines such as "0, 93": device and percent. A line that was cut off, or says N/A, is left out."""
+    """Of lines such as "0, 93": device and percent. A line that was cut off, or says N/A, is left
+    out."""
     by_device: defaultdict[str, list[float]] = defaultdict(list)
     for line in text.splitlines():
         device, _, percent = line.partition(", ")

@@ -41,10 +41,11 @@ def to_bundle(
     *,
     quick: bool = False,
 ) -> ExportedBundle:
-    """Export the candidate, compare ONNX and NumPy with JAX, and only then write the bundle, as a folder and as a file.
+    """Export the candidate, compare ONNX and NumPy with JAX, and only then write the bundle, as a
+    folder and as a file.
 
-    With `quick` JAX, which would compile the model for this alone, is not asked.
-    Raises ExportError when they differ, BundleError when the bundle would not be believed: such a model never reigns.
+    With `quick` JAX, which would compile the model for this alone, is not asked. Raises ExportError
+    when they differ, BundleError when the bundle would not be believed: such a model never reigns.
     """
     graph, weights = onnx_cache.graph(candidate, spec), to_onnx.weights(candidate)
     agreement = parity.agree(candidate, graph, bundles.npz(weights), to_onnx.about(candidate), panel, quick=quick)
@@ -70,7 +71,8 @@ def to_bundle(
 
 
 def holiday_calendars(panel: Panel, spec: Spec) -> dict[str, Any]:
-    """Holiday calendars of the panel's depots, for whoever forecasts without a table of holidays."""
+    """Holiday calendars of the panel's depots, for whoever forecasts without a table of
+    holidays."""
     depots = pd.DataFrame({**panel.attributes, "depot_id": list(panel.depot_ids)})
     pairs, group = build.holiday_calendars(event_scope(depots, spec), spec)
     return carried_calendars.carry(pairs, group, panel.cutoff, LOOKBACK)

@@ -1,9 +1,10 @@
-"""Train and calibrate a candidate in this process: from the panel to a model that the backtest may judge.
+"""Train and calibrate a candidate in this process: from the panel to a model that the backtest may
+judge.
 
-`training.train` does it in a child process. The quantiles are calibrated twice: on the validation days before the
-backtest, and then on the days of the backtest itself, which must not be judged by what they calibrated. Of a horizon of
-more than a week the far days are calibrated by forecasts that began while the model was still learning; the days that
-are held against them it never saw.
+`training.train` does it in a child process. The quantiles are calibrated twice: on the validation
+days before the backtest, and then on the days of the backtest itself, which must not be judged by
+what they calibrated. Of a horizon of more than a week the far days are calibrated by forecasts that
+began while the model was still learning; the days that are held against them it never saw.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ from forecaster.model.fitting.train import VALIDATION
 from forecaster.model.fitting.training_loop import Epoch
 
 ForecasterOf = Callable[[Candidate], backtests.Predictor]
-FIRST, LAST = "calibration", "last_calibration"  # in a candidate's summary: before its backtest, and after it
+# in a candidate's summary: before its backtest, and after it
+FIRST, LAST = "calibration", "last_calibration"
 
 
 def train_and_calibrate(
@@ -42,12 +44,14 @@ def train_and_calibrate(
     on_trouble: Callable[[str], None] | None = None,
     profile: Path | None = None,
 ) -> Candidate:
-    """A candidate trained and calibrated on what was known at the cutoff, by default the backtest's first one.
+    """A candidate trained and calibrated on what was known at the cutoff, by default the backtest's
+    first one.
 
-    `panel_at` is the panel as it was at a cutoff (`past_panels.Past`), by default tonight's, cut off. A training
-    that was killed goes on from its checkpoint, in the night's folder unless `checkpoints` is another. `on_trouble`
-    hears what else happened on the way; `profile` is a folder for a trace of two epochs.
-    Raises NoUsableData when the history is too short, TrainingError when the loss stops being a number.
+    `panel_at` is the panel as it was at a cutoff (`past_panels.Past`), by default tonight's, cut
+    off. A training that was killed goes on from its checkpoint, in the night's folder unless
+    `checkpoints` is another. `on_trouble` hears what else happened on the way; `profile` is a
+    folder for a trace of two epochs. Raises NoUsableData when the history is too short,
+    TrainingError when the loss stops being a number.
     """
     panel_at = panel_at or panel.at
     before = panel_at(cutoff or first_cutoff(panel, spec))
@@ -69,14 +73,16 @@ def calibrated_before_backtest(
 
 
 def _compiled(candidate: Candidate) -> backtests.Predictor:
-    from forecaster.model.export import to_onnx  # with an exporter that the training process does without
+    # with an exporter that the training process does without
+    from forecaster.model.export import to_onnx
 
     predict: backtests.Predictor = to_onnx.forecaster(candidate)
     return predict
 
 
 def compile_ahead(before: Panel, spec: Spec) -> None:
-    """Compile what will calibrate a candidate trained on this panel, before there is one: programs know shapes alone.
+    """Compile what will calibrate a candidate trained on this panel, before there is one: programs
+    know shapes alone.
 
     Raises what `train.blank` does.
     """
@@ -103,10 +109,11 @@ def train_uncalibrated(
     checkpoints: Path | None = None,
     epochs: int | None = None,
 ) -> Candidate:
-    """The candidate of `train_and_calibrate`, not yet calibrated, of a panel that ends at the cutoff.
+    """The candidate of `train_and_calibrate`, not yet calibrated, of a panel that ends at the
+    cutoff.
 
-    Its last checkpoint stays, from which a leaderboard's training picks it up. After `epochs` it is not trained, but
-    the programs are those of a whole training.
+    Its last checkpoint stays, from which a leaderboard's training picks it up. After `epochs` it is
+    not trained, but the programs are those of a whole training.
     """
     return _train_among_hosts(
         before,
@@ -121,9 +128,11 @@ def train_uncalibrated(
 
 
 def assist(spec: Spec, number: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> None:
-    """Distributed training as host `number` of `training.hosts`, beside the night's own, whose panel comes to this one.
+    """Distributed training as host `number` of `training.hosts`, beside the night's own, whose
+    panel comes to this one.
 
-    Raises SpecError where the pipeline file names no such host, TrainingError as `train_and_calibrate` does.
+    Raises SpecError where the pipeline file names no such host, TrainingError as
+    `train_and_calibrate` does.
     """
     if spec.training.hosts is None:
         raise SpecError("training.hosts is not in the pipeline file: the night trains on its own machine alone")
@@ -141,7 +150,8 @@ def _train_among_hosts(
     profile: Path | None = None,
     epochs: int | None = None,
 ) -> Candidate:
-    """Train as host `number`, with the others where there are any; each ends with the same candidate."""
+    """Train as host `number`, with the others where there are any; each ends with the same
+    candidate."""
     declared = spec.training.hosts
     trouble = jax_setup.configure_for(spec)
     if trouble is not None and on_trouble is not None:
@@ -177,8 +187,8 @@ def rolling_forecaster(
 ) -> RollingCalibration:
     """A candidate of `train_and_calibrate` as it forecasts cutoff after cutoff.
 
-    Its intervals are calibrated on all days that it was not trained on: from those that calibrated it first on.
-    `forecaster` makes it a function of a panel; by default a compiled one.
+    Its intervals are calibrated on all days that it was not trained on: from those that calibrated
+    it first on. `forecaster` makes it a function of a panel; by default a compiled one.
     """
     predict, panel_at = (forecaster or _compiled)(candidate), panel_at or panel.at
     before = panel_at(cutoff or first_cutoff(panel, spec))

@@ -1,7 +1,8 @@
-"""Cache of ONNX graphs without their weights: a later night with a network of the same sizes fills one in, and exports
-nothing.
+"""Cache of ONNX graphs without their weights: a later night with a network of the same sizes fills
+one in, and exports nothing.
 
-What a template gives is held against JAX and NumPy like any export, so that a wrong one cannot reign.
+What a template gives is held against JAX and NumPy like any export, so that a wrong one cannot
+reign.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ CHECKSUM = hashlib.sha256().digest_size  # bytes before the template
 
 
 def graph(candidate: Candidate, spec: Spec) -> bytes:
-    """The graph of `to_onnx.to_graph`, from the template in `state/graphs` where there is one for these sizes.
+    """The graph of `to_onnx.to_graph`, from the template in `state/graphs` where there is one for
+    these sizes.
 
     Raises ExportError when it cannot be made.
     """
@@ -34,8 +36,9 @@ def graph(candidate: Candidate, spec: Spec) -> bytes:
 
 
 def template(candidate: Candidate, spec: Spec) -> bytes:
-    """The template of `to_onnx.to_template`, made where none is kept yet, or a damaged one. It holds no weights, and is
-    kept where bundles are encrypted too. Raises ExportError when it cannot be made."""
+    """The template of `to_onnx.to_template`, made where none is kept yet, or a damaged one. It
+    holds no weights, and is kept where bundles are encrypted too. Raises ExportError when it cannot
+    be made."""
     file = spec.paths.graphs / f"{_digest(candidate)}.template"
     if (content := _read(file)) is None:
         content = to_onnx.to_template(candidate)

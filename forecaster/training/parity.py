@@ -1,10 +1,12 @@
-"""Parity check of ONNX, NumPy and JAX: the same real and hard inputs are run three ways before a model reigns.
+"""Parity check of ONNX, NumPy and JAX: the same real and hard inputs are run three ways before a
+model reigns.
 
-JAX means the compiled forward pass, which is what was backtested. Taken operation by operation it compiles each of
-them: 13 s for one batch and as much again for each further number of depots, on two cores, where the compiled one is
-there already; a test holds the two against each other. So the cases are cut into batches of one size for JAX, while the
-graph and NumPy get them whole. The thousand depots are those of the real batch, again and again, and neither JAX nor
-NumPy has a depot look at another: they are asked of each once, and the graph of all.
+JAX means the compiled forward pass, which is what was backtested. Taken operation by operation it
+compiles each of them: 13 s for one batch and as much again for each further number of depots, on
+two cores, where the compiled one is there already; a test holds the two against each other. So the
+cases are cut into batches of one size for JAX, while the graph and NumPy get them whole. The
+thousand depots are those of the real batch, again and again, and neither JAX nor NumPy has a depot
+look at another: they are asked of each once, and the graph of all.
 """
 
 from __future__ import annotations
@@ -52,9 +54,11 @@ def agree(
     *,
     quick: bool = False,
 ) -> Agreement:
-    """Run every case three ways. Raises ExportError above `TOLERANCE`, naming the case, the depot and both values.
+    """Run every case three ways. Raises ExportError above `TOLERANCE`, naming the case, the depot
+    and both values.
 
-    `quick` leaves out JAX, which compiles a model that it has not computed yet, and the case of a thousand depots.
+    `quick` leaves out JAX, which compiles a model that it has not computed yet, and the case of a
+    thousand depots.
     """
     session, reference = predict.session(graph), ReferenceModel(weights, about)
     real = panel.window(about["lookback"], slice(0, BATCH))
@@ -93,7 +97,8 @@ def cases(real: Inputs, horizon: int) -> Iterator[tuple[str, Inputs]]:
 
 
 def _batches(inputs: Inputs, size: int) -> Iterator[tuple[Inputs, int]]:
-    """Pieces of just `size` depots, and how many of them are meant: the last one repeats its last depot."""
+    """Pieces of just `size` depots, and how many of them are meant: the last one repeats its last
+    depot."""
     depots = len(inputs["demand"])
     for start in range(0, depots, size):
         rows = np.minimum(np.arange(start, start + size), depots - 1)

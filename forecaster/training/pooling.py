@@ -1,7 +1,8 @@
 """Pooling: panels of several networks as one panel, from which one training learns them all.
 
-Long histories are cut into pieces of one length, which overlap by the days that a forecast looks back on; short ones
-begin with unknown days. Days are then places: which dates they are, each piece's calendar says.
+Long histories are cut into pieces of one length, which overlap by the days that a forecast looks
+back on; short ones begin with unknown days. Days are then places: which dates they are, each
+piece's calendar says.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ LEAST_SHARE = 0.2  # of a piece's days that a depot must have known, or its piec
 
 
 def pool(panels: Sequence[Panel], *, days: int, covariates: tuple[str, ...] = ()) -> Panel:
-    """One panel over `days` days of history with the depots of all panels, once for each piece of their histories.
+    """One panel over `days` days of history with the depots of all panels, once for each piece of
+    their histories.
 
-    Of the covariates those named stay, 0 where a panel has none; statics and attributes go. Depots are named by the
-    panel's number, the depot and the piece. Raises ValueError for panels of several horizons or calendars, for none
-    with a known day, and for pieces no longer than `LOOKBACK` days.
+    Of the covariates those named stay, 0 where a panel has none; statics and attributes go. Depots
+    are named by the panel's number, the depot and the piece. Raises ValueError for panels of
+    several horizons or calendars, for none with a known day, and for pieces no longer than
+    `LOOKBACK` days.
     """
     horizons, calendars = {panel.horizon for panel in panels}, {panel.calendar_names for panel in panels}
     if len(horizons) != 1 or len(calendars) != 1:
@@ -64,7 +67,8 @@ def _named_pieces(panels: Sequence[Panel], days: int) -> Iterator[tuple[list[str
 
 
 def _pieces(panel: Panel, days: int) -> Iterator[Panel]:
-    """The history from its end backwards in pieces of at most `days` days, of depots that were known often enough."""
+    """The history from its end backwards in pieces of at most `days` days, of depots that were
+    known often enough."""
     end = panel.history
     while True:
         piece = panel.at(panel.days[end - 1].astype(object)).last(days)

@@ -1,8 +1,9 @@
 """Pretraining: make the prior, from simulated networks and panels that are openly licensed.
 
-`python -m forecaster.training.pretrain [FILE …] [--out FOLDER] [--steps N] [--simulated N] [--seed N]`, or `make prior`
-for all of `LICENCES`; each FILE is the pipeline file of one of them. The last `HELD_BACK` days of each panel are left
-out: by these models are compared and chosen, so a prior must not know them.
+`python -m forecaster.training.pretrain [FILE …] [--out FOLDER] [--steps N] [--simulated N] [--seed
+N]`, or `make prior` for all of `LICENCES`; each FILE is the pipeline file of one of them. The last
+`HELD_BACK` days of each panel are left out: by these models are compared and chosen, so a prior
+must not know them.
 """
 
 from __future__ import annotations
@@ -39,8 +40,10 @@ LICENCES: Mapping[str, str] = {
     "muenster_bike_counters": "Stadt Münster, Datenlizenz Deutschland – Namensnennung – Version 2.0 (https://www.govdata.de/dl-de/by-2-0)",
     "nyc_taxi_apps_geo": "toddwschneider/nyc-taxi-data, MIT",
 }
-"""The panels that a prior may be learned from, by the name of their pipeline, with their publisher and licence."""
-HELD_BACK = 112  # days: the last eight weeks, which only report, and the eight before, by which choices are made
+"""The panels that a prior may be learned from, by the name of their pipeline, with their publisher
+and licence."""
+# days: the last eight weeks, which only report, and the eight before, by which choices are made
+HELD_BACK = 112
 PIECE = 900  # days of a history that are learned from at once
 DEPOTS, SIMULATED, STEPS, SEED = 24, 40, 1350, 1
 EPOCHS, BATCH, MEMBERS = 30, 32, 2
@@ -57,7 +60,8 @@ def pretrain(
 ) -> Candidate:
     """A model trained for `steps` gradient steps on these panels and on so many simulated networks.
 
-    The same arguments give the same parameters on one kind of processor. Raises TrainingError where it diverges.
+    The same arguments give the same parameters on one kind of processor. Raises TrainingError where
+    it diverges.
     """
     networks = [simulate(seed * 1000 + number, depots=DEPOTS, days=PIECE) for number in range(simulated)]
     pooled = pool([*open_panels, *networks], days=PIECE, covariates=(PROMOTION,))
@@ -67,7 +71,8 @@ def pretrain(
 
 
 def open_panel(file: Path) -> Panel:
-    """The panel of an openly licensed dataset by its pipeline file, without its last `HELD_BACK` days.
+    """The panel of an openly licensed dataset by its pipeline file, without its last `HELD_BACK`
+    days.
 
     Raises SpecError for a dataset that is not among `LICENCES`.
     """
@@ -105,7 +110,8 @@ def provenance(names: Sequence[str], open_panels: Sequence[Panel], model: Candid
 
 
 def _spec(seed: int) -> Spec:
-    """The pipeline of a pretraining: the network as it is by default, which a pipeline that starts from it has too."""
+    """The pipeline of a pretraining: the network as it is by default, which a pipeline that starts
+    from it has too."""
     training = {"seed": seed, "batch_depots": BATCH, "members": MEMBERS, "epochs": EPOCHS}
     return Spec.model_validate(
         {

@@ -1,8 +1,10 @@
-"""Preview: what the prior forecasts without any training, made and judged in seconds where a fleet has no model yet.
+"""Preview: what the prior forecasts without any training, made and judged in seconds where a fleet
+has no model yet.
 
-The prior is calibrated and scored on the held-out days of tonight's backtest beside the seasonal naive, each from what
-was known then, and goes out in its place where it is better. The plain NumPy model does it, so that nothing is compiled
-before the first page stands; the bundle is one like any other.
+The prior is calibrated and scored on the held-out days of tonight's backtest beside the seasonal
+naive, each from what was known then, and goes out in its place where it is better. The plain NumPy
+model does it, so that nothing is compiled before the first page stands; the bundle is one like any
+other.
 """
 
 from __future__ import annotations
@@ -28,12 +30,14 @@ from forecaster.training import export, fit_candidate
 from forecaster.training.backtest import NAIVE, PRIOR
 from forecaster.training.export import ExportedBundle
 
-MOST_DEPOTS = 256  # that calibrate and judge, one as far from the next as another: a large fleet's page need not wait
+# that calibrate and judge, one as far from the next as another: a large fleet's page need not wait
+MOST_DEPOTS = 256
 
 
 @dataclass(frozen=True)
 class Preview:
-    """The prior and the seasonal naive on the same held-out days; the prior's bundle where it goes out."""
+    """The prior and the seasonal naive on the same held-out days; the prior's bundle where it goes
+    out."""
 
     scores: Mapping[str, Scores]
     exported: ExportedBundle | None
@@ -54,8 +58,8 @@ def is_better(scores: Mapping[str, Scores], metric: str) -> bool:
 def make(panel: Panel, knowledge: Knowledge, spec: Spec, *, panel_at: backtests.PanelAt | None = None) -> Preview:
     """Calibrate and judge the prior; where it is better, export it.
 
-    Raises NoUsableData where nothing can be held out, TrainingError where the prior's file is damaged, ExportError and
-    BundleError as `export.to_bundle` does.
+    Raises NoUsableData where nothing can be held out, TrainingError where the prior's file is
+    damaged, ExportError and BundleError as `export.to_bundle` does.
     """
     candidate, scores = judged(panel, spec, panel_at=panel_at)
     if not is_better(scores, spec.gate.metric):
@@ -71,7 +75,8 @@ def judged(
     prior: Prior | None = None,
     most_depots: int = MOST_DEPOTS,
 ) -> tuple[Candidate, dict[str, Scores]]:
-    """The prior, calibrated on all that is known, and how it did beside the seasonal naive when it knew less.
+    """The prior, calibrated on all that is known, and how it did beside the seasonal naive when it
+    knew less.
 
     `prior` takes the place of the package's own.
     """

@@ -1,4 +1,5 @@
-"""Experiment record of a night's model: headline metrics, curves, tables, inputs, how it is called, and a report."""
+"""Experiment record of a night's model: headline metrics, curves, tables, inputs, how it is called,
+and a report."""
 
 from __future__ import annotations
 
@@ -53,7 +54,8 @@ def record(
     spec: Spec,
     night: NightFacts,
 ) -> str:
-    """Write down what the registry is to be told of the night (`outbox.send`); gives its report as HTML."""
+    """Write down what the registry is to be told of the night (`outbox.send`); gives its report as
+    HTML."""
     candidate_scores, summary = scores[CANDIDATE], candidate.summary
     total_metrics = totals.score_totals(candidate_scores.folds, panel)
     epochs = [_metrics(losses | costs) for losses, costs in zip(summary["history"], summary["measured"], strict=True)]
@@ -139,8 +141,8 @@ def _metrics(epoch: Mapping[str, float]) -> dict[str, float]:
 
 
 def _system(night: NightFacts) -> tuple[Mapping[str, float], ...]:
-    """The samples of the machine, and at the last of them how busy the training kept accelerators, which is known once;
-    what processes used in all is in the ledger."""
+    """The samples of the machine, and at the last of them how busy the training kept accelerators,
+    which is known once; what processes used in all is in the ledger."""
     if not night.system:
         return ()
     busy = (night.measures or {}).get("device_utilisation", {})

@@ -1,4 +1,5 @@
-"""Backtest results as rows of the lake: forecasts and actuals, from which any metric can be computed later."""
+"""Backtest results as rows of the lake: forecasts and actuals, from which any metric can be
+computed later."""
 
 from __future__ import annotations
 
@@ -16,9 +17,11 @@ from forecaster.lake import TABLES, Lake
 
 
 def append_scores(scores: Mapping[str, Scores], lake: Lake, *, run_id: str, now: datetime) -> int:
-    """Append every fold's forecasts and actuals to the lake in one commit, so that any metric can be computed later.
+    """Append every fold's forecasts and actuals to the lake in one commit, so that any metric can
+    be computed later.
 
-    Days before the held-out ones, of which a model may have learned, are left out: who reads the rows scores them all.
+    Days before the held-out ones, of which a model may have learned, are left out: who reads the
+    rows scores them all.
     """
     tables = [_rows(of_model, run_id, now) for of_model in scores.values()]
     return lake.append("scores", pa.concat_tables(tables))

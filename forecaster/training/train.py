@@ -1,8 +1,9 @@
-"""Train in a child process: one that hangs, or that the kernel ends for want of memory, costs no night.
+"""Train in a child process: one that hangs, or that the kernel ends for want of memory, costs no
+night.
 
-The panel goes in on its standard input, and the model comes back as bytes, which are cached beside the checkpoints: a
-night with the same panel and pipeline file trains nothing. With `training.hosts` the process is one of several; where
-one of them dies, JAX ends all, and the night is none of them.
+The panel goes in on its standard input, and the model comes back as bytes, which are cached beside
+the checkpoints: a night with the same panel and pipeline file trains nothing. With `training.hosts`
+the process is one of several; where one of them dies, JAX ends all, and the night is none of them.
 """
 
 from __future__ import annotations
@@ -65,13 +66,13 @@ def fit_in_child_process(
 ) -> Candidate:
     """The candidate of `fit_candidate.train_and_calibrate`, trained in a child process.
 
-    `file` is where the spec was read from, `panel_at` the panel as it was at a cutoff. `on_measures` hears what the
-    process has used so far (`metric_names.OF_RUNS`), after each epoch and at the end: also of a training that is
-    killed then; `on_begin` that it has begun. Where the model was remembered, nothing was used: nobody hears of it, and
-    its summary has zeros.
+    `file` is where the spec was read from, `panel_at` the panel as it was at a cutoff.
+    `on_measures` hears what the process has used so far (`metric_names.OF_RUNS`), after each epoch
+    and at the end: also of a training that is killed then; `on_begin` that it has begun. Where the
+    model was remembered, nothing was used: nobody hears of it, and its summary has zeros.
 
-    Raises NoUsableData as that does, TrainingError also where the process was killed or took longer than
-    `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
+    Raises NoUsableData as that does, TrainingError also where the process was killed or took longer
+    than `schedule.max_training_hours`; the next training then goes on from its last checkpoint.
     """
     from forecaster.model.export import serialization
     from forecaster.model.fitting import jax_setup
@@ -85,7 +86,8 @@ def fit_in_child_process(
     if profile is None and (candidate := _cached_model(cache)) is not None:
         candidate = _remembered(candidate)
         return fit_candidate.calibrated_before_backtest(candidate, before, panel_at)
-    for stale in cache.parent.glob(f"{TRAINED}*"):  # a training that dies leaves other checkpoints than it speaks of
+    # a training that dies leaves other checkpoints than it speaks of
+    for stale in cache.parent.glob(f"{TRAINED}*"):
         stale.unlink(missing_ok=True)
     hears = Listeners(on_epoch or _ignore, on_trouble or _ignore, on_measures or _ignore, on_begin or _nothing)
     with _prepared_meanwhile(before, spec, hears) as listeners, device_utilisation.sampled() as utilisation:
@@ -98,8 +100,9 @@ def fit_in_child_process(
 
 
 def one_epoch_in_child_process(before: Panel, spec: Spec, file: Path, hears: Listeners) -> Candidate:
-    """The candidate after one epoch of the training of a panel that ends at the cutoff: it takes all programs of a
-    whole training, and leaves nothing but these. Raises what `fit_in_child_process` raises."""
+    """The candidate after one epoch of the training of a panel that ends at the cutoff: it takes
+    all programs of a whole training, and leaves nothing but these. Raises what
+    `fit_in_child_process` raises."""
     from forecaster.model.export import serialization
     from forecaster.model.fitting.distributed import panel_to_bytes
 
@@ -107,7 +110,8 @@ def one_epoch_in_child_process(before: Panel, spec: Spec, file: Path, hears: Lis
 
 
 def _remembered(candidate: Candidate) -> Candidate:
-    """A model of an earlier training, with zeros for the seconds and programs that this run did not spend."""
+    """A model of an earlier training, with zeros for the seconds and programs that this run did not
+    spend."""
     from forecaster.model.export.to_onnx import VARYING
 
     summary = {name: 0 if name in VARYING else value for name, value in candidate.summary.items()}
@@ -202,8 +206,8 @@ def _late_message(hours: float) -> str:
 def _prepared_meanwhile(before: Panel, spec: Spec, hears: Listeners) -> Iterator[Listeners]:
     """Listeners that prepare what follows the training once it is under way (`_prepare`).
 
-    In a thread of its own, as a signal that is heard while JAX compiles may be swallowed, and in one that is waited
-    for, as a process that ends in the middle of that is aborted (SIGABRT).
+    In a thread of its own, as a signal that is heard while JAX compiles may be swallowed, and in
+    one that is waited for, as a process that ends in the middle of that is aborted (SIGABRT).
     """
     ahead = threading.Thread(target=_prepare, args=(before, spec))
 
@@ -219,8 +223,9 @@ def _prepared_meanwhile(before: Panel, spec: Spec, hears: Listeners) -> Iterator
 
 
 def _prepare(before: Panel, spec: Spec) -> None:
-    """Beside a process that has imports and compiling of its own to do: what follows its training is compiled
-    and exported here, but for the weights. Whoever needs it does that again where it fails, and says what is wrong."""
+    """Beside a process that has imports and compiling of its own to do: what follows its training
+    is compiled and exported here, but for the weights. Whoever needs it does that again where it
+    fails, and says what is wrong."""
     with suppress(Exception):
         from forecaster.training import fit_candidate
 
@@ -233,7 +238,8 @@ def _prepare(before: Panel, spec: Spec) -> None:
 
 
 def _messages(pipe: IO[bytes], hears: Listeners) -> tuple[bytes, ForecasterError | None]:
-    """Read the child's lines of JSON to their end: the model, empty where none came, and the error that it ended in."""
+    """Read the child's lines of JSON to their end: the model, empty where none came, and the error
+    that it ended in."""
     model = b""
     fault: ForecasterError | None = None
     with pipe:
@@ -310,7 +316,8 @@ def _epoch_json(epoch: Any) -> dict[str, Any]:
 
 
 def main() -> None:
-    """The child process: `python -m forecaster.training.train FILE [OPTIONS]`, with a panel on its standard input.
+    """The child process: `python -m forecaster.training.train FILE [OPTIONS]`, with a panel on its
+    standard input.
 
     Writes a line of JSON, [kind, value], for each thing to tell.
     """

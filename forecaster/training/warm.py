@@ -1,8 +1,10 @@
-"""Warm the compilation cache: compile what a night of a pipeline needs before there is a night that waits for it.
+"""Warm the compilation cache: compile what a night of a pipeline needs before there is a night that
+waits for it.
 
-The night's own code runs on the panel that the next night would see: one epoch of training in a process of its own,
-calibration, export and parity. So its programs are the night's by construction, and nobody keeps a second list of
-them. Of all that is made only the programs stay: no model, no checkpoint, no row in ledger or lake.
+The night's own code runs on the panel that the next night would see: one epoch of training in a
+process of its own, calibration, export and parity. So its programs are the night's by construction,
+and nobody keeps a second list of them. Of all that is made only the programs stay: no model, no
+checkpoint, no row in ledger or lake.
 """
 
 from __future__ import annotations
@@ -80,10 +82,12 @@ class Warming:
 
 
 def warm(spec: Spec, file: Path, *, as_of: datetime, nights: int, progress: NightProgress) -> Warming:
-    """Compile what the next `nights` nights need, the first of them with what the lake holds as of `as_of`.
+    """Compile what the next `nights` nights need, the first of them with what the lake holds as of
+    `as_of`.
 
-    `file` is where the spec was read from. Raises SpecError where the cache cannot be written or several hosts train,
-    NoUsableData where the lake holds too little, TrainingError and ExportError as a night does.
+    `file` is where the spec was read from. Raises SpecError where the cache cannot be written or
+    several hosts train, NoUsableData where the lake holds too little, TrainingError and ExportError
+    as a night does.
     """
     begun = time.monotonic()
     if spec.training.hosts is not None:
@@ -126,8 +130,8 @@ def _known(spec: Spec, as_of: datetime) -> tuple[Panel, Past]:
 
 
 def _writable_folder(spec: Spec) -> Path:
-    """The folder of this machine's programs. Raises SpecError where nothing can be written there, or anybody may: what
-    lies there runs in the night."""
+    """The folder of this machine's programs. Raises SpecError where nothing can be written there,
+    or anybody may: what lies there runs in the night."""
     folder = jax_setup.cache_folder(spec)
     key = jax_setup.FOLDER if os.environ.get(jax_setup.FOLDER) else "execution.compile_cache"
     try:
@@ -150,8 +154,8 @@ def _writable_folder(spec: Spec) -> Path:
 
 
 def _shapes(before: Panel, spec: Spec, nights: int) -> Iterator[Panel]:
-    """The panel that is trained on, of each night whose programs are other than those of an earlier one: steps grow
-    with the days, and days are padded to a round number."""
+    """The panel that is trained on, of each night whose programs are other than those of an earlier
+    one: steps grow with the days, and days are padded to a round number."""
     met = set()
     for later in range(nights):
         panel = days_later(before, later)

@@ -1,9 +1,11 @@
-"""Is tonight's training worth it? Where the last trainings gained nothing that rosters noticed, one is skipped.
+"""Is tonight's training worth it? Where the last trainings gained nothing that rosters noticed, one
+is skipped.
 
-A training's gain is counted in money on the days that came in since: on each of them the new champion and the one that
-it replaced roster from what was known the evening before, and what their crews then cost is compared, depot by depot
-and day by day (the paired test of `evaluation.paired_test`). A candidate that was not admitted gained nothing. A
-training is worth it where the gain of the last three is more than chance, and a day's gain is no less than what a
+A training's gain is counted in money on the days that came in since: on each of them the new
+champion and the one that it replaced roster from what was known the evening before, and what their
+crews then cost is compared, depot by depot and day by day (the paired test of
+`evaluation.paired_test`). A candidate that was not admitted gained nothing. A training is worth it
+where the gain of the last three is more than chance, and a day's gain is no less than what a
 training costs (`execution.cost_per_hour`).
 """
 
@@ -62,8 +64,8 @@ class Decision:
 
 @dataclass(frozen=True)
 class PastTraining:
-    """A night that trained: which champion it replaced by which. Where it promoted none, both are the one that went on
-    reigning."""
+    """A night that trained: which champion it replaced by which. Where it promoted none, both are
+    the one that went on reigning."""
 
     night: date
     old: str
@@ -144,7 +146,8 @@ def weigh(spec: Spec, ledger: Ledger, panel: Panel, panel_at: Past, as_of: datet
 
 
 def latest(spec: Spec, ledger: Ledger, as_of: datetime) -> date | None:
-    """The night by which is trained again, whatever the last trainings gained; None before the first training."""
+    """The night by which is trained again, whatever the last trainings gained; None before the
+    first training."""
     nights = _training_nights(spec, ledger, as_of)
     return _night(spec, nights[0]) + timedelta(days=spec.training.at_least_every) if nights else None
 
@@ -167,9 +170,11 @@ def past_trainings(spec: Spec, ledger: Ledger, as_of: datetime) -> list[PastTrai
 def gain_of(
     spec: Spec, panel: Panel, trainings: Sequence[PastTraining], folds: Mapping[str, Mapping[date, Fold]], cost: float
 ) -> Gain:
-    """The gain of trainings, of what each champion forecast of a single day: digest → cutoff → fold."""
+    """The gain of trainings, of what each champion forecast of a single day: digest → cutoff →
+    fold."""
     assert spec.staffing is not None
-    by_day = spec.staffing.model_copy(update={"shifts": ()})  # whole days, whatever shifts are declared
+    # whole days, whatever shifts are declared
+    by_day = spec.staffing.model_copy(update={"shifts": ()})
     ways, paid = RosterWays(by_day, van_pool(panel, spec)), dict[tuple[str, date], Doubles]()
 
     def bill(digest: str, cutoff: date) -> Doubles:
@@ -293,7 +298,8 @@ def _last_cutoffs(panel: Panel) -> list[date]:
 
 
 def _cutoffs_since(training: PastTraining, panel: Panel) -> list[date]:
-    """The cutoffs of the days that came in since a training's night, of which the newest count where they are many."""
+    """The cutoffs of the days that came in since a training's night, of which the newest count
+    where they are many."""
     days = (panel.cutoff - training.night).days + 1
     return [panel.cutoff - timedelta(days=back) for back in range(min(days, MOST_DAYS), 0, -1)]
 

@@ -1,7 +1,8 @@
-"""Catalogues of sentences (gettext), and the language in which somebody reads, as a context variable.
+"""Catalogues of sentences (gettext), and the language in which somebody reads, as a context
+variable.
 
-The compiled catalogue (.mo) lies beside its .po and is read once in a process. A language without one, a sentence that
-it lacks, and English itself are told as they stand in the code.
+The compiled catalogue (.mo) lies beside its .po and is read once in a process. A language without
+one, a sentence that it lacks, and English itself are told as they stand in the code.
 """
 
 from __future__ import annotations
@@ -18,14 +19,16 @@ Text = TypeVar("Text", bound=str)  # HTML stays HTML
 DOMAIN = "forecaster"
 FOLDER = Path(__file__).parent / "locale"
 ENGLISH = "en"
-LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "ar": "العربية"}  # code → its own name
+# code → its own name
+LANGUAGES = {"en": "English", "de": "Deutsch", "es": "Español", "ar": "العربية"}
 RIGHT_TO_LEFT = frozenset({"ar"})
 _language: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 
 @contextmanager
 def use_language(code: str) -> Iterator[None]:
-    """Inside, sentences are told in this language (`LANGUAGES`), here and in threads that take over the context."""
+    """Inside, sentences are told in this language (`LANGUAGES`), here and in threads that take over
+    the context."""
     token = _language.set(code)
     try:
         yield
@@ -44,14 +47,16 @@ def direction() -> str:
 
 
 def _(message: str, /, **values: object) -> str:
-    """The sentence in the reader's language, its placeholders filled: `_("{depot} is closed", depot="NYC-01")`."""
+    """The sentence in the reader's language, its placeholders filled: `_("{depot} is closed",
+    depot="NYC-01")`."""
     return filled(_catalogue(language()).gettext(message), values)
 
 
 def ngettext(singular: str, plural: str, number: float, /, **values: object) -> str:
     """The form of a sentence that goes with a number: two in English, six in Arabic.
 
-    The number as it is to be written is one of the values: `ngettext("{n} van", "{n} vans", vans, n=vans)`.
+    The number as it is to be written is one of the values: `ngettext("{n} van", "{n} vans", vans,
+    n=vans)`.
     """
     return filled(_catalogue(language()).ngettext(singular, plural, _whole(number)), values)
 
@@ -67,8 +72,8 @@ def N_(message: str) -> str:
 
 
 def filled(text: Text, values: Mapping[str, object]) -> Text:
-    """The text with its placeholders filled. A value that ends with a full stop, as the abbreviated "1. Dez.", is not
-    followed by another one."""
+    """The text with its placeholders filled. A value that ends with a full stop, as the abbreviated
+    "1. Dez.", is not followed by another one."""
     for name, value in values.items():
         if isinstance(value, str) and value.endswith("."):
             text = cast(Text, text.replace(f"{{{name}}}.", f"{{{name}}}"))

@@ -1,4 +1,5 @@
-"""Names of public holidays: as they are written down, and in the reader's language where their calendar has it."""
+"""Names of public holidays: as they are written down, and in the reader's language where their
+calendar has it."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ NOWHERE = HolidayRegion()
 
 
 def region_of(attributes: Mapping[str, str], home: HolidayRegion) -> HolidayRegion:
-    """A depot's own region; one without a country is in the pipeline's, and one in the pipeline's country without a
-    subdivision in the pipeline's subdivision."""
+    """A depot's own region; one without a country is in the pipeline's, and one in the pipeline's
+    country without a subdivision in the pipeline's subdivision."""
     country, subdivision = attributes.get("country") or "", attributes.get("subdivision") or ""
     if not subdivision and country in ("", home.country):
         subdivision = home.subdivision
@@ -32,13 +33,14 @@ def region_of(attributes: Mapping[str, str], home: HolidayRegion) -> HolidayRegi
 
 
 def written_language(languages: Collection[str]) -> str | None:
-    """The language, of those of a calendar, in which names are written down: English; None for the calendar's own."""
+    """The language, of those of a calendar, in which names are written down: English; None for the
+    calendar's own."""
     return next((code for code in _WRITTEN if code in languages), None)
 
 
 def translated_holiday(day: date, name: str, region: HolidayRegion) -> str:
-    """The holiday of that day in the reader's language; the name itself where it is no public holiday of the region, or
-    its calendar lacks the language."""
+    """The holiday of that day in the reader's language; the name itself where it is no public
+    holiday of the region, or its calendar lacks the language."""
     if language() == ENGLISH or not region.country:
         return name
     return _names(*region, day.year, language()).get((day, name), name)
@@ -46,7 +48,8 @@ def translated_holiday(day: date, name: str, region: HolidayRegion) -> str:
 
 @lru_cache(maxsize=1024)
 def _names(country: str, subdivision: str, year: int, reader: str) -> Mapping[tuple[date, str], str]:
-    """The names of a year in a language, by date and the name that is written down; empty where there are none."""
+    """The names of a year in a language, by date and the name that is written down; empty where
+    there are none."""
     import holidays  # only for readers of another language than English
 
     try:

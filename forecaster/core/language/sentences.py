@@ -1,10 +1,12 @@
-"""Sentences that are written down in English and told in the reader's language: text that knows its own template.
+"""Sentences that are written down in English and told in the reader's language: text that knows its
+own template.
 
     objection = sentence(N_("{metric} is {value}, wanted at most {limit}"), metric="wape", value="0.31", limit="0.30")
 
-It is a str, in English, for whoever logs or keeps it. `stored` gives the template and what fills it, to be kept beside
-the text as JSON; `restored` makes the same str of both again, and `retold` tells it in the reader's language. What was
-kept by an earlier version has no template, and is told as it was written.
+It is a str, in English, for whoever logs or keeps it. `stored` gives the template and what fills
+it, to be kept beside the text as JSON; `restored` makes the same str of both again, and `retold`
+tells it in the reader's language. What was kept by an earlier version has no template, and is told
+as it was written.
 """
 
 from __future__ import annotations
@@ -24,15 +26,15 @@ MADE_OF = "made_of"  # the key or column beside a text that has what it was made
 
 
 class Sentence(str):
-    """An English sentence with what it was made of, as JSON: `{"id": template, "values": {…}}`, `{"parts": […],
-    "between": …}` of several in a row, `{"number": …, "form": …}` of a number."""
+    """An English sentence with what it was made of, as JSON: `{"id": template, "values": {…}}`,
+    `{"parts": […], "between": …}` of several in a row, `{"number": …, "form": …}` of a number."""
 
     made_of: dict[str, Any]
 
 
 def sentence(template: str, /, **values: object) -> Sentence:
-    """The sentence, its placeholders filled. A value may be a sentence itself; whole numbers and days are written as
-    the reader writes them, and any other value as it is."""
+    """The sentence, its placeholders filled. A value may be a sentence itself; whole numbers and
+    days are written as the reader writes them, and any other value as it is."""
     if not values:
         return as_sentence(template)
     text = template.format(**{name: _english(value) for name, value in values.items()})
@@ -45,18 +47,21 @@ def as_sentence(text: str) -> Sentence:
 
 
 def counted(number: int, singular: str, plural: str) -> Sentence:
-    """A number with its noun: "1 day", "12 days"; both forms stand in the catalogue as those of one `ngettext`."""
+    """A number with its noun: "1 day", "12 days"; both forms stand in the catalogue as those of one
+    `ngettext`."""
     text = (singular if number == 1 else plural).format(n=f"{number:,}")
     return _made(text, {"id": singular, "values": {"n": int(number)}, "plural": plural})
 
 
 def amount(value: float, form: str) -> Sentence:
-    """A number in a form of `format`, as "+,.2f" or ".1%", of which the reader has their own separators."""
+    """A number in a form of `format`, as "+,.2f" or ".1%", of which the reader has their own
+    separators."""
     return _made(format(value, form), {"number": float(value), "form": form})
 
 
 def joined(texts: Iterable[str], between: str = "; ") -> Sentence | None:
-    """Sentences in a row, those that say something; None where none does. `between` is of the catalogue, or blanks."""
+    """Sentences in a row, those that say something; None where none does. `between` is of the
+    catalogue, or blanks."""
     parts = [text for text in texts if text]
     if not parts:
         return None
@@ -81,7 +86,8 @@ def without_start(text: str, start: str) -> str:
 
 
 def recognised(text: str, templates: Iterable[str]) -> str:
-    """The sentence that one of the templates made, of text that was kept alone; the text itself where none did."""
+    """The sentence that one of the templates made, of text that was kept alone; the text itself
+    where none did."""
     for template in templates:
         if match := _pattern(template).fullmatch(text):
             return _made(text, {"id": template, "values": match.groupdict()})
@@ -103,7 +109,8 @@ def stored(text: str | None) -> dict[str, Any] | None:
 
 
 def restored(made_of: object, text: str) -> str:
-    """The sentence as it was before it was `stored` beside its text; the text alone where it has nothing beside it."""
+    """The sentence as it was before it was `stored` beside its text; the text alone where it has
+    nothing beside it."""
     return _made(text, made_of) if isinstance(made_of, dict) else text
 
 
@@ -125,7 +132,8 @@ def unpacked(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_argument(text: str) -> str:
-    """A sentence for a command line, as JSON that keeps what it was made of; other text as it is."""
+    """A sentence for a command line, as JSON that keeps what it was made of; other text as it
+    is."""
     return json.dumps(packed({"text": text})) if isinstance(text, Sentence) else text
 
 
@@ -143,8 +151,9 @@ Day = Callable[[date], str]
 
 
 def retold(made_of: object, text: str, *, number: Number = format, day: Day = str) -> str:
-    """The sentence in the reader's language from what was `stored` of it; `text` where that cannot be told, and in
-    English. `number` writes a number in a form of `format` as the reader does, `day` a day."""
+    """The sentence in the reader's language from what was `stored` of it; `text` where that cannot
+    be told, and in English. `number` writes a number in a form of `format` as the reader does,
+    `day` a day."""
     if language() == ENGLISH:
         return text
     try:

@@ -10,6 +10,7 @@ SELDOM = (100_000, 10, 10)
 
 
 def look_seldom() -> None:
-    """Look for cycles of values after 100,000 new ones instead of 700: a fifth of the processor time in which a night
-    imports JAX, MLflow and Prefect went into looking through what they had made."""
+    """Look for cycles of values after 100,000 new ones instead of 700: a fifth of the processor
+    time in which a night imports JAX, MLflow and Prefect went into looking through what they had
+    made."""
     gc.set_threshold(*SELDOM)

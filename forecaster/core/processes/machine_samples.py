@@ -1,6 +1,8 @@
-"""Samples of the machine while a run works: how busy its processors are, and how much memory is in use.
+"""Samples of the machine while a run works: how busy its processors are, and how much memory is in
+use.
 
-Names and units are those of MLflow's system metrics. Read from Linux's /proc; elsewhere there are no samples.
+Names and units are those of MLflow's system metrics. Read from Linux's /proc; elsewhere there are
+no samples.
 """
 
 from __future__ import annotations
@@ -14,7 +16,9 @@ from pathlib import Path
 
 PROC = Path("/proc")
 SECONDS = 1.0  # from one sample to the next, at first
-MOST = 240  # samples; where there would be more, every second one is dropped, and half as many are taken from then on
+# samples; where there would be more, every second one is dropped, and half as many are taken from
+# then on
+MOST = 240
 Sample = dict[str, float]
 
 

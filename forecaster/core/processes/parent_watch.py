@@ -1,4 +1,5 @@
-"""Parent watch: a process that works for another one ends when that one is gone, however it went."""
+"""Parent watch: a process that works for another one ends when that one is gone, however it
+went."""
 
 from __future__ import annotations
 
@@ -17,7 +18,8 @@ def environment() -> dict[str, str]:
 def end_with_parent() -> None:
     """End this process as soon as its parent is gone.
 
-    Does nothing in a process that was started by anybody else than the parent whom the environment names.
+    Does nothing in a process that was started by anybody else than the parent whom the environment
+    names.
     """
     parent = os.environ.pop(PARENT, None)  # its own children have another
     if parent is not None:
@@ -25,7 +27,8 @@ def end_with_parent() -> None:
 
 
 def end_with(parent: int) -> None:
-    """End this process, from a thread and without any more ado, as soon as its parent is another than this one."""
+    """End this process, from a thread and without any more ado, as soon as its parent is another
+    than this one."""
 
     def watch() -> None:
         pause = threading.Event()

@@ -24,8 +24,8 @@ def usage(process: str) -> dict[str, dict[str, float]]:
 def peak_memory() -> int:
     """The most bytes of memory that this process ever held.
 
-    Linux counts them anew with each program (VmHWM). `getrusage` does not: a child that was started by a large process
-    would begin with what that one held.
+    Linux counts them anew with each program (VmHWM). `getrusage` does not: a child that was started
+    by a large process would begin with what that one held.
     """
     try:
         peak = re.search(r"^VmHWM:\s+(\d+) kB", STATUS.read_text(), re.MULTILINE)

@@ -1,7 +1,8 @@
-"""The half hour of the local clock in which each row of a source lies, where the row has a time of day.
+"""The half hour of the local clock in which each row of a source lies, where the row has a time of
+day.
 
-A day is cut where `parsing.days` cuts it. In autumn's hour that comes twice both are the same half hours, spring's
-missing ones have no rows.
+A day is cut where `parsing.days` cuts it. In autumn's hour that comes twice both are the same half
+hours, spring's missing ones have no rows.
 """
 
 from __future__ import annotations
@@ -79,7 +80,8 @@ def _of_seconds(text: Column, zone: ZoneInfo, parts: int) -> NDArray[np.int8]:
 
 
 def _of_sheet(text: Column) -> NDArray[np.int8]:
-    """Of the days by which spreadsheets count, whose fraction is the time of day; to the second, as sheets show it."""
+    """Of the days by which spreadsheets count, whose fraction is the time of day; to the second, as
+    sheets show it."""
     fraction = text.str.extract(r"^[1-9][0-9]{4}(\.[0-9]+)$")[0].astype("float64").to_numpy()
     seconds = np.round(np.nan_to_num(fraction) * 86_400).astype(np.int64) % 86_400
     halves = np.where(seconds == 0, MIDNIGHT, seconds // _SECONDS)

@@ -1,8 +1,9 @@
-"""Half-hourly profiles of a batch: a day's orders by half hours, and which of them the lake does not hold yet.
+"""Half-hourly profiles of a batch: a day's orders by half hours, and which of them the lake does
+not hold yet.
 
-They stand beside the daily counts: a day that goes to quarantine leaves no profile, and one whose orders only moved to
-other hours leaves a new one though its count is the same. What came before is never changed: the latest version known
-by an instant counts, as it does of counts.
+They stand beside the daily counts: a day that goes to quarantine leaves no profile, and one whose
+orders only moved to other hours leaves a new one though its count is the same. What came before is
+never changed: the latest version known by an instant counts, as it does of counts.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ _KEY = ["depot_id", "day"]
 
 @dataclass(frozen=True)
 class DayProfiles:
-    """Orders by half hours of the depots and days of a batch, and its rows without a time of day."""
+    """Orders by half hours of the depots and days of a batch, and its rows without a time of
+    day."""
 
-    days: pd.DataFrame  # depot_id (text), day (since 1970), recorded_at (µs since 1970); one row a depot and day
+    # depot_id (text), day (since 1970), recorded_at (µs since 1970); one row a depot and day
+    days: pd.DataFrame
     orders: Floats  # (rows of `days`, half hours)
     timeless: int = 0  # rows
     first: str = ""  # file:row of the first of them
@@ -42,9 +45,10 @@ class DayProfiles:
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> DayProfiles:
-        """Of the accepted rows of a batch, as `readings` describes, with their half hours. A day of which a count or a
-        time is missing has no profile."""
-        from forecaster.demand.validation import quarantine  # with what reads sources, which a prediction lacks
+        """Of the accepted rows of a batch, as `readings` describes, with their half hours. A day of
+        which a count or a time is missing has no profile."""
+        # with what reads sources, which a prediction lacks
+        from forecaster.demand.validation import quarantine
 
         halves = rows[HALF_HOUR].to_numpy()
         all_midnight = bool(len(rows)) and not ((halves != MIDNIGHT) & (halves != NO_TIME)).any()
@@ -108,8 +112,9 @@ class DayProfiles:
 def latest_profiles(
     lake: Lake, *, first: int, as_of: datetime | None = None, version: int | None = None
 ) -> tuple[pd.DataFrame, Floats]:
-    """Depot and day of the profiles from a day on (since 1970), and their orders (rows, half hours): the latest version
-    of each, of those that were known by an instant. Raises LakeError when the lake cannot be read."""
+    """Depot and day of the profiles from a day on (since 1970), and their orders (rows, half
+    hours): the latest version of each, of those that were known by an instant. Raises LakeError
+    when the lake cannot be read."""
     where = ds.field("date") >= pa.scalar(first, pa.int32()).cast(pa.date32())
     if as_of is not None:
         where &= ds.field("recorded_at") <= pa.scalar(as_of, pa.timestamp("us", tz="UTC"))

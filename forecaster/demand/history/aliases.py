@@ -22,7 +22,8 @@ _DAY = ["depot_id", "date"]
 
 
 def resolve(table: Frame) -> tuple[Frame, Bools]:
-    """Each alias with the depot at the end of its chain, and which rows lead into a circle and have no end.
+    """Each alias with the depot at the end of its chain, and which rows lead into a circle and have
+    no end.
 
     `table` has columns alias and depot_id, one row an alias.
     """
@@ -38,7 +39,8 @@ def current(depot_ids: Any, aliases: Frame) -> Any:
 
 
 def former_names(aliases: Frame, depot_ids: Sequence[str]) -> dict[str, str]:
-    """Former id → depot, of these depots and of former ids that are none of them; `aliases` are resolved ones."""
+    """Former id → depot, of these depots and of former ids that are none of them; `aliases` are
+    resolved ones."""
     here = aliases[aliases["depot_id"].isin(depot_ids) & ~aliases["alias"].isin(depot_ids)].sort_values("alias")
     return dict(zip(here["alias"], here["depot_id"], strict=True))
 
@@ -53,7 +55,8 @@ def by_current_id(by_depot: Mapping[str, V], former: Mapping[str, str]) -> dict[
 
 
 def archive_by_current_id(rows: pa.Table, former: Mapping[str, str]) -> pa.Table:
-    """Rows of an archive, with columns run_id and depot_id, by the ids of now, each run as in `by_current_id`."""
+    """Rows of an archive, with columns run_id and depot_id, by the ids of now, each run as in
+    `by_current_id`."""
     if not former:  # as in most fleets
         return rows
     archive_ids, runs = rows["depot_id"].to_pylist(), rows["run_id"].to_pylist()
@@ -73,13 +76,14 @@ def archive_by_current_id(rows: pa.Table, former: Mapping[str, str]) -> pa.Table
 def apply(demand: Frame, depots: Frame, aliases: Frame) -> tuple[Frame, Frame]:
     """Demand and depots by current ids; `aliases` are resolved ones.
 
-    Own counts hold. On a day without one, a renamed depot has that of its former id. A merged depot has, before its
-    first own count, the sum over its former ids in business on the day, each from its first to its last reading: not
-    known if one of them is missing, while a closed one adds nothing. Of the other columns of such a day `open` says
-    whether any was, numbers are the largest and words the first that is known.
+    Own counts hold. On a day without one, a renamed depot has that of its former id. A merged depot
+    has, before its first own count, the sum over its former ids in business on the day, each from
+    its first to its last reading: not known if one of them is missing, while a closed one adds
+    nothing. Of the other columns of such a day `open` says whether any was, numbers are the largest
+    and words the first that is known.
 
-    Former ids leave the depots table. One that alone is declared there lends its row to the current id, and no depot
-    opens after a reading that it took over.
+    Former ids leave the depots table. One that alone is declared there lends its row to the current
+    id, and no depot opens after a reading that it took over.
     """
     ids, depot = coded(demand["depot_id"])
     former = np.append(ids.isin(aliases["alias"]), False)
@@ -136,8 +140,8 @@ def _combine_former(rows: Frame, former_rows: Frame) -> Frame:
 
 
 def _sum(days: Frame, former_rows: Frame) -> Any:
-    """The sum on each day of the counts of the former ids that were in business; NaN where one is missing, or none
-    was in business."""
+    """The sum on each day of the counts of the former ids that were in business; NaN where one is
+    missing, or none was in business."""
     counted_rows = former_rows[former_rows["demand"].notna()]
     business = counted_rows.groupby(["depot_id", "former"])["date"].agg(["min", "max"]).reset_index()
     due = days.merge(business, on="depot_id")
@@ -171,12 +175,14 @@ def _joined(rest: Frame, merged_rows: Frame, like: Frame) -> Frame:
 
 
 def _depots_by_current_id(depots: Frame, first: pd.Series[Any], aliases: Frame) -> Frame:
-    """The depots table by current ids; `first` is the day of the first reading that each depot took over."""
+    """The depots table by current ids; `first` is the day of the first reading that each depot took
+    over."""
     former = depots["depot_id"].isin(aliases["alias"]).to_numpy()
     current, lent_rows = depots[~former], depots[former].sort_values("depot_id")
     lent_rows = lent_rows.assign(depot_id=lent_rows["depot_id"].map(_current_ids(aliases)))
     lent_rows = lent_rows[~lent_rows["depot_id"].isin(current["depot_id"])]
-    if len(lent_rows):  # a depot of several is open from the first opening to the last closing, if all have one
+    # a depot of several is open from the first opening to the last closing, if all have one
+    if len(lent_rows):
         days = lent_rows.groupby("depot_id")[["opened", "closed"]]
         ends = days.agg({"opened": "min", "closed": "max"}).where(days.count() == days.size().to_frame().to_numpy())
         lent_rows = lent_rows.drop_duplicates("depot_id").drop(columns=["opened", "closed"]).join(ends, on="depot_id")

@@ -1,5 +1,5 @@
-"""Whose demand a lake holds: of the fleet that ingested into it first. Pipelines of another fleet are refused, and so
-is a lake that a restore has not brought back whole.
+"""Whose demand a lake holds: of the fleet that ingested into it first. Pipelines of another fleet
+are refused, and so is a lake that a restore has not brought back whole.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from forecaster.lake import TABLES, Lake
 
 
 def owner(lake: Lake) -> str | None:
-    """The fleet whose demand a lake holds; None for a lake in which no night has written it down yet.
+    """The fleet whose demand a lake holds; None for a lake in which no night has written it down
+    yet.
 
     Of two that came at once it is the one whose row is older. Raises LakeError.
     """
@@ -23,8 +24,8 @@ def owner(lake: Lake) -> str | None:
 
 
 def refuse_other_fleets(spec: Spec, lake: Lake | None = None) -> None:
-    """Raises ForeignLake where the lake holds the demand of another fleet, LakeError where it cannot be read or is half
-    restored."""
+    """Raises ForeignLake where the lake holds the demand of another fleet, LakeError where it
+    cannot be read or is half restored."""
     refuse_half_restored(spec)
     fleet = owner(lake or Lake.of(spec))
     if fleet not in (None, spec.fleet_name):
@@ -38,7 +39,8 @@ def refuse_other_fleets(spec: Spec, lake: Lake | None = None) -> None:
 def refuse_half_restored(spec: Spec) -> None:
     """Raises LakeError where a restore was begun and has not ended."""
     try:
-        folder = spec.paths.restoring.read_text("utf-8") or "DIR"  # it was killed before it said from where
+        # it was killed before it said from where
+        folder = spec.paths.restoring.read_text("utf-8") or "DIR"
     except FileNotFoundError:
         return
     except (OSError, UnicodeDecodeError):
@@ -50,7 +52,8 @@ def refuse_half_restored(spec: Spec) -> None:
 
 
 def claim(spec: Spec, lake: Lake, now: datetime) -> None:
-    """Write down that the lake is of this fleet, unless it has an owner. Raises as `refuse_other_fleets`."""
+    """Write down that the lake is of this fleet, unless it has an owner. Raises as
+    `refuse_other_fleets`."""
     if owner(lake) is None:
         row = {"fleet": spec.fleet_name, "recorded_at": now}
         lake.append("owners", pa.Table.from_pylist([row], schema=TABLES["owners"]))

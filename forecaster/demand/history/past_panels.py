@@ -1,10 +1,12 @@
-"""Point-in-time panels for backtests without look-ahead: what a night would have had at an earlier cutoff.
+"""Point-in-time panels for backtests without look-ahead: what a night would have had at an earlier
+cutoff.
 
-A night of that day knew the readings recorded by its own hour, the events and depots announced by then, and of the
-days ahead what the source had said in advance; nothing else is seen. Two kinds of reading have an instant that says
-nothing, and count as known on the morning after their day, their covariates in advance: those of an archive
-(`demand.recorded: next_day`), restatements left out, and history that was loaded afterwards: a depot's first batch, and
-a day's first version where it came more than four weeks late, and the batch that first told of a covariate.
+A night of that day knew the readings recorded by its own hour, the events and depots announced by
+then, and of the days ahead what the source had said in advance; nothing else is seen. Two kinds of
+reading have an instant that says nothing, and count as known on the morning after their day, their
+covariates in advance: those of an archive (`demand.recorded: next_day`), restatements left out, and
+history that was loaded afterwards: a depot's first batch, and a day's first version where it came
+more than four weeks late, and the batch that first told of a covariate.
 """
 
 from __future__ import annotations
@@ -34,7 +36,8 @@ class Past:
     """Tonight's depots at earlier cutoffs."""
 
     def __init__(self, knowledge: Knowledge, panel: Panel, spec: Spec) -> None:
-        """Reads what was known tonight, all versions. Raises LakeError when the lake cannot be read."""
+        """Reads what was known tonight, all versions. Raises LakeError when the lake cannot be
+        read."""
         lake, tonight = Lake.of(spec), knowledge.as_of
         self._spec, self._knowledge, self._panel = spec, knowledge, panel
         self._encoding = panel.encoding
@@ -53,7 +56,8 @@ class Past:
         return other
 
     def __call__(self, cutoff: date) -> Panel:
-        """The panel of tonight's depots at a cutoff before tonight's; a depot not known by then is never open.
+        """The panel of tonight's depots at a cutoff before tonight's; a depot not known by then is
+        never open.
 
         Raises NoUsableData when no demand was known by then.
         """
@@ -81,8 +85,8 @@ class Past:
         )
 
     def _morning(self, cutoff: date) -> datetime:
-        """The instant of a night with this cutoff: at tonight's local hour, as many days after it as tonight is, or one
-        where tonight lies beyond its own horizon, as in an archive."""
+        """The instant of a night with this cutoff: at tonight's local hour, as many days after it
+        as tonight is, or one where tonight lies beyond its own horizon, as in an archive."""
         local = self._knowledge.as_of.astimezone(self._spec.zone)
         lag = (local.date() - self._panel.cutoff).days
         days = lag if 1 <= lag <= self._spec.horizon else 1

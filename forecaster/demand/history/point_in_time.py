@@ -1,4 +1,5 @@
-"""Point-in-time (bitemporal) read of the lake: the latest version of each row known as of an instant."""
+"""Point-in-time (bitemporal) read of the lake: the latest version of each row known as of an
+instant."""
 
 from __future__ import annotations
 
@@ -28,13 +29,15 @@ READ = ("demand", *KEYS)
 
 
 def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | None = None) -> Knowledge:
-    """Point-in-time read: of each depot and day, each depot and each event the latest version known as of an instant.
+    """Point-in-time read: of each depot and day, each depot and each event the latest version known
+    as of an instant.
 
-    In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after as_of are known too.
-    Former ids of depots count for the depots that they belong to now. `versions` reads the tables as they were at those
-    commits, where rows may have come since that say they were recorded before.
-    Raises NoUsableData when no demand was known by then, ForeignLake when the lake is of another fleet, LakeError when
-    what is needed to forecast cannot be read or is half restored; what is not needed is said to be `lacking`.
+    In an archive (`demand.recorded: next_day`) the known-future covariates of the days right after
+    as_of are known too. Former ids of depots count for the depots that they belong to now.
+    `versions` reads the tables as they were at those commits, where rows may have come since that
+    say they were recorded before. Raises NoUsableData when no demand was known by then, ForeignLake
+    when the lake is of another fleet, LakeError when what is needed to forecast cannot be read or
+    is half restored; what is not needed is said to be `lacking`.
     """
     lake, lacking = Lake.of(spec), list[str]()
     lake_owner.refuse_half_restored(spec)
@@ -53,7 +56,8 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
 
 @contextmanager
 def _not_needed(lacking: list[str], without: str) -> Iterator[None]:
-    """Keep what is wrong with a table that a forecast can do without. Raises LakeSilent: the others are silent too."""
+    """Keep what is wrong with a table that a forecast can do without. Raises LakeSilent: the others
+    are silent too."""
     try:
         yield
     except LakeSilent:
@@ -100,8 +104,8 @@ def frame(
     only: ds.Expression | None = None,
     columns: Sequence[str] | None = None,
 ) -> pd.DataFrame:
-    """A small table as a frame, with what was recorded by an instant, of those rows `only` and those `columns` that are
-    asked for."""
+    """A small table as a frame, with what was recorded by an instant, of those rows `only` and
+    those `columns` that are asked for."""
     where = None if until is None else ds.field("recorded_at") <= pa.scalar(until, pa.timestamp("us", tz="UTC"))
     where = only if where is None else where if only is None else where & only
     return as_frame(lake.read(table, where=where, version=version, columns=columns))
@@ -129,7 +133,8 @@ def current_rows(rows: pd.DataFrame, key: list[str]) -> pd.DataFrame:
 
 
 def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.DataFrame:
-    """The readings known by an instant, all versions, and in an archive what is known of the days right after them.
+    """The readings known by an instant, all versions, and in an archive what is known of the days
+    right after them.
 
     Raises NoUsableData when none of them has a count."""
     columns = reading_columns(lake, spec, version)
@@ -173,8 +178,8 @@ def with_days_ahead(by_then: pd.DataFrame, ahead: pd.DataFrame, spec: Spec) -> p
 
 
 def refused_readings(lake: Lake, as_of: datetime, *, version: int | None = None) -> pd.DataFrame:
-    """Depot, date and instant of the readings that were in quarantine at an instant: a row came, and its count is not
-    known."""
+    """Depot, date and instant of the readings that were in quarantine at an instant: a row came,
+    and its count is not known."""
     rows = frame(lake, "quarantine", version=version, until=as_of)
     return rows.loc[rows["date"].notna() & (rows["depot_id"] != ""), ["depot_id", "date", "recorded_at"]]
 

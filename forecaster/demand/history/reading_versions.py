@@ -1,7 +1,8 @@
-"""Change detection and deduplication: which readings of a batch the history does not hold yet, known since when.
+"""Change detection and deduplication: which readings of a batch the history does not hold yet,
+known since when.
 
-Each (depot, day) has a slot, a whole number; whoever is in a slot is found by position. Nothing loops over rows, depots
-or days, and only where a slot has several rows are those sorted or grouped.
+Each (depot, day) has a slot, a whole number; whoever is in a slot is found by position. Nothing
+loops over rows, depots or days, and only where a slot has several rows are those sorted or grouped.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ Longs = NDArray[np.int64]
 Places = NDArray[np.signedinteger[Any]]
 LOOKED_AT = 10_000  # rows that tell their order
 CORRECTION = 0.1  # of the higher count: what corrections usually change at most
-DENSE = 4  # slots a row that a table over all depots and days may have; beyond, slots are numbered by sorting
+# slots a row that a table over all depots and days may have; beyond, slots are numbered by sorting
+DENSE = 4
 
 
 @dataclass(frozen=True)
@@ -48,9 +50,13 @@ class NewReadings:
 
     new: Bools  # (rows of the batch,)
     recorded_at: Longs  # (rows of the batch,) µs since 1970: from when on a new row is known
-    counted: Bools  # (rows of the batch,) whether it is the newest of its day, whose latest known version has a count
+    # (rows of the batch,) whether it is the newest of its day, whose latest known version has a
+    # count
+    counted: Bools
     restated: (
-        Bools  # (rows of the batch,) whether it takes that count back, or changes it by more than a correction does
+        # (rows of the batch,) whether it takes that count back, or changes it by more than a
+        # correction does
+        Bools
     )
 
 
@@ -64,7 +70,8 @@ def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
     first, last = min(ends), max(ends)
     count, rows = len(names) * (last - first + 1), len(batch) + len(history)
     small: Any = np.int32 if count < 2**31 else np.int64
-    # rows that follow one another get slots that do: memory is then walked through rather than jumped about in
+    # rows that follow one another get slots that do: memory is then walked through rather than
+    # jumped about in
     by_day = max(days, key=len)[:LOOKED_AT]
     by_depot = len(by_day) > 1 and float(np.mean(by_day[1:] == by_day[:-1])) < 0.5
     step_depot, step_day = (last - first + 1, 1) if by_depot else (1, len(names))
@@ -84,7 +91,8 @@ def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
 def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
     """The readings that break a rule beside the others: `duplicate_row` or `superseded`.
 
-    One for each depot, day (and declared instant) stays: the first that says what the last one says.
+    One for each depot, day (and declared instant) stays: the first that says what the last one
+    says.
     """
     slot = slots(batch, batch.iloc[:0])
     where = np.flatnonzero(_several(slot.batch, slot.count))
@@ -101,11 +109,13 @@ def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
 
 
 def new_readings(batch: pd.DataFrame, history: pd.DataFrame, *, declared: bool, now: int) -> NewReadings:
-    """The readings of a batch without repeats that the known ones do not hold; `now` is in µs since 1970.
+    """The readings of a batch without repeats that the known ones do not hold; `now` is in µs since
+    1970.
 
-    A source without an instant of its own (`declared` is false) repeats itself every night: a reading is new when it
-    differs from the latest version. Where the value of a version that is there was changed in place, the new value
-    counts as recorded now. A day of which only covariates were known gets its first count: that is no restatement.
+    A source without an instant of its own (`declared` is false) repeats itself every night: a
+    reading is new when it differs from the latest version. Where the value of a version that is
+    there was changed in place, the new value counts as recorded now. A day of which only covariates
+    were known gets its first count: that is no restatement.
     """
     recorded = batch["recorded_at"].to_numpy(copy=True)
     if history.empty or batch.empty:
@@ -221,7 +231,8 @@ def _among_versions(
     """Marks rows that are among the known versions, in instant and value; and those in their
     instant at least.
 
-    `position` is a version of each row's slot, -1 where there is none; `is_equal`, whether it says what the row says.
+    `position` is a version of each row's slot, -1 where there is none; `is_equal`, whether it says
+    what the row says.
     """
     instants = history["recorded_at"].to_numpy()
     same_instant = (position >= 0) & (instants[position] == batch["recorded_at"].to_numpy())
@@ -244,7 +255,8 @@ def _among_versions(
 
 
 def _equal(batch: pd.DataFrame, history: pd.DataFrame, position: Any) -> Bools:
-    """Does each row say what the known row at the position beside it says? An unknown value equals another one."""
+    """Does each row say what the known row at the position beside it says? An unknown value equals
+    another one."""
     equal = np.ones(len(batch), np.bool_)
     for name in _values(batch):
         batch_column, history_column = batch[name], history.get(name)
@@ -262,7 +274,8 @@ def _equal(batch: pd.DataFrame, history: pd.DataFrame, position: Any) -> Bools:
 
 def _same_word(batch_words: Any, history_words: Any, position: Any) -> Bools:
     words = batch_words.cat.categories
-    code = np.append(words.get_indexer(history_words.cat.categories), -1)  # -1 is the last: not known
+    # -1 is the last: not known
+    code = np.append(words.get_indexer(history_words.cat.categories), -1)
     known_codes = np.where(history_words.cat.codes == -1, -1, np.where(code < 0, -2, code)[history_words.cat.codes])
     is_equal: Bools = batch_words.cat.codes.to_numpy() == known_codes[position]
     return is_equal

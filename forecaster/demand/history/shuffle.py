@@ -1,9 +1,10 @@
-"""Shuffle: the lake's readings put in order of their depots, so that a group of depots is read without all others.
+"""Shuffle: the lake's readings put in order of their depots, so that a group of depots is read
+without all others.
 
-The lake's files lie in order of days. Each share of them is read once and written beside the state in pieces by depot
-(Dean & Ghemawat 2004, "MapReduce", whose shuffle this is); a group then reads its own piece of each. Rows keep the
-order in which they lie in the lake, and each depot's former ids lie beside it. The files are Arrow's, compressed, and
-are gone with the run.
+The lake's files lie in order of days. Each share of them is read once and written beside the state
+in pieces by depot (Dean & Ghemawat 2004, "MapReduce", whose shuffle this is); a group then reads
+its own piece of each. Rows keep the order in which they lie in the lake, and each depot's former
+ids lie beside it. The files are Arrow's, compressed, and are gone with the run.
 """
 
 from __future__ import annotations
@@ -60,8 +61,8 @@ class Shuffle:
 
 
 def share_ids(shuffle: Shuffle, number: int, of: int) -> int | None:
-    """Write the depot ids of a share of the readings known by the instant; the last day with a count, as a number
-    since 1970."""
+    """Write the depot ids of a share of the readings known by the instant; the last day with a
+    count, as a number since 1970."""
     lake, ids, last = Lake.of(shuffle.spec), readings.arrow_words([]), None
     columns = ["depot_id", "date", "demand", "recorded_at"]
     for table in _share(lake, shuffle, columns, number, of, recorded_by(shuffle.as_of)):
@@ -84,7 +85,8 @@ def ids_with_readings(shuffle: Shuffle) -> pa.Array:
 
 
 def order_ids(shuffle: Shuffle, ids: pa.Array) -> pa.Array:
-    """Put all ids in order of what they are currently, and keep them in the folder; what each of them is currently."""
+    """Put all ids in order of what they are currently, and keep them in the folder; what each of
+    them is currently."""
     former = current_rows(frame(Lake.of(shuffle.spec), "aliases", until=shuffle.as_of), KEYS["aliases"])
     every = pa.concat_arrays([ids, *(readings.arrow_words(former[name]) for name in ("alias", "depot_id"))])
     raw = pd.Series(pc.unique(every).to_pandas(), dtype="str")
@@ -172,7 +174,8 @@ def _rows(shuffle: Shuffle, first: int, last: int) -> pa.Table:
 
 
 def _write_pieces(path: Path, sorted_rows: pa.Table, ids: int) -> None:
-    """Write rows in order of `_CODE`, a piece of ids each batch, in one step: a worker may be killed."""
+    """Write rows in order of `_CODE`, a piece of ids each batch, in one step: a worker may be
+    killed."""
     sorted_rows = sorted_rows.combine_chunks()
     ends = np.searchsorted(sorted_rows[_CODE].to_numpy(), np.arange(0, ids + PIECE, PIECE))
     with artifact.writing(path) as new, pa.ipc.new_file(new, sorted_rows.schema, options=_COMPRESSED) as file:

@@ -1,7 +1,9 @@
-"""Truncated first day of a rolling export: orders since an hour, not since midnight, make a known day fall.
+"""Truncated first day of a rolling export: orders since an hour, not since midnight, make a known
+day fall.
 
-An export of the orders of the last so many hours begins within a day. Of that day most depots then have fewer orders
-than are known already, and none has more, while the days after it are as they were.
+An export of the orders of the last so many hours begins within a day. Of that day most depots then
+have fewer orders than are known already, and none has more, while the days after it are as they
+were.
 """
 
 from __future__ import annotations
@@ -40,9 +42,9 @@ PLACES = 50  # depots and days that a finding names
 def quarantine_cut_day(
     batch: Batch, known_days: KnownDays, released: Collection[str], spec: Spec, now: datetime
 ) -> tuple[Batch, list[Finding]]:
-    """The batch with the counts of its first day in quarantine that fall because the export begins within it, so that
-    what is known of them stays. Where a few depots rise, or the pipeline file says `warn`, they are accepted, and
-    become a finding.
+    """The batch with the counts of its first day in quarantine that fall because the export begins
+    within it, so that what is known of them stays. Where a few depots rise, or the pipeline file
+    says `warn`, they are accepted, and become a finding.
 
     `released` are the ids of quarantined rows that a person let in.
     """
@@ -88,7 +90,8 @@ def _cells(rows: pd.DataFrame) -> pd.MultiIndex:
 
 
 def _most_fall(of_first_day: pd.DataFrame, fall: Bools, rises: int, known_days: KnownDays, first: int) -> bool:
-    """Do most depots that are known of the first day fall on it, or have no order left, by much, and few rise?"""
+    """Do most depots that are known of the first day fall on it, or have no order left, by much,
+    and few rise?"""
     if not fall.any():
         return False
     known = pd.concat([reading_versions.latest(rows) for _, _, rows in known_days.between(first, first)])

@@ -1,7 +1,9 @@
-"""Deduplication of order lines: orders that a batch tells of again, and exports of which one repeats days of another.
+"""Deduplication of order lines: orders that a batch tells of again, and exports of which one
+repeats days of another.
 
-With `demand.columns.order_id` the last row of an order counts. Without it no single row says whether it is a copy or
-another order like it; days of rows that are all alike in two files, and a block of rows that follows again in one, do.
+With `demand.columns.order_id` the last row of an order counts. Without it no single row says
+whether it is a copy or another order like it; days of rows that are all alike in two files, and a
+block of rows that follows again in one, do.
 """
 
 from __future__ import annotations
@@ -23,14 +25,18 @@ from forecaster.demand.order_lines.row_keys import NO_ORDER
 from forecaster.demand.readings import CONTENT, ORDER
 from forecaster.demand.validation.feed_shape import batch_finding
 
-FEW_ORDERS, MANY_ORDERS = 50, 0.25  # rows of one file, each with another content, that are no corrections of orders
+# rows of one file, each with another content, that are no corrections of orders
+FEW_ORDERS, MANY_ORDERS = 50, 0.25
 NEXT_FILES = 8  # with the same day of a depot, beside which a file is held
 DAYS = 3  # of depots that must be alike in full
 CONTENTS = 10  # different rows of them, so that chance is none
 TOTALS = 3  # different counts of them: days of no order are alike anyway
-IN_FULL = 0.5  # of the days that two files have in common; of the others one has all that the other has
-VERBATIM = 0.9  # of the rows of a block stand before it as well, equally far; some are alike by chance
-PLAIN_DAYS, PLAIN_TOTAL = 10, 5  # of depots whose rows are all alike, as of dates alone; what comes on each on average
+# of the days that two files have in common; of the others one has all that the other has
+IN_FULL = 0.5
+# of the rows of a block stand before it as well, equally far; some are alike by chance
+VERBATIM = 0.9
+# of depots whose rows are all alike, as of dates alone; what comes on each on average
+PLAIN_DAYS, PLAIN_TOTAL = 10, 5
 ALIKE = 0.95  # of them must be equally many
 PLACES = 50  # depots and days that a finding names
 Column = Any  # a pandas Series
@@ -69,7 +75,8 @@ class _Slots:
 
 
 def without_repeated_orders(rows: pd.DataFrame, spec: Spec) -> tuple[pd.DataFrame, pd.DataFrame, list[Finding]]:
-    """The rows of which each order of a depot and day has one, the last; those before it; and a finding of these.
+    """The rows of which each order of a depot and day has one, the last; those before it; and a
+    finding of these.
 
     `rows` are accepted ones, as `readings` describes, before they are aggregated.
     """
@@ -99,7 +106,8 @@ def without_repeated_orders(rows: pd.DataFrame, spec: Spec) -> tuple[pd.DataFram
 
 
 def _no_order_ids(number: int, ordered: int, spec: Spec, places: tuple[tuple[str, str], ...]) -> Finding:
-    """The finding of a column whose values many orders, or the lines of an order, have in common."""
+    """The finding of a column whose values many orders, or the lines of an order, have in
+    common."""
     detail = sentence(
         N_(
             "{column}: found {n} of {all} rows with the value of another row of the same file, depot and day, and with "
@@ -118,7 +126,8 @@ def _no_order_ids(number: int, ordered: int, spec: Spec, places: tuple[tuple[str
 
 
 def repeated_rows(rows: pd.DataFrame, spec: Spec) -> list[Finding]:
-    """A finding where two files have the same rows of the same days, or a file has a block of rows twice.
+    """A finding where two files have the same rows of the same days, or a file has a block of rows
+    twice.
 
     `rows` are accepted ones, as `readings` describes, before they are aggregated.
     """
@@ -134,7 +143,8 @@ def repeated_rows(rows: pd.DataFrame, spec: Spec) -> list[Finding]:
             "row": rows["row"].to_numpy(),
         }
     )
-    lines = lines[lines["count"] > 0]  # rows of nothing, as hours of the night have, are alike by nature
+    # rows of nothing, as hours of the night have, are alike by nature
+    lines = lines[lines["count"] > 0]
     if lines.empty:
         return []
     repetitions = [*_between_files(lines, files), *_within_files(lines, files)]
@@ -148,7 +158,8 @@ def repeated_rows(rows: pd.DataFrame, spec: Spec) -> list[Finding]:
 
 
 def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repetition]:
-    """Files that have days in common, all of whose rows are the same, or in part those of the other."""
+    """Files that have days in common, all of whose rows are the same, or in part those of the
+    other."""
     cells = lines[["slot", "file"]].drop_duplicates()
     shared = cells[cells.duplicated("slot", keep=False)]
     if shared.empty:
@@ -167,8 +178,8 @@ def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repeti
 
 
 def _pairs(lines: pd.DataFrame) -> pd.DataFrame:
-    """Each depot's day in a file beside the next files that have it: how many rows it has in both, and how many of
-    these are the same."""
+    """Each depot's day in a file beside the next files that have it: how many rows it has in both,
+    and how many of these are the same."""
     contents = lines.groupby(["slot", "file", "content"])["count"].agg(["size", "sum"]).reset_index()
     cells = contents.groupby(["slot", "file"], as_index=False).agg(
         size=("size", "sum"), total=("sum", "sum"), contents=("size", "size")
@@ -186,8 +197,9 @@ def _pairs(lines: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_rows_alike(pairs: pd.DataFrame, contents: pd.DataFrame) -> pd.DataFrame:
-    """The pairs, each with the rows that are the same in both files, whether those are all of one file's (part) or of
-    both (full), and whether one of them has different rows that day (telling)."""
+    """The pairs, each with the rows that are the same in both files, whether those are all of one
+    file's (part) or of both (full), and whether one of them has different rows that day
+    (telling)."""
     earlier = contents.merge(pairs[["slot", "file", "other"]], on=["slot", "file"])
     later = contents.rename(columns={"file": "other"})
     both = earlier.merge(later, on=["slot", "other", "content"], suffixes=("", "_other"))
@@ -203,7 +215,8 @@ def _with_rows_alike(pairs: pd.DataFrame, contents: pd.DataFrame) -> pd.DataFram
 def _is_repetition(pair: pd.DataFrame) -> bool:
     """Are two files the same on the days that they have in common?
 
-    The rows of a day that are all alike, as those of a date alone, say no more than how many they are.
+    The rows of a day that are all alike, as those of a date alone, say no more than how many they
+    are.
     """
     full = pair[pair["full"]]
     if full["total"].nunique() < TOTALS:
@@ -229,14 +242,16 @@ def _within_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repetit
 
 
 def _blocks(lines: pd.DataFrame) -> pd.DataFrame:
-    """The rows of files that follow equal ones, in blocks that repeat others row by row: each block's rows are equally
-    far behind them. A file in the order of its depots has one for each of them."""
+    """The rows of files that follow equal ones, in blocks that repeat others row by row: each
+    block's rows are equally far behind them. A file in the order of its depots has one for each of
+    them."""
     key, block = ["file", "slot", "content"], ["file", "back"]
     again = lines[lines.duplicated(key, keep=False)]
     again = again.assign(back=again.groupby(key, sort=False)["row"].diff()).dropna(subset=["back"])
     blocks = again.groupby(block, sort=False)["row"].agg(["size", "min", "max"]).reset_index()
     blocks = blocks[(blocks["size"] >= CONTENTS) & (blocks["back"] > blocks["max"] - blocks["min"])]
-    # the rows of all files in one order, so that those of a file from one row to another are counted at once
+    # the rows of all files in one order, so that those of a file from one row to another are
+    # counted at once
     stride = int(lines["row"].max()) + 1
     rows = np.sort(lines["file"].to_numpy(np.int64) * stride + lines["row"].to_numpy(np.int64))
     start = blocks["file"].to_numpy(np.int64) * stride

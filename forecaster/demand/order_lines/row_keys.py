@@ -1,7 +1,7 @@
 """Row hashes of order lines: what tells two rows of one depot and day apart, in eight bytes each.
 
-`CONTENT` is of the date as it is written, with its time of day, and of the count; `ORDER` of the value of
-`demand.columns.order_id`, NO_ORDER where the row has none.
+`CONTENT` is of the date as it is written, with its time of day, and of the count; `ORDER` of the
+value of `demand.columns.order_id`, NO_ORDER where the row has none.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ Column = Any  # a pandas Series
 
 
 def row_keys(block: pd.DataFrame, counts: Column, spec: Spec) -> dict[str, NDArray[np.int64]]:
-    """The columns of hashes of a source's rows by their names; none where each row is a depot's day."""
+    """The columns of hashes of a source's rows by their names; none where each row is a depot's
+    day."""
     if spec.demand.aggregate == "none":
         return {}
     columns = spec.demand.columns

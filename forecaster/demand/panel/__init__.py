@@ -1,1 +1,2 @@
-"""Feature engineering: from what was known at one instant to dense arrays of depots and days; see `build`."""
+"""Feature engineering: from what was known at one instant to dense arrays of depots and days; see
+`build`."""

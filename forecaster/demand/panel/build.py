@@ -72,16 +72,18 @@ def build(
     network: NetworkFacts | None = None,
     carried: Mapping[str, Any] | None = None,
 ) -> Panel:
-    """The panel of all depots up to the last observed day before `knowledge.as_of`, and the horizon after it.
+    """The panel of all depots up to the last observed day before `knowledge.as_of`, and the horizon
+    after it.
 
-    Without an encoding it is learned from this knowledge; a given one is used as it is, so that a model sees the
-    numbers it was trained on. Depots are in the order of their ids. Those of the depots source are kept even without
-    any reading, unless they closed. For unknown covariates see `covariates.covariate_values`. `network` is what is
-    known of all depots, of which these are some: the panel then is the part of everybody's. `carried` are the calendars
-    of a bundle, which then take the place of the installed table of holidays; no holiday has a name then.
+    Without an encoding it is learned from this knowledge; a given one is used as it is, so that a
+    model sees the numbers it was trained on. Depots are in the order of their ids. Those of the
+    depots source are kept even without any reading, unless they closed. For unknown covariates see
+    `covariates.covariate_values`. `network` is what is known of all depots, of which these are
+    some: the panel then is the part of everybody's. `carried` are the calendars of a bundle, which
+    then take the place of the installed table of holidays; no holiday has a name then.
 
-    Raises NoUsableData when no demand was observed before as_of, or a covariate is nowhere to be found; SpecError for
-    a country or subdivision without a holiday calendar.
+    Raises NoUsableData when no demand was observed before as_of, or a covariate is nowhere to be
+    found; SpecError for a country or subdivision without a holiday calendar.
     """
     known = openings(knowledge, spec, network)
     grid, at, demand, attributes, counts = known.grid, known.at, known.demand, known.attributes, known.counts
@@ -189,8 +191,8 @@ def _calendar_features(
 
 
 def holiday_calendars(scope: EventScope, spec: Spec, network: NetworkFacts | None = None) -> tuple[Pairs, Ints]:
-    """The distinct (country, subdivision) pairs, of the network where it is given, and each depot's place among
-    them."""
+    """The distinct (country, subdivision) pairs, of the network where it is given, and each depot's
+    place among them."""
     if not spec.calendar.holidays:
         return [(None, None)], np.zeros(len(scope.homes), np.int32)
     pairs = network.pairs if network and network.pairs is not None else distinct_homes(scope, spec)
@@ -200,7 +202,8 @@ def holiday_calendars(scope: EventScope, spec: Spec, network: NetworkFacts | Non
 
 
 def distinct_homes(scope: EventScope, spec: Spec) -> tuple[tuple[str, str], ...]:
-    """The distinct countries and subdivisions of depots, in order; of holidays that are not looked at, none."""
+    """The distinct countries and subdivisions of depots, in order; of holidays that are not looked
+    at, none."""
     if not spec.calendar.holidays:
         return ()
     return tuple(scope.homes[_HOME].drop_duplicates().sort_values(_HOME).itertuples(index=False, name=None))
@@ -214,7 +217,8 @@ def _marks(
     grid: Grid,
     ids: tuple[str, ...],
 ) -> Marks:
-    """Holidays, events and days off; holidays that differ by depot, and events, only for the days that a page shows."""
+    """Holidays, events and days off; holidays that differ by depot, and events, only for the days
+    that a page shows."""
     first = grid.history - SHOWN_DAYS
     marks = announced.marks(grid, first)
     audiences = list(announced.audiences)

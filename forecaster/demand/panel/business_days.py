@@ -1,7 +1,9 @@
-"""Declared days of business beside the counts: depots that count before they opened or after they closed.
+"""Declared days of business beside the counts: depots that count before they opened or after they
+closed.
 
-A depot of which counts come is at work, whatever is declared of it. So a declared day that most of the newest counts
-contradict is not followed, and a finding says so; one that some counts contradict is followed, and told of as well.
+A depot of which counts come is at work, whatever is declared of it. So a declared day that most of
+the newest counts contradict is not followed, and a finding says so; one that some counts contradict
+is followed, and told of as well.
 """
 
 from __future__ import annotations
@@ -19,15 +21,17 @@ from forecaster.core.language.sentences import Sentence, counted, joined, senten
 from forecaster.core.panel import Panel
 
 RECENT = 14  # days up to the last one, of which the counts of most contradict a declared day
-LEAST = 7  # of them, at least, out of business by what is declared: a day or two of counts after the last one are usual
+# of them, at least, out of business by what is declared: a day or two of counts after the last one
+# are usual
+LEAST = 7
 RULE = "out_of_business"
 _NAMED = 5  # depots that a finding names
 _PLACES = 50
 
 
 def declared_span(depots: pd.DataFrame, counts: Floats, days: Days) -> pd.DataFrame:
-    """The declared columns `opened` and `closed` of the depots in the rows of the counts (depots, history), without
-    those that their newest counts contradict; `days` are the history's."""
+    """The declared columns `opened` and `closed` of the depots in the rows of the counts (depots,
+    history), without those that their newest counts contradict; `days` are the history's."""
     table = depots[["opened", "closed"]]
     opened, closed = _dates(table, "opened"), _dates(table, "closed")
     rows = np.flatnonzero((opened > days[-1]) | (closed <= days[-1]))
@@ -44,8 +48,8 @@ def declared_span(depots: pd.DataFrame, counts: Floats, days: Days) -> pd.DataFr
 
 
 def out_of_business(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """A finding about the depots of which counts came before they opened or after they closed, first those that are
-    forecast as open for it, then those of the most days."""
+    """A finding about the depots of which counts came before they opened or after they closed,
+    first those that are forecast as open for it, then those of the most days."""
     table = knowledge.depots.set_index("depot_id").reindex(panel.depot_ids)[["opened", "closed"]]
     opened, closed, days = _dates(table, "opened"), _dates(table, "closed"), panel.days[: panel.history]
     rows = np.flatnonzero((opened > days[0]) | (closed <= days[-1]))

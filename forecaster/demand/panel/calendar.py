@@ -1,4 +1,5 @@
-"""Calendar features: weekday, Fourier terms of year and month, public holidays and what surrounds them."""
+"""Calendar features: weekday, Fourier terms of year and month, public holidays and what surrounds
+them."""
 
 from __future__ import annotations
 
@@ -30,9 +31,13 @@ NAMES: tuple[str, ...] = (
 )
 """The features in the order of the last axis; the holidays are the last but one."""
 
-NEAR = 4  # days before and after a holiday that go with it: people shop before Christmas, on the same date each year
-LEAST_BACK, MOST_BACK = 330, 400  # days from a holiday back to the same one of the year before: Easter moves by a month
-_APART = 30  # days between two occasions of one name, at least; closer ones are days of one occasion
+# days before and after a holiday that go with it: people shop before Christmas, on the same date
+# each year
+NEAR = 4
+# days from a holiday back to the same one of the year before: Easter moves by a month
+LEAST_BACK, MOST_BACK = 330, 400
+# days between two occasions of one name, at least; closer ones are days of one occasion
+_APART = 30
 _DAY = np.timedelta64(1, "D")
 _NAME = re.compile(
     r"(?P<lieu>Alternative holiday for )?(?P<name>.*?)"
@@ -42,8 +47,9 @@ _NAME = re.compile(
 
 @dataclass(frozen=True)
 class _Occasion:
-    """A holiday in one year: the days that bear its name, and those that are free because of it, which are the same,
-    but where another day is free instead, as the Monday after a Christmas on Sunday.
+    """A holiday in one year: the days that bear its name, and those that are free because of it,
+    which are the same, but where another day is free instead, as the Monday after a Christmas on
+    Sunday.
     """
 
     dates: Sequence[date]
@@ -51,13 +57,14 @@ class _Occasion:
 
 
 def features(days: Days, country: str | None, subdivision: str | None) -> Floats:
-    """Calendar features of each day, (days, features) in the order of `NAMES`; without a country there are no holidays.
+    """Calendar features of each day, (days, features) in the order of `NAMES`; without a country
+    there are no holidays.
 
-    The yearly cycle starts on 1 January and takes as many days as that year has, the monthly one on the 1st and takes
-    as many days as that month has. `day_off` marks a holiday, or the other day where another one is free instead.
-    `counterpart` is how many days back the day lies that a day near a holiday is to be held against: as far from the
-    same holiday a year ago, `LEAST_BACK` to `MOST_BACK` days, a day off that was moved against the day off; 0 where no
-    holiday is near.
+    The yearly cycle starts on 1 January and takes as many days as that year has, the monthly one on
+    the 1st and takes as many days as that month has. `day_off` marks a holiday, or the other day
+    where another one is free instead. `counterpart` is how many days back the day lies that a day
+    near a holiday is to be held against: as far from the same holiday a year ago, `LEAST_BACK` to
+    `MOST_BACK` days, a day off that was moved against the day off; 0 where no holiday is near.
     Raises SpecError for a country or subdivision without a holiday calendar.
     """
     days = days.astype("datetime64[D]")
@@ -78,7 +85,8 @@ def _occasions(days: Days, country: str | None, subdivision: str | None) -> dict
     if not country or not len(days):
         return {}
     first, last = days.min() - (MOST_BACK + NEAR + _APART), days.max() + NEAR + _APART
-    runs: dict[str, list[list[tuple[date, bool]]]] = {}  # days, and whether they are free instead of others
+    # days, and whether they are free instead of others
+    runs: dict[str, list[list[tuple[date, bool]]]] = {}
     for day, names in sorted(holiday_names(np.arange(first, last + _DAY), country, subdivision).items()):
         for full_name in names.split("; "):
             parsed = _NAME.fullmatch(full_name)
@@ -126,7 +134,8 @@ def _waves(days: Days, unit: Literal["Y", "M"], harmonics: int) -> list[Doubles]
 
 
 def holiday_names(days: Days, country: str | None, subdivision: str | None) -> dict[date, str]:
-    """The public holidays among the days, by date, with their English names where the calendar has them.
+    """The public holidays among the days, by date, with their English names where the calendar has
+    them.
 
     Raises SpecError for a country or subdivision without a holiday calendar.
     """

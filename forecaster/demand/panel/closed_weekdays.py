@@ -1,7 +1,9 @@
-"""Closed weekdays: on which weekdays a depot does business, learnt from days that never come or declared.
+"""Closed weekdays: on which weekdays a depot does business, learnt from days that never come or
+declared.
 
-Learnt point in time: whether a day is closed rests on the weeks before it alone, as a night before it knew them, and it
-is taken back with the first reading on such a day. All of it is decided here; whoever asks reads `Panel.open`.
+Learnt point in time: whether a day is closed rests on the weeks before it alone, as a night before
+it knew them, and it is taken back with the first reading on such a day. All of it is decided here;
+whoever asks reads `Panel.open`.
 """
 
 from __future__ import annotations
@@ -26,9 +28,11 @@ from forecaster.core.panel import Panel
 from forecaster.demand.panel.grid import Grid
 
 WEEK = 7
-NEVER_WEEKS = 6  # without a weekday that never came: with fewer, a depot has not the 28 days of one that is not new
+# without a weekday that never came: with fewer, a depot has not the 28 days of one that is not new
+NEVER_WEEKS = 6
 BEFORE_WEEKS = 8  # without a weekday that came before: a summer's holidays are shorter
-REGULAR = 0.8  # of a depot's other weekdays that must have come in these weeks: 0.2 ** 6 is no chance
+# of a depot's other weekdays that must have come in these weeks: 0.2 ** 6 is no chance
+REGULAR = 0.8
 RULE = "closed_weekday"
 PLACES = 50  # depots and days that the finding names
 MOST_NAMED = 4  # sets of weekdays in its sentence
@@ -51,9 +55,9 @@ def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, h
     """Marks days that are closed for their weekday, (depots, days), by what the days before them
     had.
 
-    `cities` (depots,) are "" where not known; `habits` are those of the network that these depots are a part of, by
-    default their own. With `demand.weekdays: all` no day is; a list says which days are open.
-    A day on which orders came, or that the source declares open, is never closed.
+    `cities` (depots,) are "" where not known; `habits` are those of the network that these depots
+    are a part of, by default their own. With `demand.weekdays: all` no day is; a list says which
+    days are open. A day on which orders came, or that the source declares open, is never closed.
     """
     declared = spec.demand.weekdays
     if declared == "all":
@@ -96,7 +100,8 @@ def _proven(came: Arrivals) -> Bools:
 
 
 def marks(is_off: Bools, spec: Spec, grid: Grid) -> list[tuple[Mark, Ints]]:
-    """A mark for each day off from a week before the days ahead on, and the depots that it concerns."""
+    """A mark for each day off from a week before the days ahead on, and the depots that it
+    concerns."""
     named = []
     for column in range(max(grid.history - WEEK, 0), len(grid.days)):
         rows = np.flatnonzero(is_off[:, column]).astype(np.int32)
@@ -160,7 +165,8 @@ def _learnt(has_reading: Bools) -> tuple[Bools, Bools, Bools]:
         has_weekday = _within(part, np.arange(NEVER_WEEKS) * WEEK)
         since = days - part.argmax(axis=1)[:, None]  # the first reading
         settled[start : start + step] = since >= NEVER_WEEKS * WEEK
-        # Few depots are left to look at closely: those that lack a weekday for weeks, and those without any reading.
+        # Few depots are left to look at closely: those that lack a weekday for weeks, and those
+        # without any reading.
         rows = np.flatnonzero((~has_weekday & (since > 0)).any(axis=1) | ~part.any(axis=1))
         if len(rows):
             places = rows + start
@@ -169,8 +175,9 @@ def _learnt(has_reading: Bools) -> tuple[Bools, Bools, Bools]:
 
 
 def _learn(has_reading: Bools, has_weekday: Bools) -> tuple[Bools, Bools, Bools]:
-    """By what is known at the end of each day, (depots, days): is its weekday closed; may others go by this depot; and
-    does it go by them, as it has not had such a weekday yet and is too new to tell."""
+    """By what is known at the end of each day, (depots, days): is its weekday closed; may others go
+    by this depot; and does it go by them, as it has not had such a weekday yet and is too new to
+    tell."""
     heard = _within(has_reading, np.arange(WEEK))  # weeks of silence say nothing
     known_days = np.cumsum(has_reading, axis=1, dtype=np.int32)
     days = NEVER_WEEKS * WEEK
@@ -190,7 +197,8 @@ def _learn(has_reading: Bools, has_weekday: Bools) -> tuple[Bools, Bools, Bools]
         last_week, last = (np.maximum.accumulate(np.where(came, x, 0), axis=1) for x in (weeks, place))
         enough = weeks - last_week >= np.where(last > 0, BEFORE_WEEKS, NEVER_WEEKS)
         learnt = np.maximum.accumulate(np.where(enough & is_regular[days_of], place, 0), axis=1)
-        closed[days_of] = learnt > last  # until such a day comes, whatever the depot's other days do meanwhile
+        # until such a day comes, whatever the depot's other days do meanwhile
+        closed[days_of] = learnt > last
         is_new = (weeks < NEVER_WEEKS) | (known_days[days_of] < cold_start.MIN_HISTORY)
         settled[days_of], newcomer[days_of] = ~is_new & (recent_days[days_of] > 0), is_new & (last == 0)
     return closed, settled, newcomer
@@ -209,7 +217,8 @@ def _habit_of_peers(habits: Habits, cities: NDArray[np.str_]) -> Bools:
 
 
 def _week_later(closed: Bools, grid: Grid) -> Bools:
-    """Of each day what was known of its weekday a week before it; of later days ahead, on the last one of the past."""
+    """Of each day what was known of its weekday a week before it; of later days ahead, on the last
+    one of the past."""
     result = np.zeros(grid.shape, np.bool_)
     for weekday in range(min(WEEK, grid.shape[1])):
         days_of = result[:, weekday::WEEK]

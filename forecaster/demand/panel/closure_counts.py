@@ -18,15 +18,16 @@ from forecaster.demand.panel.grid import Grid
 from forecaster.demand.panel.opening_days import CLOSURE
 
 RECENT = 14  # days up to the last one
-LEAST = 2  # of them with counts, on most of the closed ones: what is left over of one day contradicts nothing
+# of them with counts, on most of the closed ones: what is left over of one day contradicts nothing
+LEAST = 2
 RULE = "closure_counts"
 _NAMED = 5  # depots that a finding names
 _PLACES = 50
 
 
 def closure_counts(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """A finding about depots that an event closes on the first day ahead, and of which counts came on most of the last
-    days on which it did so too. They are forecast as closed."""
+    """A finding about depots that an event closes on the first day ahead, and of which counts came
+    on most of the last days on which it did so too. They are forecast as closed."""
     if spec.calendar.events is None or knowledge.events.empty:
         return ()
     first = max(panel.history - RECENT, 0)

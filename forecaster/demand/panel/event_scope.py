@@ -51,10 +51,11 @@ _NOBODY: Ints = np.zeros(0, np.int32)
 
 
 def event_scope(depots: pd.DataFrame, spec: Spec) -> EventScope:
-    """The scope over depots with the columns depot_id and, where known, city, subdivision and country.
+    """The scope over depots with the columns depot_id and, where known, city, subdivision and
+    country.
 
-    A depot without a country is in the pipeline's, and one in the pipeline's country without a subdivision in the
-    pipeline's subdivision.
+    A depot without a country is in the pipeline's, and one in the pipeline's country without a
+    subdivision in the pipeline's subdivision.
     """
     table = addresses(depots).reset_index(drop=True)
     country, subdivision = spec.calendar.country or "", spec.calendar.subdivision or ""

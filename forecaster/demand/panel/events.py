@@ -1,6 +1,8 @@
-"""Event features and marks on the grid: on which days which depots see which kind, and what a page calls those days.
+"""Event features and marks on the grid: on which days which depots see which kind, and what a page
+calls those days.
 
-Events with the same address share one list of depots, so that neither an event nor a mark is ever kept once a depot.
+Events with the same address share one list of depots, so that neither an event nor a mark is ever
+kept once a depot.
 """
 
 from __future__ import annotations
@@ -25,12 +27,14 @@ EVENT = ["date", "kind", "name", *ADDRESS]
 class AnnouncedEvents:
     """The events of the panel's days and the depots that each concerns."""
 
-    events: pd.DataFrame  # kind, as it is written and folded, name, day (its column in the grid, -1 outside), audience
+    # kind, as it is written and folded, name, day (its column in the grid, -1 outside), audience
+    events: pd.DataFrame
     audiences: tuple[Ints, ...]  # rows of the grid, rising
     depots: int
 
     def paint(self, cells: NDArray[Any], kind: str, value: float) -> None:
-        """Set `value` in (depots, days) where a depot has an event of this kind, whatever its case."""
+        """Set `value` in (depots, days) where a depot has an event of this kind, whatever its
+        case."""
         occurrences = self.events[(self.events["folded"] == fold(kind)) & (self.events["day"] >= 0)]
         occurrences = occurrences[["audience", "day"]].drop_duplicates()
         single = occurrences["audience"].map(lambda audience: len(self.audiences[audience]) == 1).to_numpy(bool)

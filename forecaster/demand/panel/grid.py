@@ -1,6 +1,8 @@
-"""Indexing of the dense arrays (depots, days): where each depot, each day and each row of what was known stands.
+"""Indexing of the dense arrays (depots, days): where each depot, each day and each row of what was
+known stands.
 
-A row finds its cell by integer position; nothing loops over depots, and no id is looked at more than once.
+A row finds its cell by integer position; nothing loops over depots, and no id is looked at more
+than once.
 """
 
 from __future__ import annotations
@@ -56,7 +58,8 @@ class Grid:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cell of each row, by its place in the flattened grid; all rows outside share one cell behind the last."""
+    """The cell of each row, by its place in the flattened grid; all rows outside share one cell
+    behind the last."""
 
     grid: Grid
     cell: Longs  # (rows,)
@@ -73,12 +76,12 @@ class Cells:
 
 
 def lay_out(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = None) -> tuple[Grid, Cells]:
-    """The grid from the first to the last observed day (or the cutoff that the knowledge names, or the days of the
-    network) and on over the horizon, and the cell of each row of demand.
+    """The grid from the first to the last observed day (or the cutoff that the knowledge names, or
+    the days of the network) and on over the horizon, and the cell of each row of demand.
 
-    A day is observed when its count is known and it is over: in the depot's own zone, and in those of half of the
-    depots at least, so that a few depots ahead of the others do not take today's forecast from them.
-    Raises NoUsableData when no day is.
+    A day is observed when its count is known and it is over: in the depot's own zone, and in those
+    of half of the depots at least, so that a few depots ahead of the others do not take today's
+    forecast from them. Raises NoUsableData when no day is.
     """
     ids, depot = coded(knowledge.demand["depot_id"])
     day, present, span = _observed(knowledge, ids, depot, spec, network)
@@ -101,15 +104,16 @@ def lay_out(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = Non
 
 
 def observed_depots(knowledge: Knowledge, spec: Spec, network: NetworkFacts) -> tuple[list[str], Span | None]:
-    """The depots of which a day is observed, and the first and the last such day; None where there is none."""
+    """The depots of which a day is observed, and the first and the last such day; None where there
+    is none."""
     ids, depot = coded(knowledge.demand["depot_id"])
     _, present, span = _observed(knowledge, ids, depot, spec, network)
     return ids[present].tolist(), span
 
 
 def half_over(zones: Mapping[str, int], spec: Spec, as_of: datetime) -> int:
-    """The first day that is not over for half of some depots at least, by how many of them have which zone ("" the
-    pipeline's), as a number since 1970."""
+    """The first day that is not over for half of some depots at least, by how many of them have
+    which zone ("" the pipeline's), as a number since 1970."""
     day_of = {zone: _local_day(as_of, ZoneInfo(zone) if zone else spec.zone) for zone in zones}
     days = np.repeat(*map(np.array, zip(*sorted((day_of[zone], count) for zone, count in zones.items()), strict=True)))
     return int(days[len(days) // 2])
@@ -122,7 +126,8 @@ def _observed(
     spec: Spec,
     network: NetworkFacts | None,
 ) -> tuple[Longs, Bools, Span | None]:
-    """The day of each row, a copy that becomes the cells; which ids have an observed day; and the ends of such days."""
+    """The day of each row, a copy that becomes the cells; which ids have an observed day; and the
+    ends of such days."""
     frame = knowledge.demand
     day = np.array(frame["date"], "datetime64[D]").view(np.int64)
     today = _today(knowledge, ids, spec, network=network)
@@ -184,8 +189,8 @@ def _today(
     among: pd.Index[Any] | None = None,
     network: NetworkFacts | None = None,
 ) -> Longs:
-    """The first day that does not count as over at as_of, for each id; `among` (by default the ids themselves) are
-    those of which half have to agree, where those of the network have not."""
+    """The first day that does not count as over at as_of, for each id; `among` (by default the ids
+    themselves) are those of which half have to agree, where those of the network have not."""
     depots = knowledge.depots
     if "timezone" not in depots or not depots["timezone"].notna().any():
         today = _local_day(knowledge.as_of, spec.zone)

@@ -1,4 +1,5 @@
-"""Codes of countries and subdivisions that have holidays: which was meant by a word that is none of them."""
+"""Codes of countries and subdivisions that have holidays: which was meant by a word that is none of
+them."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ from holidays.registry import COUNTRIES
 
 from forecaster.core.language.near_words import did_you_mean, nearest_word, plain
 
-_SPELLING = 0.85  # of the letters that a misspelt name has in common with the right one; codes are too short for less
-# in use beside the English names of ISO 3166: languages, other codes, parts of a country, its own names
+# of the letters that a misspelt name has in common with the right one; codes are too short for less
+_SPELLING = 0.85
+# in use beside the English names of ISO 3166: languages, other codes, parts of a country, its own
+# names
 _NAMES = {
     "AE": "uae emirates",
     "AT": "at osterreich",
@@ -44,8 +47,8 @@ _NAMES = {
 
 
 def country_named(word: str) -> str | None:
-    """The two letters of the country of exactly this name, in English or its own language, or of this code of three
-    letters; None where there is none."""
+    """The two letters of the country of exactly this name, in English or its own language, or of
+    this code of three letters; None where there is none."""
     threes = {names[2]: names[1] for names in COUNTRIES.values()}
     return _names().get(plain(word)) or threes.get(word.strip().upper())
 
@@ -54,7 +57,8 @@ def country_hint(word: str) -> str:
     """Suggested country code for a word without a holiday calendar, for the end of a sentence; a
     code next to another one is another country, so that none is made of a part of it."""
     codes = holidays.list_supported_countries(include_aliases=True)
-    compound = re.fullmatch(r"([A-Z]{2})-\w+|[a-z]{2,3}[-_]([A-Za-z]{2})", word.strip())  # DE-BY, or de_DE
+    # DE-BY, or de_DE
+    compound = re.fullmatch(r"([A-Z]{2})-\w+|[a-z]{2,3}[-_]([A-Za-z]{2})", word.strip())
     part = ((compound[1] or compound[2]) if compound else word).upper()
     code = next((code for code in (part, plain(word).upper()) if code in codes), None) or _names().get(plain(word))
     if code is None and len(plain(word)) > 3:

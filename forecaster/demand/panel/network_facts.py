@@ -1,7 +1,8 @@
-"""Global statistics of a network: what a panel of some depots has to know of all, to be a part of everybody's panel.
+"""Global statistics of a network: what a panel of some depots has to know of all, to be a part of
+everybody's panel.
 
-Each fact is put together of what groups of depots say for themselves: earliest and latest days, and sums of counts,
-which are the same in whatever groups they are taken.
+Each fact is put together of what groups of depots say for themselves: earliest and latest days, and
+sums of counts, which are the same in whatever groups they are taken.
 """
 
 from __future__ import annotations
@@ -25,11 +26,13 @@ Pairs = tuple[tuple[str, str], ...]
 class NetworkFacts:
     """Of all depots of a network, as far as they are known yet."""
 
-    half_over: int  # the first day that is not over for half of them at least, as a number since 1970
+    # the first day that is not over for half of them at least, as a number since 1970
+    half_over: int
     has_depot_table: bool
     first_day: int | None = None  # the history's ends, as numbers since 1970
     last_day: int | None = None
-    habits: Mapping[str, Counts] = field(default_factory=dict)  # by city, (2, history): settled depots; closed ones
+    # by city, (2, history): settled depots; closed ones
+    habits: Mapping[str, Counts] = field(default_factory=dict)
     has_feed: Bools | None = None  # (history,) days of which most open depots were counted
     pairs: Pairs | None = None  # of all homes, in order
     peers: cold_start.Peers | None = None  # that young depots go by

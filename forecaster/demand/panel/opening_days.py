@@ -1,7 +1,8 @@
-"""Missing-value semantics: when a depot is open, and when a day without a row was a day without demand.
+"""Missing-value semantics: when a depot is open, and when a day without a row was a day without
+demand.
 
-The four states of a depot's day are told apart by two arrays: counted (a count, open), zero (0, open), closed (not
-open, whatever the count) and missing (NaN, open).
+The four states of a depot's day are told apart by two arrays: counted (a count, open), zero (0,
+open), closed (not open, whatever the count) and missing (NaN, open).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from forecaster.demand.panel.business_days import declared_span
 from forecaster.demand.panel.events import AnnouncedEvents
 from forecaster.demand.panel.grid import Grid
 
-CLOSED_WEEKS = 4  # a depot closed on as many same weekdays in a row is expected to be closed on the next
+# a depot closed on as many same weekdays in a row is expected to be closed on the next
+CLOSED_WEEKS = 4
 CLOSURE = "closure"
 DeclaredOpen = NDArray[np.int8]  # (depots, days): 1 open, 0 closed, -1 the source does not say
 
@@ -33,8 +35,8 @@ def days_open(
     spec: Spec,
     grid: Grid,
 ) -> Bools:
-    """In business and not closed on the day, (depots, days). Orders that came prove that a depot was open, and those of
-    most of the newest days that it is (`business_days`)."""
+    """In business and not closed on the day, (depots, days). Orders that came prove that a depot
+    was open, and those of most of the newest days that it is (`business_days`)."""
     has_report = ~np.isnan(counts)
     table = depots.set_index("depot_id").reindex(grid.depots)
     table = declared_span(table, counts[:, : grid.history], grid.days[: grid.history])
@@ -71,10 +73,11 @@ def without_demand(
     `rows` says where there was one, and `days_of_feed` on which days the network's feed was
     there, by default that of these depots.
 
-    A day counts so when the depot is open, at least half of the open depots were counted, and rows for it are no
-    longer expected (`demand.rules.late_days` have passed; in an archive none is ever late): until then, and on days
-    on which the feed itself was silent, a count that is not there is not known. So is one of which there was a row,
-    and any of a depot that never had a count: nothing shows that the feed covers it.
+    A day counts so when the depot is open, at least half of the open depots were counted, and rows
+    for it are no longer expected (`demand.rules.late_days` have passed; in an archive none is ever
+    late): until then, and on days on which the feed itself was silent, a count that is not there is
+    not known. So is one of which there was a row, and any of a depot that never had a count:
+    nothing shows that the feed covers it.
     """
     open_, has_count = is_open[:, : grid.history], ~np.isnan(counts[:, : grid.history])
     if days_of_feed is None:
@@ -89,17 +92,20 @@ def without_demand(
 
 
 def _opening(has_count: Bools, table: pd.DataFrame, grid: Grid) -> Ints:
-    """The column of each depot's first day: the declared one, else that of its first count, else the panel's first."""
+    """The column of each depot's first day: the declared one, else that of its first count, else
+    the panel's first."""
     first = has_count.argmax(axis=1)  # 0 where there is none
     return _column(table["opened"], grid, otherwise=first)
 
 
 def _closing(has_report: Bools, table: pd.DataFrame, spec: Spec, grid: Grid) -> Ints:
-    """The column of each depot's first day out of business: the declared one, else what its silence says.
+    """The column of each depot's first day out of business: the declared one, else what its silence
+    says.
 
-    A depot of which nothing was heard for more than `demand.rules.closed_after_days` up to the last day counts as
-    closed from the day on which that was so. The days before stay open and unknown, so that an earlier cutoff sees
-    the depot as it then seemed. Not so a depot that was never heard of, or that opens later.
+    A depot of which nothing was heard for more than `demand.rules.closed_after_days` up to the last
+    day counts as closed from the day on which that was so. The days before stay open and unknown,
+    so that an earlier cutoff sees the depot as it then seemed. Not so a depot that was never heard
+    of, or that opens later.
     """
     last = np.where(has_report.any(axis=1), grid.history - 1 - has_report[:, ::-1].argmax(axis=1), _NEVER)
     limit = spec.demand.rules.closed_after_days
@@ -116,8 +122,8 @@ def _column(dates: Any, grid: Grid, otherwise: Any) -> Ints:
 
 
 def _declared_closed(declared_open: DeclaredOpen) -> Bools:
-    """Closed by what the source says; where it says nothing, closed if the depot was on each of the last four same
-    weekdays of which it speaks."""
+    """Closed by what the source says; where it says nothing, closed if the depot was on each of the
+    last four same weekdays of which it speaks."""
     result: Bools = declared_open == 0
     for weekday in range(min(7, declared_open.shape[1])):
         same_weekday = declared_open[:, weekday::7]

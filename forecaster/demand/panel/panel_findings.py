@@ -1,4 +1,5 @@
-"""What is odd about a panel, beside what was known: found once for a night, a refresh and `forecaster check`."""
+"""What is odd about a panel, beside what was known: found once for a night, a refresh and
+`forecaster check`."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from forecaster.demand.panel.known_future.covariates import covariate_findings
 
 
 def panel_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """Findings about covariates that are missing or not believable, and about depots that count while they are out of
-    business or closed, or never on some weekday."""
+    """Findings about covariates that are missing or not believable, and about depots that count
+    while they are out of business or closed, or never on some weekday."""
     return (
         *out_of_business(knowledge, panel, spec),
         *closure_counts(knowledge, panel, spec),

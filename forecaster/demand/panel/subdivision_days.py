@@ -1,4 +1,5 @@
-"""Holidays that a fleet leaves out: days on which the subdivisions of a country differ, where none is declared."""
+"""Holidays that a fleet leaves out: days on which the subdivisions of a country differ, where none
+is declared."""
 
 from __future__ import annotations
 
@@ -22,8 +23,9 @@ MOST_NAMED = 8  # subdivisions in a sentence
 
 
 def left_out_holidays(panel: Panel, spec: Spec) -> list[str]:
-    """A sentence for each country whose subdivisions have holidays of their own on the panel's days, and of which
-    depots declare none: for them only the holidays of the whole country count."""
+    """A sentence for each country whose subdivisions have holidays of their own on the panel's
+    days, and of which depots declare none: for them only the holidays of the whole country
+    count."""
     if not spec.calendar.holidays or any(_HOLIDAYS.search(plain(name)) for name in spec.calendar.known_future):
         return []  # with a covariate of holidays the source says itself which days they are
     homes = event_scope(pd.DataFrame({**panel.attributes, "depot_id": panel.depot_ids}), spec).homes
@@ -34,7 +36,8 @@ def left_out_holidays(panel: Panel, spec: Spec) -> list[str]:
 
 def _left_out(country: str, depots: int, days: Days) -> str | None:
     names = holiday_names(days, country, None)
-    differing: dict[date, tuple[str, list[str]]] = {}  # the day's name, and the subdivisions that have it
+    # the day's name, and the subdivisions that have it
+    differing: dict[date, tuple[str, list[str]]] = {}
     concerned = []
     for subdivision in holidays.list_supported_countries(include_aliases=True)[country]:
         of_its_own = holiday_names(days, country, subdivision)

@@ -1,1 +1,2 @@
-"""Synthetic data, the Harbor Fleet sample: daily orders of a simulated fleet, with the flaws of a real feed."""
+"""Synthetic data, the Harbor Fleet sample: daily orders of a simulated fleet, with the flaws of a
+real feed."""

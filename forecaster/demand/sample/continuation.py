@@ -1,7 +1,9 @@
-"""The Harbor Fleet sample after its last committed day: the same fleet goes on, day by day, from the same seed.
+"""The Harbor Fleet sample after its last committed day: the same fleet goes on, day by day, from
+the same seed.
 
-Unlike another `end` of `simulate`, a later `until` only adds days: each day is drawn from a generator of its own, or
-from one that is read forward in time. Weekdays, public holidays and the shopping season are those of the true calendar.
+Unlike another `end` of `simulate`, a later `until` only adds days: each day is drawn from a
+generator of its own, or from one that is read forward in time. Weekdays, public holidays and the
+shopping season are those of the true calendar.
 """
 
 from __future__ import annotations
@@ -29,8 +31,10 @@ from forecaster.demand.sample.flaws import RESTATED_AFTER
 from forecaster.demand.sample.simulate import AHEAD, EXPORTED, ZONE, SimulatedFleet
 
 END, DAYS, DEPOTS, SEED = date(2026, 10, 31), 549, 64, 7  # of the committed files
-TO_EXPORT = timedelta(hours=2)  # after midnight, local: by then the source has told of the day before
-RESTATED = 1 / 14  # share of days on which one depot's first count is not whole, and is put right two days later
+# after midnight, local: by then the source has told of the day before
+TO_EXPORT = timedelta(hours=2)
+# share of days on which one depot's first count is not whole, and is put right two days later
+RESTATED = 1 / 14
 
 
 @dataclass(frozen=True)
@@ -48,7 +52,8 @@ def last_exported(now: datetime) -> date:
 
 @lru_cache(maxsize=4)
 def later_days(until: date) -> LaterDays:
-    """The days after END up to `until`, and what is announced up to AHEAD days later than the committed events are."""
+    """The days after END up to `until`, and what is announced up to AHEAD days later than the
+    committed events are."""
     added = max((until - END).days, 0)
     days = DAYS + added
     dates = [END + timedelta(k - DAYS + 1) for k in range(days + AHEAD)]
@@ -70,7 +75,8 @@ def later_days(until: date) -> LaterDays:
 
 
 def _grown(fleet: SimulatedFleet, dates: int, random: np.random.Generator) -> SimulatedFleet:
-    """The fleet with weekly steps of its slow random walk for all dates; who was in business to the end still is."""
+    """The fleet with weekly steps of its slow random walk for all dates; who was in business to the
+    end still is."""
     weeks = dates // 7 + 1 - fleet.drift.shape[1]
     steps = random.normal(0, 0.008, (max(weeks, 0), len(fleet.ids))).cumsum(axis=0).T
     last = np.where(fleet.last == DAYS + AHEAD, dates, fleet.last)
@@ -80,7 +86,8 @@ def _grown(fleet: SimulatedFleet, dates: int, random: np.random.Generator) -> Si
 def _promotions(
     dates: list[date], for_plan: np.random.Generator, for_cities: list[np.random.Generator]
 ) -> tuple[Doubles, list[Row]]:
-    """The committed plan of promotions, which is drawn first, and each city's next ones 4 to 13 days apart."""
+    """The committed plan of promotions, which is drawn first, and each city's next ones 4 to 13
+    days apart."""
     planned, rows = promotions(dates[: DAYS + AHEAD], DAYS, for_plan)
     effect = np.pad(planned, ((0, 0), (0, len(dates) - planned.shape[1])))
     for code, (city, random) in enumerate(zip(CITIES, for_cities, strict=True)):

@@ -1,7 +1,7 @@
 """Simulated events: holidays, shopping season, promotions, local events and closures of the cities.
 
-Effects are logs of a factor on orders, (cities, days); rows are what events.csv announces. `days` is the number of days
-with demand; the dates after them are planned ahead.
+Effects are logs of a factor on orders, (cities, days); rows are what events.csv announces. `days`
+is the number of days with demand; the dates after them are planned ahead.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ CLOSURES = ("Floor repairs", "Stocktaking", "Power works")
 
 
 def promotions(dates: list[date], days: int, random: np.random.Generator) -> tuple[Doubles, list[Row]]:
-    """Promotion days of each city: 4 to 13 days apart, one of them in the seven days after the last day of demand."""
+    """Promotion days of each city: 4 to 13 days apart, one of them in the seven days after the last
+    day of demand."""
     effect, rows = np.zeros((len(CITIES), len(dates))), list[Row]()
     for code, city in enumerate(CITIES):
         anchor = days + int(random.integers(0, 7))
@@ -90,7 +91,8 @@ def promotions(dates: list[date], days: int, random: np.random.Generator) -> tup
 
 
 def local_events(dates: list[date]) -> tuple[Doubles, list[Row]]:
-    """Marathons, festivals and parades by city, and the two shopping days that are announced everywhere."""
+    """Marathons, festivals and parades by city, and the two shopping days that are announced
+    everywhere."""
     effect, rows = np.zeros((len(CITIES), len(dates))), list[Row]()
     for year in _years_of(dates):
         for event in LOCAL_EVENTS:
@@ -107,7 +109,8 @@ def local_events(dates: list[date]) -> tuple[Doubles, list[Row]]:
 def closures(
     ids: list[str], steady: NDArray[np.int64], dates: list[date], days: int, random: np.random.Generator
 ) -> tuple[Bools, list[Row]]:
-    """Planned closures of steady depots for one to three days, (depots, days): one a depot in four years, one ahead."""
+    """Planned closures of steady depots for one to three days, (depots, days): one a depot in four
+    years, one ahead."""
     count = max(3, round(len(ids) * len(dates) / 1461))
     depot = random.choice(steady, count)
     begin = random.integers(0, len(dates) - 3, count)
@@ -123,7 +126,8 @@ def closures(
 
 
 def public_holidays(dates: list[date]) -> Doubles:
-    """Public holidays lower the day and raise the day before; shares by name, the largest loss where two coincide."""
+    """Public holidays lower the day and raise the day before; shares by name, the largest loss
+    where two coincide."""
     effect, place = np.zeros((len(CITIES), len(dates))), {d: k for k, d in enumerate(dates)}
     for code, city in enumerate(CITIES):
         # the language is named, or the machine's locale would choose it
@@ -138,7 +142,8 @@ def public_holidays(dates: list[date]) -> Doubles:
 
 
 def shopping_season(dates: list[date]) -> Doubles:
-    """The shopping season, the same in all cities: two sale days, the weeks before Christmas, the lull after it."""
+    """The shopping season, the same in all cities: two sale days, the weeks before Christmas, the
+    lull after it."""
     effect = np.zeros(len(dates))
     for k, day in enumerate(dates):
         friday, monday = _sales(day.year)

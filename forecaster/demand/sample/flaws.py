@@ -1,7 +1,8 @@
 """Fault injection: plant the mistakes of a real feed into simulated rows.
 
-Duplicates, restated days, a negative count, a word for a count, a slip in a year, an unknown depot and a gap: what the
-contract has to catch or to bear. Where a mistake replaces the true row, that depot and day are lost.
+Duplicates, restated days, a negative count, a word for a count, a slip in a year, an unknown depot
+and a gap: what the contract has to catch or to bear. Where a mistake replaces the true row, that
+depot and day are lost.
 """
 
 from __future__ import annotations
@@ -32,10 +33,12 @@ def plant(
 ) -> FlawedFeed:
     """Rows sorted by export and depot, with mistakes at places that `random` picks.
 
-    `rows` hold codes: depot and day are positions in `ids` and `dates`, export the day whose nightly export it was.
-    Mistakes hit `steady` depots only (in business all the time), and spare the last seven days.
+    `rows` hold codes: depot and day are positions in `ids` and `dates`, export the day whose
+    nightly export it was. Mistakes hit `steady` depots only (in business all the time), and spare
+    the last seven days.
     """
-    # the order of the draws is part of the recipe: another order gives other flaws from the same seed
+    # the order of the draws is part of the recipe: another order gives other flaws from the same
+    # seed
     gap_depot = int(random.choice(steady))
     gap = len(dates) - 50 + np.arange(GAP)
     usual = rows["depot"].isin(steady) & (rows["depot"] != gap_depot) & (rows["orders"] > 0)

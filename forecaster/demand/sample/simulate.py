@@ -1,8 +1,10 @@
-"""Simulation of the Harbor Fleet sample: daily orders of a delivery fleet in three cities, from a seed.
+"""Simulation of the Harbor Fleet sample: daily orders of a delivery fleet in three cities, from a
+seed.
 
-A day's expected orders are a product: depot level × weekday profile × yearly cycle × growth × holidays × shopping
-season × promotions × local events. City-wide weather and negative-binomial noise come on top; nobody can know those.
-The numbers below are the whole recipe; README.md beside the sample says them in words.
+A day's expected orders are a product: depot level × weekday profile × yearly cycle × growth ×
+holidays × shopping season × promotions × local events. City-wide weather and negative-binomial
+noise come on top; nobody can know those. The numbers below are the whole recipe; README.md beside
+the sample says them in words.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ PROFILE_SHARES = (0.40, 0.25, 0.35)
 class Sample:
     """The three files of the sample as text-ready tables, and what only the simulator knows.
 
-    demand: depot, day, orders, recorded_at, by recorded_at and depot; orders are text, or integers without flaws.
-    depots: depot, city, country, subdivision, vans, opened, closed.
-    events: date, kind, name, depot_id, city; up to 21 days after the last day of demand.
-    truth: depot, day, expected (orders, before weather and noise), up to 21 days after the last day of demand.
+    demand: depot, day, orders, recorded_at, by recorded_at and depot; orders are text, or integers
+    without flaws. depots: depot, city, country, subdivision, vans, opened, closed. events: date,
+    kind, name, depot_id, city; up to 21 days after the last day of demand. truth: depot, day,
+    expected (orders, before weather and noise), up to 21 days after the last day of demand.
     planted: flaw, depot, day, found; one row for each flaw in demand.
     """
 
@@ -176,7 +178,8 @@ def observe(mean: Doubles, random: Random) -> Codes:
 
 
 def weather_shocks(days: int, random: Random) -> Doubles:
-    """One shock a city and day, log: AR(1) with coefficient 0.6 and standard deviation 4.5 %, (cities, days)."""
+    """One shock a city and day, log: AR(1) with coefficient 0.6 and standard deviation 4.5 %,
+    (cities, days)."""
     shocks = random.normal(0, 0.045, (len(CITIES), days))
     for day in range(1, days):
         shocks[:, day] = 0.6 * shocks[:, day - 1] + 0.8 * shocks[:, day]

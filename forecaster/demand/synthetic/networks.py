@@ -1,11 +1,13 @@
-"""Simulation of networks: panels of daily counts with their calendars, each of another kind of business, from a seed.
+"""Simulation of networks: panels of daily counts with their calendars, each of another kind of
+business, from a seed.
 
-A day's expected count is a product, so its log is a sum: depot's level + weekday profile + yearly profile + trend and
-drift + holidays + weather + promotions + what happens to a depot (moves, openings). Counts are negative binomial around
-it. What tells networks apart is drawn first (`draw_traits`), then the days of their depots (`simulate`).
+A day's expected count is a product, so its log is a sum: depot's level + weekday profile + yearly
+profile + trend and drift + holidays + weather + promotions + what happens to a depot (moves,
+openings). Counts are negative binomial around it. What tells networks apart is drawn first
+(`draw_traits`), then the days of their depots (`simulate`).
 
-Where the sample (`demand.sample`) is one fleet that a reader can follow, these are hundreds that only have to be
-likely: every range below is wide, and none was fitted to a dataset.
+Where the sample (`demand.sample`) is one fleet that a reader can follow, these are hundreds that
+only have to be likely: every range below is wide, and none was fitted to a dataset.
 """
 
 from __future__ import annotations
@@ -30,9 +32,11 @@ COUNTRIES: tuple[tuple[str, str | None], ...] = (
     ("ZA", None), ("AE", None), ("CL", None), ("SG", None), ("KR", None),
 )  # fmt: skip
 """Countries, some with a subdivision, whose holidays a network may keep."""
-FIRST_END, LAST_END = date(2012, 1, 1), date(2026, 1, 1)  # between which the last day of a history lies
+# between which the last day of a history lies
+FIRST_END, LAST_END = date(2012, 1, 1), date(2026, 1, 1)
 PROMOTION = "promo"
-"""The covariate that is 1 on days with a promotion, which are known ahead; the prior knows it by this name."""
+"""The covariate that is 1 on days with a promotion, which are known ahead; the prior knows it by
+this name."""
 PROFILES = np.log([  # Monday … Sunday
     [0.95, 0.93, 0.95, 0.98, 1.05, 1.15, 0.99],  # homes
     [1.15, 1.18, 1.18, 1.16, 1.05, 0.70, 0.58],  # offices
@@ -76,7 +80,8 @@ class Traits:
 
 
 def draw_traits(random: Random) -> Traits:
-    """Traits of a network: most are steady and busy, some are small, wild, young or full of holes."""
+    """Traits of a network: most are steady and busy, some are small, wild, young or full of
+    holes."""
     country, subdivision = COUNTRIES[random.integers(len(COUNTRIES))]
 
     def sometimes(share: float, value: float) -> float:
@@ -114,8 +119,8 @@ def draw_traits(random: Random) -> Traits:
 def simulate(seed: int, *, depots: int = 24, days: int = 900, horizon: int = 7, traits: Traits | None = None) -> Panel:
     """A panel of one simulated network: the same arguments give the same numbers.
 
-    Its only covariate is `PROMOTION`; statics it has none. Without `traits` they are drawn from the seed as well.
-    Raises ValueError for fewer than one depot or 60 days.
+    Its only covariate is `PROMOTION`; statics it has none. Without `traits` they are drawn from the
+    seed as well. Raises ValueError for fewer than one depot or 60 days.
     """
     if depots < 1 or days < 60:
         raise ValueError(f"found {depots} depots and {days} days, wanted at least 1 depot and 60 days")
@@ -192,7 +197,8 @@ def _weather(traits: Traits, days: int, random: Random) -> Doubles:
 
 
 def _open(traits: Traits, dates: Days, holidays: Bools, age: Doubles, random: Random) -> Bools:
-    """On which days depots are open, (depots, days): not before they opened, nor on days off, nor when closed."""
+    """On which days depots are open, (depots, days): not before they opened, nor on days off, nor
+    when closed."""
     depots = len(age)
     is_sunday = (dates.astype(np.int64) + 3) % 7 == SUNDAYS
     is_open = (age >= 0) & ~((random.random((depots, 1)) < traits.closed_sundays) & is_sunday)

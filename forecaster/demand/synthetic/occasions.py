@@ -1,4 +1,5 @@
-"""What happens on some days of a simulated network: holidays, promotions, moves to another level, openings, closures.
+"""What happens on some days of a simulated network: holidays, promotions, moves to another level,
+openings, closures.
 
 Effects are logs of a factor on counts; arrays are (depots, days).
 """
@@ -33,8 +34,8 @@ class SimulatedHolidays:
 def holidays(
     dates: Days, country: str, subdivision: str | None, typical: float, depots: int, random: Random
 ) -> SimulatedHolidays:
-    """Fixed and moving holidays: each has an effect by its name, the same every year, on itself, on the days before it
-    and on those after; depots take it more or less, some the other way round."""
+    """Fixed and moving holidays: each has an effect by its name, the same every year, on itself, on
+    the days before it and on those after; depots take it more or less, some the other way round."""
     named = holiday_names(dates, country, subdivision)
     place = {day: number for number, day in enumerate(dates.tolist())}
     effect, is_holiday = np.zeros(len(dates)), np.zeros(len(dates), np.bool_)
@@ -52,7 +53,8 @@ def holidays(
 
 
 def _around(typical: float, random: Random) -> Doubles:
-    """What one holiday does on the days before it, on itself, and on those after it, (2 · NEIGHBOURS + 1,)."""
+    """What one holiday does on the days before it, on itself, and on those after it, (2 ·
+    NEIGHBOURS + 1,)."""
     effect = np.zeros(2 * NEIGHBOURS + 1)
     effect[NEIGHBOURS] = typical * random.gamma(1.0, 1.0)
     if random.random() < 0.5:  # people come before it instead
@@ -76,7 +78,8 @@ def promotions(depots: int, days: int, share: float, random: Random) -> Doubles:
 
 
 def moves(depots: int, days: int, a_year: float, random: Random) -> Doubles:
-    """Moves to another level for good, of a depot alone, and now and then of the whole network for some weeks."""
+    """Moves to another level for good, of a depot alone, and now and then of the whole network for
+    some weeks."""
     steps = random.normal(0, MOVE, (depots, days)) * (random.random((depots, days)) < a_year / YEAR)
     level = steps.cumsum(axis=1)
     for begin in np.flatnonzero(random.random(days) < 0.15 / YEAR).tolist():
@@ -85,8 +88,8 @@ def moves(depots: int, days: int, a_year: float, random: Random) -> Doubles:
 
 
 def openings(depots: int, days: int, share: float, length: int, random: Random) -> tuple[Doubles, Ints]:
-    """How many days each depot is open by each day, negative before, (depots, length), and its first day, (depots,);
-    0 for one that was there before. The last four weeks see no opening."""
+    """How many days each depot is open by each day, negative before, (depots, length), and its
+    first day, (depots,); 0 for one that was there before. The last four weeks see no opening."""
     first = np.where(random.random(depots) < share, random.integers(1, max(days - 28, 2), depots), 0).astype(np.int32)
     return np.arange(length, dtype=np.float64) - first[:, None], first
 

@@ -1,1 +1,2 @@
-"""Data validation: the contract of a row, outlier detection beside the history, and the quarantine."""
+"""Data validation: the contract of a row, outlier detection beside the history, and the
+quarantine."""

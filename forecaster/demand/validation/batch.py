@@ -1,7 +1,8 @@
-"""Deduplication and reconciliation of a batch: every row is accepted, unchanged, or quarantined with its rule.
+"""Deduplication and reconciliation of a batch: every row is accepted, unchanged, or quarantined
+with its rule.
 
-The contract has asked each row alone. Here they are asked beside one another, beside what is known already, and beside
-the days before them.
+The contract has asked each row alone. Here they are asked beside one another, beside what is known
+already, and beside the days before them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from forecaster.demand.validation.quarantine import RowSentences, with_distinct_
 
 DAY_NOT_OVER, PARTIAL_DAY, SUPERSEDED = "day_not_over", "partial_day", "superseded"
 FEW_PARTS = 3  # rows of a day; where one of more is lost, the day is told a little low
-PARTS_LOST = (*CANNOT_BE_READ, "count_too_large")  # rules by which a row of a day may be missing in its sum
+# rules by which a row of a day may be missing in its sum
+PARTS_LOST = (*CANNOT_BE_READ, "count_too_large")
 Column = Any  # a pandas Series
 
 
@@ -57,15 +59,18 @@ class Batch:
     refused: pd.DataFrame  # as `quarantine` describes
     unchanged: int = 0  # rows
     single: bool = False  # is no depot's day told of twice among those accepted?
-    superseded: pd.DataFrame = field(default_factory=pd.DataFrame)  # the refused ones that may yet count, as readings
+    # the refused ones that may yet count, as readings
+    superseded: pd.DataFrame = field(default_factory=pd.DataFrame)
     instants: pd.Series[int] = field(default_factory=lambda: pd.Series(dtype="int64"))
-    """What the source says of when it recorded those that are known since another instant, by `_places`."""
+    """What the source says of when it recorded those that are known since another instant, by
+    `_places`."""
     repeated_days: RepeatedDays | None = None  # where the days of some are known
     profiles: DayProfiles | None = None  # where shares of shifts are learned
     findings: tuple[Finding, ...] = ()  # about its rows, before they were aggregated
 
     def refuse(self, where: Bools, rule: str, message: RowSentences, spec: Spec, now: datetime) -> Batch:
-        """The batch with some of the readings accepted so far in quarantine; `message` has one for each of them."""
+        """The batch with some of the readings accepted so far in quarantine; `message` has one for
+        each of them."""
         if not where.any():
             return self
         rows = self.accepted[where]
@@ -90,10 +95,11 @@ class Batch:
 
 
 def daily_totals(rows: pd.DataFrame, repeated: pd.DataFrame | None = None) -> pd.DataFrame:
-    """One reading for each depot and day, of all its rows: their sum, unknown where one is; open where one is.
+    """One reading for each depot and day, of all its rows: their sum, unknown where one is; open
+    where one is.
 
-    The place is that of the last row. Covariates are the highest known; words the last known. `repeated` are rows of
-    the same depots and days that are only counted as rows.
+    The place is that of the last row. Covariates are the highest known; words the last known.
+    `repeated` are rows of the same depots and days that are only counted as rows.
     """
     keys = [rows["depot_id"], rows["day"]]
     groups = rows.assign(rows=np.int32(1)).groupby(keys, observed=True, sort=False)
@@ -111,8 +117,9 @@ def daily_totals(rows: pd.DataFrame, repeated: pd.DataFrame | None = None) -> pd
 
 
 def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()) -> Batch:
-    """The batch with one reading for each depot and day; in quarantine are those of a day that is not over. `discarded`
-    are the ids of quarantined rows that a person set aside for good: days do without them."""
+    """The batch with one reading for each depot and day; in quarantine are those of a day that is
+    not over. `discarded` are the ids of quarantined rows that a person set aside for good: days do
+    without them."""
     rows, repeated, findings = without_repeated_orders(batch.accepted, contract.spec)
     findings, profiles = [*findings, *repeated_rows(rows, contract.spec)], None
     if contract.spec.learns_shares:
@@ -135,19 +142,22 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
 
 
 def _without_partial_days(whole: Batch, refused: pd.DataFrame, discarded: Collection[str], contract: Contract) -> Batch:
-    """The batch with those days in quarantine of which more rows cannot be read than corrections change."""
+    """The batch with those days in quarantine of which more rows cannot be read than corrections
+    change."""
     parts = refused[refused["rule"].isin(PARTS_LOST) & ~refused["id"].isin(discarded) & refused["date"].notna()]
     if parts.empty:
         return whole
     parts = parts.assign(day=parts["date"].to_numpy("datetime64[D]").astype("int64"))
     lost = parts.groupby(["depot_id", "day"]).size()
-    is_looked_at = whole.accepted["depot_id"].isin(parts["depot_id"].unique()).to_numpy()  # of many few lose rows
+    # of many few lose rows
+    is_looked_at = whole.accepted["depot_id"].isin(parts["depot_id"].unique()).to_numpy()
     days = whole.accepted[is_looked_at]
     place = pd.MultiIndex.from_arrays([days["depot_id"].astype("str"), days["day"].astype("int64")])
     number = np.zeros(len(whole.accepted), np.int64)
     number[is_looked_at] = lost.reindex(place, fill_value=0).to_numpy()
     rows = number + whole.accepted["rows"].to_numpy()
-    few = FEW_PARTS if contract.spec.demand.aggregate == "sum" else 0  # of which each is a large part
+    # of which each is a large part
+    few = FEW_PARTS if contract.spec.demand.aggregate == "sum" else 0
     is_partial = (number > CORRECTION * rows) & ((number > 1) | (rows <= few))
     is_partial &= ~np.isnan(whole.accepted["demand"].to_numpy())
     partial = whole.accepted[is_partial]
@@ -179,8 +189,9 @@ def without_repeats(batch: Batch, spec: Spec, now: datetime) -> Batch:
 
 
 def with_earlier_rows(before: Batch, after: Batch, spec: Spec) -> Batch | None:
-    """The batch `before` the days before it were asked, with the last superseded row in the place of each reading that
-    they refused; None where there is no such row. `after` is what they left of it.
+    """The batch `before` the days before it were asked, with the last superseded row in the place
+    of each reading that they refused; None where there is no such row. `after` is what they left of
+    it.
     """
     fallen = after.refused.iloc[len(before.refused) :]
     if before.superseded.empty or fallen.empty:
@@ -219,7 +230,8 @@ def _readings(accepted: pd.DataFrame, spec: Spec) -> pd.MultiIndex:
 def known_since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Batch:
     """The batch with readings that a person released known from then on.
 
-    `released` has the columns id, rule, depot_id, day and recorded_at (µs since 1970), of the decision.
+    `released` has the columns id, rule, depot_id, day and recorded_at (µs since 1970), of the
+    decision.
     """
     if released.empty or batch.accepted.empty:
         return batch
@@ -239,10 +251,12 @@ def known_since_release(batch: Batch, released: pd.DataFrame, spec: Spec) -> Bat
 def without_known(
     batch: Batch, known_days: KnownDays, spec: Spec, now: datetime, released: pd.DataFrame | None = None
 ) -> Batch:
-    """The batch with those readings accepted that the known ones do not hold; the others are counted as unchanged.
+    """The batch with those readings accepted that the known ones do not hold; the others are
+    counted as unchanged.
 
-    So are those that a person decided against by releasing a superseded row of the same depot and day (`released` as in
-    `known_since_release`): that a source goes on saying what it said before is no news.
+    So are those that a person decided against by releasing a superseded row of the same depot and
+    day (`released` as in `known_since_release`): that a source goes on saying what it said before
+    is no news.
     """
     if batch.accepted.empty:
         return batch

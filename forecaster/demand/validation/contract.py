@@ -1,9 +1,9 @@
 """Data contract (schema validation): which readings are accepted, asked of each row alone.
 
-A reading is typed first: an unknown value becomes NaN or NaT, a value that cannot be read becomes infinite or NaT. Then
-the rules that the pipeline file makes are asked of all rows at once. Of those that do not keep them all, a pandera
-schema names every rule that is broken; the first one in the order of `data_rules.OF_ROWS` is the reason that the
-reading goes to quarantine.
+A reading is typed first: an unknown value becomes NaN or NaT, a value that cannot be read becomes
+infinite or NaT. Then the rules that the pipeline file makes are asked of all rows at once. Of those
+that do not keep them all, a pandera schema names every rule that is broken; the first one in the
+order of `data_rules.OF_ROWS` is the reason that the reading goes to quarantine.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ from forecaster.lake import TABLES, YEAR
 
 FIRST_DAY = pd.Timestamp("1970-01-01")
 _RESERVED = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
-_AGE = ":age"  # since the end of the day; beside the columns of a source, which do not start with a colon
+# since the end of the day; beside the columns of a source, which do not start with a colon
+_AGE = ":age"
 _NOW = pd.Timedelta(0)
 _SAMPLE = 20_000  # rows of the first block that tell whether rows have times of day
 _SEVERAL_TIMES = 1.5  # a depot and day, on average
@@ -87,10 +88,11 @@ class Contract:
         kinds: Mapping[str, Kind] | None = None,
         waived: Mapping[str, int] | None = None,
     ) -> None:
-        """`now` is the instant of arrival, with its zone; `known_depots` are those of the depots source, if one is
-        declared; `zones` are the time zones of the depots that have one of their own; `kinds` says which covariates are
-        known to be numbers and which words, others are judged by the first block; `waived` are the ids of quarantined
-        rows that a person released, with the instant of it in µs since 1970.
+        """`now` is the instant of arrival, with its zone; `known_depots` are those of the depots
+        source, if one is declared; `zones` are the time zones of the depots that have one of their
+        own; `kinds` says which covariates are known to be numbers and which words, others are
+        judged by the first block; `waived` are the ids of quarantined rows that a person released,
+        with the instant of it in µs since 1970.
         """
         self.spec, self.now, self.known_depots = spec, now, known_depots
         self.zones, self.kinds, self.waived = dict(zones or {}), dict(kinds or {}), dict(waived or {})
@@ -99,9 +101,11 @@ class Contract:
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
         self.decimals, self.stamps = Decimals(spec), DayStamps(spec)
         self._date_zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else None
-        self.times_differ = False  # do rows of one depot and day have different times of day, as the first block tells?
+        # do rows of one depot and day have different times of day, as the first block tells?
+        self.times_differ = False
         self._first = True
-        self._ids, self._checked = Ids(), dict[str, tuple[Any, Any]]()  # rule → distinct depots, and which of them pass
+        # rule → distinct depots, and which of them pass
+        self._ids, self._checked = Ids(), dict[str, tuple[Any, Any]]()
 
     def sort(self, block: pd.DataFrame) -> SortedBlock:
         """Sort the rows of a block, as a source's feed gives them, into accepted and refused ones.
@@ -190,7 +194,8 @@ class Contract:
         return self.arrival.tz_localize(None).to_datetime64()
 
     def _rules(self, kinds: Mapping[str, Kind]) -> dict[str, dict[str, Check]]:
-        """Column → rule → which of its typed values keep it; NaN does where nothing else is said."""
+        """Column → rule → which of its typed values keep it; NaN does where nothing else is
+        said."""
         limit, arrival = self.spec.demand.rules.max_demand, self.arrival
         whole = self.spec.demand.aggregate != "none"
         depot = {"depot_missing": lambda words: words != "", "depot_form": self._well_formed}
@@ -234,13 +239,15 @@ class Contract:
         return are_among(words, self._declared)
 
     def _well_formed(self, words: pd.Index[Any]) -> Bools:
-        """Which ids are in one line; those of the depots source are, and others are looked at in each block."""
+        """Which ids are in one line; those of the depots source are, and others are looked at in
+        each block."""
         fits = self._is_declared(words)
         fits[~fits] = in_one_line(words[~fits])
         return fits
 
     def _broken(self, block: pd.DataFrame, typed: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-        """The rows that break a rule, with the first one that they break, and the column that broke it."""
+        """The rows that break a rule, with the first one that they break, and the column that broke
+        it."""
         rules = self._rules(kinds)
         suspects = typed[~_passes_all(typed, rules)]  # few: pandera need not look at the others
         try:
@@ -257,7 +264,8 @@ class Contract:
         return pd.DataFrame({"rule": [], "column": []}, index=typed.index[:0], dtype="str")
 
     def _waived(self, cases: pd.DataFrame, block: pd.DataFrame, typed: pd.DataFrame) -> Column:
-        """Broken rules that a person waived; those rows are known from that person's decision on."""
+        """Broken rules that a person waived; those rows are known from that person's decision
+        on."""
         waived = pd.Series(False, index=cases.index)
         for rule, rows in cases.groupby("check") if self.waived else ():
             if OF_ROWS[str(rule)].releasable:
@@ -327,7 +335,8 @@ class Contract:
 
 
 def covariates(spec: Spec, readings: pd.DataFrame) -> list[str]:
-    """The known-future covariates that are columns of the source, but for `open`, which the table has anyway.
+    """The known-future covariates that are columns of the source, but for `open`, which the table
+    has anyway.
 
     Raises SpecError when one has a name that the demand table itself uses.
     """

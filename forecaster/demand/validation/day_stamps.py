@@ -1,5 +1,5 @@
-"""Whether the instants of a feed are days: all of them midnight in UTC or another zone that is not the depot's, or
-midnight where the depots are but written in UTC without saying so."""
+"""Whether the instants of a feed are days: all of them midnight in UTC or another zone that is not
+the depot's, or midnight where the depots are but written in UTC without saying so."""
 
 from __future__ import annotations
 
@@ -35,13 +35,15 @@ Column = Any  # a pandas Series
 
 
 class DayStamps:
-    """The instants of a feed, block after block, as long as they may be the midnights of one zone."""
+    """The instants of a feed, block after block, as long as they may be the midnights of one
+    zone."""
 
     def __init__(self, spec: Spec) -> None:
         source = spec.demand.source
         self._form = source.date_format if isinstance(source, CsvSource) else None
         self._open, self._walls_open = spec.demand.date_zone is None, True
-        self._seconds: dict[str, pd.Index[Any]] = {}  # zone of the depots → distinct instants, s since 1970
+        # zone of the depots → distinct instants, s since 1970
+        self._seconds: dict[str, pd.Index[Any]] = {}
         self._walls: dict[str, pd.Index[Any]] = {}  # the same of times without a zone, read as UTC
         self.rows = 0
 
@@ -68,10 +70,11 @@ class DayStamps:
         return times if self._form is None or times.empty else _as_declared(times, self._form)
 
     def findings(self, spec: Spec) -> list[Finding]:
-        """A finding where the instants are days of another zone, and fall on other days in that of their depots.
+        """A finding where the instants are days of another zone, and fall on other days in that of
+        their depots.
 
-        Where clocks of UTC or of the depots show one time at all of them, as where a shop closes, and the zone is not
-        UTC, they may be instants after all, and the finding only warns.
+        Where clocks of UTC or of the depots show one time at all of them, as where a shop closes,
+        and the zone is not UTC, they may be instants after all, and the finding only warns.
         """
         for key, seconds in self._walls.items() if self._walls_open else ():
             if finding_of_walls := _of_walls(seconds, ZoneInfo(key), self.rows, spec):
@@ -99,7 +102,8 @@ def _may_be_days(seconds: Any) -> bool:
 
 
 def _gather(seconds: Any, zone: ZoneInfo, times_by_zone: dict[str, pd.Index[Any]]) -> bool:
-    """Put further times beside those of a zone; whether all may still be days. None are none at all."""
+    """Put further times beside those of a zone; whether all may still be days. None are none at
+    all."""
     if not _may_be_days(seconds):
         return False
     if len(seconds):
@@ -108,11 +112,12 @@ def _gather(seconds: Any, zone: ZoneInfo, times_by_zone: dict[str, pd.Index[Any]
 
 
 def _of_walls(seconds: Any, zone: ZoneInfo, rows: int, spec: Spec) -> Finding | None:
-    """A finding where times without a zone are midnights of the depots' zone in UTC, and fall on the day before; where
-    they are one time, at which counts may be taken as well, it only warns."""
+    """A finding where times without a zone are midnights of the depots' zone in UTC, and fall on
+    the day before; where they are one time, at which counts may be taken as well, it only warns."""
     stamps = _stamps(seconds)
     local = stamps.tz_convert(zone)
-    if spec.demand.date_zone is not None and _at_one_time(stamps):  # of which is said how they are meant
+    # of which is said how they are meant
+    if spec.demand.date_zone is not None and _at_one_time(stamps):
         return None
     if len(stamps) < FEW_DAYS or not _is_midnight(local) or (_wall_days(stamps) == _wall_days(local)).all():
         return None
@@ -125,7 +130,8 @@ def _of_walls(seconds: Any, zone: ZoneInfo, rows: int, spec: Spec) -> Finding | 
 
 
 def _wall_times(dates: Column) -> Any:
-    """The distinct times without a zone, read as UTC; days alone are none. None where there are others."""
+    """The distinct times without a zone, read as UTC; days alone are none. None where there are
+    others."""
     if pd.api.types.is_datetime64_any_dtype(dates):
         if dates.dt.tz is not None:
             return None
@@ -168,8 +174,8 @@ def _times(dates: Column) -> Any:
 
 
 def zone_of_days(dates: Column, zone: ZoneInfo) -> str | None:
-    """The zone in which the instants of a column are days, where they fall on other days in this one; None where they
-    do not, and where they may be instants after all."""
+    """The zone in which the instants of a column are days, where they fall on other days in this
+    one; None where they do not, and where they may be instants after all."""
     seconds = _instants(dates)
     if seconds is None or not len(seconds) or not _two_times_of_day(seconds):
         return None
@@ -179,7 +185,8 @@ def zone_of_days(dates: Column, zone: ZoneInfo) -> str | None:
 
 
 def _instants(dates: Column) -> Any:
-    """The distinct instants, None where they are no midnights as they are written, or have no zone."""
+    """The distinct instants, None where they are no midnights as they are written, or have no
+    zone."""
     if pd.api.types.is_datetime64_any_dtype(dates):
         if dates.dt.tz is None:
             return None
@@ -199,7 +206,8 @@ def _instants(dates: Column) -> Any:
 
 
 def _two_times_of_day(seconds: Any) -> bool:
-    """Are nearly all of the instants at two times of day at most, as midnights of a zone with summer time are?"""
+    """Are nearly all of the instants at two times of day at most, as midnights of a zone with
+    summer time are?"""
     counts = np.sort(np.unique(seconds % _DAY, return_counts=True)[1])
     return bool(counts[-2:].sum() >= NEARLY_ALL * counts.sum())
 
@@ -220,7 +228,8 @@ def _may_be_instants(stamps: pd.DatetimeIndex, local: pd.DatetimeIndex, other: s
 
 
 def _zone_of_midnights(stamps: pd.DatetimeIndex) -> str | None:
-    zones = _COMMON if _at_one_time(stamps) else _zones()  # at each time it is midnight in some far zone
+    # at each time it is midnight in some far zone
+    zones = _COMMON if _at_one_time(stamps) else _zones()
     return next((zone for zone in zones if _is_midnight(stamps.tz_convert(zone))), None)
 
 

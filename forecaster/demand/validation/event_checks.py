@@ -1,4 +1,5 @@
-"""Validation of events beside depots and readings: kinds that nothing uses, places of no depot, closures that go on.
+"""Validation of events beside depots and readings: kinds that nothing uses, places of no depot,
+closures that go on.
 
 Events that lie outside the history and the days ahead are none of anybody's concern.
 """
@@ -44,7 +45,8 @@ class Period:
 
 
 def period(accepted: pd.DataFrame, known_days: KnownDays, spec: Spec, now: datetime) -> Period:
-    """The days of a batch and those known beside it, and the days ahead of the newest that is over."""
+    """The days of a batch and those known beside it, and the days ahead of the newest that is
+    over."""
     over = np.datetime64(now.astimezone(spec.zone).date(), "D") - np.timedelta64(1, "D")
     own = accepted["day"].agg(["min", "max"]).to_numpy() if len(accepted) else np.zeros(0, np.int32)
     days = np.concatenate([known_days.days, own]).astype(np.int64).view("datetime64[D]")
@@ -55,11 +57,13 @@ def period(accepted: pd.DataFrame, known_days: KnownDays, spec: Spec, now: datet
 def depots_concerned(
     depots: pd.DataFrame | None, announced: AnnouncedRows, accepted: pd.DataFrame, lake: Lake
 ) -> pd.DataFrame:
-    """The depots that an event may concern: those of the depots source, else those of the readings."""
+    """The depots that an event may concern: those of the depots source, else those of the
+    readings."""
     if depots is not None:
         return depots
     ids = set(accepted["depot_id"].cat.categories)
-    if not ids.issuperset(announced.table["depot_id"].dropna()):  # read only where a name is missing: it may be long
+    # read only where a name is missing: it may be long
+    if not ids.issuperset(announced.table["depot_id"].dropna()):
         ids |= set(pc.unique(lake.read("demand", columns=["depot_id"], codes=True)["depot_id"]).to_pylist())
     return pd.DataFrame({"depot_id": sorted(ids)}, dtype="str")
 
@@ -84,8 +88,8 @@ def event_findings(
 
 
 def _find_unused_kinds(near: AnnouncedRows, spec: Spec, tell: RowFindings) -> None:
-    """Tell of kinds that neither close nor are a covariate: a finding for each kind that may have been meant, and one
-    for the others."""
+    """Tell of kinds that neither close nor are a covariate: a finding for each kind that may have
+    been meant, and one for the others."""
     assert spec.calendar.events is not None
     used = (CLOSURE, *spec.calendar.known_future)
     kinds = near.table["kind"]
@@ -106,7 +110,8 @@ def _kind_meant(kind: str, used: Iterable[str]) -> str | None:
 def _find_unmatched_places(
     near: AnnouncedRows, scope: EventScope, former: Collection[str], spec: Spec, tell: RowFindings
 ) -> None:
-    """Tell of events whose address no depot fits, by the first part of it that no depot fits alone."""
+    """Tell of events whose address no depot fits, by the first part of it that no depot fits
+    alone."""
     assert spec.calendar.events is not None
     columns, address = spec.calendar.events.columns, _current(near.table, former)
     group = address.groupby(list(ADDRESS), sort=False).ngroup()
@@ -131,7 +136,8 @@ def _place_hint(word: str, name: str, scope: EventScope, former: Collection[str]
     meant = nearest_word(word, places)
     if meant and unicodedata.normalize("NFC", meant) == unicodedata.normalize("NFC", word) and meant != word:
         return sentence(N_("; it differs from '{name}' in Unicode form alone"), name=meant)
-    return did_you_mean(meant if meant != word else None)  # which is right, and of another depot's address
+    # which is right, and of another depot's address
+    return did_you_mean(meant if meant != word else None)
 
 
 def _asked(hint: str) -> str:
@@ -153,7 +159,8 @@ def _culprit(address: tuple[str, ...], scope: EventScope) -> str:
 def _long_closures(
     near: AnnouncedRows, scope: EventScope, former: Collection[str], period: Period, spec: Spec
 ) -> list[Finding]:
-    """A finding about depots that are closed on the last day ahead and later, the longest closure first."""
+    """A finding about depots that are closed on the last day ahead and later, the longest closure
+    first."""
     table = near.table
     is_long = (table["kind"].map(fold) == fold(CLOSURE)) & (table["until"] > pd.Timestamp(period.last))
     table = table[is_long].sort_values("until", ascending=False, kind="stable")

@@ -1,6 +1,7 @@
 """External forecasts of another system, to compare with; rows that cannot be read become findings.
 
-The source is read whole each night and nothing of it is kept, but for what came of its forecasts (`track_accuracy`).
+The source is read whole each night and nothing of it is kept, but for what came of its forecasts
+(`track_accuracy`).
 """
 
 from __future__ import annotations
@@ -28,14 +29,16 @@ UNDATED = 0  # the day on which a forecast was made that does not say so: before
 
 @dataclass(frozen=True, eq=False)
 class ExternalForecasts:
-    """Forecasts by rising `key`: of a depot and day of a panel, in the order in which they were made."""
+    """Forecasts by rising `key`: of a depot and day of a panel, in the order in which they were
+    made."""
 
     key: NDArray[np.int64]
     orders: NDArray[np.float64]
     history: int  # days of the panel
 
     def by(self, depot: NDArray[np.intp], day: NDArray[np.intp], morning: NDArray[np.int64]) -> NDArray[np.float64]:
-        """The last forecast of each depot and day that was made by a morning (days since 1970); NaN where none was."""
+        """The last forecast of each depot and day that was made by a morning (days since 1970); NaN
+        where none was."""
         if not len(self.key):
             return np.full(len(depot), np.nan)
         keys = _key(depot, day, morning, self.history)

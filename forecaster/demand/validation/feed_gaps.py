@@ -1,5 +1,5 @@
-"""Completeness and staleness checks of a feed: flat lines, depots that are silent, one by one or many at once, a day
-that came for few depots, days that are low at nearly all of them."""
+"""Completeness and staleness checks of a feed: flat lines, depots that are silent, one by one or
+many at once, a day that came for few depots, days that are low at nearly all of them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from numpy.typing import NDArray
 
 from forecaster.core.arrays import Bools, Days, Doubles, Floats, Ints
 
-RARE = 1e-3  # runs of such a length that chance may bring to a depot, before one is worth telling of
-NEVER_BY_CHANCE = 10  # a count that is no smaller never stands still by chance, however few the depot's other days are
+# runs of such a length that chance may bring to a depot, before one is worth telling of
+RARE = 1e-3
+# a count that is no smaller never stands still by chance, however few the depot's other days are
+NEVER_BY_CHANCE = 10
 APART = 28  # known days beside the run that must tell how often a depot's counts repeat
 A_WEEK = 7  # days, after which a depot that is open on one weekday alone has been heard again
 MANY = 0.2  # of the depots in business, whose readings never end on about the same day by chance
 SAME_WEEKDAYS = 4  # that tell how many depots such a day has; a feed that is younger is not judged
 NEARLY_ALL = 0.8  # of the depots must be low on a day
-FEWEST, AT_LEAST = 3, 50  # depots that tell a low day, and what is usual of them together: less is low by chance
+# depots that tell a low day, and what is usual of them together: less is low by chance
+FEWEST, AT_LEAST = 3, 50
 KNOWN = 3  # of the same weekdays before, that tell what is usual of a depot
 _CELLS = 1 << 18  # looked at together
 
@@ -26,8 +29,8 @@ Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class FlatLines:
-    """Runs of one count, by depot; `first` and `last` are days of the grid, `known_days` how many days from one
-    to the other were known."""
+    """Runs of one count, by depot; `first` and `last` are days of the grid, `known_days` how many
+    days from one to the other were known."""
 
     depot: Ints
     first: Ints
@@ -69,10 +72,11 @@ class LowDay:
 
 
 def low_days(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_share: float) -> list[LowDay]:
-    """Days with fresh counts on which nearly all depots have less than `thin_share` of what is usual, as where part of
-    a day is missing, or zeros stand for it; the days are in order.
+    """Days with fresh counts on which nearly all depots have less than `thin_share` of what is
+    usual, as where part of a day is missing, or zeros stand for it; the days are in order.
 
-    Usual is the median of the last four same weekdays, of which `KNOWN` must be known. Shapes as in `thin_day`.
+    Usual is the median of the last four same weekdays, of which `KNOWN` must be known. Shapes as in
+    `thin_day`.
     """
     is_new, totals = fresh.any(axis=0), np.zeros(counts.shape[1])
     step = max(_CELLS // max(counts.shape[1], 1), 1)
@@ -81,7 +85,8 @@ def low_days(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_
     days = np.flatnonzero(is_new)
     days = days[days >= 7 * SAME_WEEKDAYS]
     totals_before = np.stack([totals[days - 7 * week] for week in range(1, SAME_WEEKDAYS + 1)])
-    suspects = days[totals[days] < thin_share * np.median(totals_before, axis=0)]  # few are left to look at closely
+    # few are left to look at closely
+    suspects = days[totals[days] < thin_share * np.median(totals_before, axis=0)]
     low = (_low_day(counts, closed, int(day), thin_share) for day in suspects)
     return [day for day in low if day is not None]
 
@@ -104,10 +109,11 @@ def _low_day(counts: Floats, closed: Bools | None, day: int, thin_share: float) 
 def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, flat_days: int) -> FlatLines:
     """Runs of the same count on at least `flat_days` consecutive known days, some of them fresh.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known; days said to be closed are left out. A run such as
-    chance brings is none: how often a count repeats, or how often none come, is learned from the depot's other days,
-    of which at least APART must be known, or the count reach NEVER_BY_CHANCE. A run of zeros is one where the depot
-    usually has some. Where a depot never had another count above zero, its days without any do not end the run.
+    `counts` (depots, days) hold consecutive days, NaN = not known; days said to be closed are left
+    out. A run such as chance brings is none: how often a count repeats, or how often none come, is
+    learned from the depot's other days, of which at least APART must be known, or the count reach
+    NEVER_BY_CHANCE. A run of zeros is one where the depot usually has some. Where a depot never had
+    another count above zero, its days without any do not end the run.
     """
     parts = [np.zeros((4, 0), np.intp)]
     batch = np.flatnonzero(fresh.any(axis=1))
@@ -118,17 +124,20 @@ def flat_lines(counts: Floats, fresh: Bools, closed: Bools | None = None, *, fla
         if closed is not None:
             has_count &= ~closed[rows]
         has_count &= ~_without_any(counts[rows], has_count)
-        with_runs = np.unique(_runs(counts[rows], has_count, flat_days)[0])  # few depots are left to look at closely
+        # few depots are left to look at closely
+        with_runs = np.unique(_runs(counts[rows], has_count, flat_days)[0])
         parts.append(_flat(rows[with_runs], counts, fresh, has_count[with_runs], flat_days))
     depot, first, last, days = np.concatenate(parts, axis=1).astype(np.int32)
     return FlatLines(depot, first, last, days)
 
 
 def silent_depots(last: Days, opened: Days, closed: Days, newest: np.datetime64, *, max_gap_days: int) -> Silences:
-    """Depots in business on the `newest` day of the feed whose last reading lies more than `max_gap_days` before it.
+    """Depots in business on the `newest` day of the feed whose last reading lies more than
+    `max_gap_days` before it.
 
-    `last` reading (or day said to be closed), first day of business and first day out of business, (depots,); NaT
-    where there is none. Where a depot never had a reading, its first day of business counts.
+    `last` reading (or day said to be closed), first day of business and first day out of business,
+    (depots,); NaT where there is none. Where a depot never had a reading, its first day of business
+    counts.
     """
     last_heard = np.where(np.isnat(last), opened, last)
     silent_rows = np.flatnonzero((newest - last_heard > np.timedelta64(max_gap_days, "D")) & ~(closed <= newest))
@@ -138,13 +147,15 @@ def silent_depots(last: Days, opened: Days, closed: Days, newest: np.datetime64,
 
 
 def early_ends(last: Days, closed: Days, newest: np.datetime64, *, longest: int) -> Silences | None:
-    """Depots in business whose last reading lies more than `A_WEEK` before the `newest` day, where these are `MANY` of
-    all: a feed that stopped for them together, days before any one of them is silent for long.
+    """Depots in business whose last reading lies more than `A_WEEK` before the `newest` day, where
+    these are `MANY` of all: a feed that stopped for them together, days before any one of them is
+    silent for long.
 
-    `last` reading and first day out of business as in `silent_depots`; one without a reading for more than `longest`
-    days is none of all.
+    `last` reading and first day out of business as in `silent_depots`; one without a reading for
+    more than `longest` days is none of all.
     """
-    gap = (newest - last).astype("timedelta64[D]").astype(np.float64)  # NaN where there never was a reading
+    # NaN where there never was a reading
+    gap = (newest - last).astype("timedelta64[D]").astype(np.float64)
     in_business = (gap <= longest) & ~(closed <= newest)
     rows = np.flatnonzero(in_business & (gap > A_WEEK))
     if len(rows) < max(2, MANY * np.count_nonzero(in_business)):
@@ -154,10 +165,11 @@ def early_ends(last: Days, closed: Days, newest: np.datetime64, *, longest: int)
 
 
 def thin_day(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_share: float) -> ThinDay | None:
-    """The newest day of the batch, where it is new and came for fewer than `thin_share` of the usual number of depots.
+    """The newest day of the batch, where it is new and came for fewer than `thin_share` of the
+    usual number of depots.
 
-    Usual is the smaller of: depots of the day before; median of the last four same weekdays, all of which must lie in
-    the grid. A depot that is said to be closed counts as one that came.
+    Usual is the smaller of: depots of the day before; median of the last four same weekdays, all of
+    which must lie in the grid. A depot that is said to be closed counts as one that came.
     """
     days = np.flatnonzero(fresh.any(axis=0))
     if not days.size or days[-1] < 7 * SAME_WEEKDAYS:
@@ -175,7 +187,8 @@ def thin_day(counts: Floats, fresh: Bools, closed: Bools | None = None, *, thin_
 
 
 def _flat(depots: Places, counts: Floats, fresh: Bools, has_count: Bools, least: int) -> Places:
-    """Depot, first day, last day and number of known days of the runs, (4, runs), that are no chance and hold fresh."""
+    """Depot, first day, last day and number of known days of the runs, (4, runs), that are no
+    chance and hold fresh."""
     row, begin, end = _runs(counts[depots], has_count, least)
     fresh_before = np.concatenate([[0], np.cumsum(fresh[depots][has_count])])
     unlikely = (fresh_before[end] > fresh_before[begin]) & (
@@ -186,7 +199,8 @@ def _flat(depots: Places, counts: Floats, fresh: Bools, has_count: Bools, least:
 
 
 def _without_any(counts: Floats, has_count: Bools) -> Bools:
-    """The zeros of depots whose other counts are all the same, and no small ones: days off, not a second count."""
+    """The zeros of depots whose other counts are all the same, and no small ones: days off, not a
+    second count."""
     is_positive = has_count & (counts > 0)
     highest = counts.max(axis=1, where=is_positive, initial=0)
     lowest = counts.min(axis=1, where=is_positive, initial=np.inf)
@@ -196,7 +210,8 @@ def _without_any(counts: Floats, has_count: Bools) -> Bools:
 
 
 def _runs(counts: Floats, has_count: Bools, least: int) -> tuple[Places, Places, Places]:
-    """Row, begin and end of the runs of at least `least` equal counts; begin and end are places among known cells."""
+    """Row, begin and end of the runs of at least `least` equal counts; begin and end are places
+    among known cells."""
     value, ends = counts[has_count], np.cumsum(np.count_nonzero(has_count, axis=1))
     differs = np.ones(len(value) + 1, bool)
     differs[1:-1] = value[1:] != value[:-1]

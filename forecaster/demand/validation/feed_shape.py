@@ -1,4 +1,5 @@
-"""What the shape of a whole batch says: rows that cannot be read, and parts of a day that nobody adds up."""
+"""What the shape of a whole batch says: rows that cannot be read, and parts of a day that nobody
+adds up."""
 
 from __future__ import annotations
 
@@ -24,17 +25,21 @@ FEW_ROWS = 10  # that cannot be read are told of one by one and no more, whateve
 WHOLE_DEPOT = 28  # rows of a depot, none of which can be read, are no slip
 FEW_DAYS = 10  # with several rows are told of one by one
 MOST_DAYS = 0.5  # of the depot days, above which several rows are the rule
-DIFFERENT = 0.2  # of the days with several rows; where fewer have different counts, the rows are copies
-NEARLY_EVERY = 0.9  # of the days, with different counts side by side, are parts however little they differ
+# of the days with several rows; where fewer have different counts, the rows are copies
+DIFFERENT = 0.2
+# of the days, with different counts side by side, are parts however little they differ
+NEARLY_EVERY = 0.9
 PLACES = 50  # depots and days that a finding names
 
 
 def unreadable(
     refused: pd.DataFrame, accepted: pd.DataFrame, read: int, discarded: Collection[str], spec: Spec
 ) -> list[Finding]:
-    """A finding when more of the `read` rows cannot be read than the rules allow, or none of a depot's.
+    """A finding when more of the `read` rows cannot be read than the rules allow, or none of a
+    depot's.
 
-    `refused` are the rows in quarantine, as `quarantine` describes; those that a person discarded do not count.
+    `refused` are the rows in quarantine, as `quarantine` describes; those that a person discarded
+    do not count.
     """
     rows = refused[refused["rule"].isin(CANNOT_BE_READ) & ~refused["id"].isin(discarded)]
     lost = _lost_depots(rows, accepted)
@@ -53,7 +58,8 @@ def unreadable(
 
 
 def day_month_order(accepted: pd.DataFrame, refused: pd.DataFrame, spec: Spec) -> list[Finding]:
-    """A finding when days are far apart, and follow one another with day and month, or year, the other way round."""
+    """A finding when days are far apart, and follow one another with day and month, or year, the
+    other way round."""
     is_ahead = (refused["rule"] == "day_not_over") & refused["date"].notna()
     days_ahead = refused.loc[is_ahead, "date"].drop_duplicates().to_numpy("datetime64[D]").astype("int64")
     days = pd.unique(accepted["day"])
@@ -64,8 +70,8 @@ def day_month_order(accepted: pd.DataFrame, refused: pd.DataFrame, spec: Spec) -
 
 
 def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
-    """A finding when nearly every count with decimals may as well be a number of thousands; where the decimal comma is
-    declared, it only warns."""
+    """A finding when nearly every count with decimals may as well be a number of thousands; where
+    the decimal comma is declared, it only warns."""
     if not notation.may_be_thousands:
         return []
     found = N_("found three decimals in all {n} counts with a point, as in '{example}'")
@@ -88,10 +94,12 @@ def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
 
 
 def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:
-    """A finding when most days of a depot have several rows that look like parts of it, such as hours or channels.
+    """A finding when most days of a depot have several rows that look like parts of it, such as
+    hours or channels.
 
-    Copies of a row are none, nor are corrections: few counts differ, or they differ little, or a later part of the feed
-    settles them. `times_differ` says that the rows of a day have different times of day: then they are parts of it.
+    Copies of a row are none, nor are corrections: few counts differ, or they differ little, or a
+    later part of the feed settles them. `times_differ` says that the rows of a day have different
+    times of day: then they are parts of it.
     """
     keys = ["depot_id", "day", *(["recorded_at"] if spec.demand.columns.recorded_at else [])]
     rows = accepted[accepted["demand"].notna()]
@@ -126,8 +134,8 @@ def several_rows(accepted: pd.DataFrame, spec: Spec, *, times_differ: bool) -> l
 
 
 def _corrects(rows: pd.DataFrame, days: pd.DataFrame, differing: pd.DataFrame, keys: list[str]) -> bool:
-    """Do the rows of most of these days differ as a count and its correction do? Nobody corrects nearly every day side
-    by side."""
+    """Do the rows of most of these days differ as a count and its correction do? Nobody corrects
+    nearly every day side by side."""
     place = pd.MultiIndex.from_frame(rows[keys])
     ends = rows[place.isin(differing.index)].groupby(keys, observed=True, sort=False).tail(2)
     pairs = ends.groupby(keys, observed=True, sort=False)
@@ -166,7 +174,8 @@ def batch_finding(
     *,
     wanted: str | None = None,
 ) -> Finding:
-    """A finding of a whole batch: what was found, what was wanted, and between them a hint what to set, if any."""
+    """A finding of a whole batch: what was found, what was wanted, and between them a hint what to
+    set, if any."""
     limits: Any = spec.demand.rules
     values = {"detail": detail, "wanted": wanted or data_rules.requirement(rule, **limits.model_dump())}
     message = sentence(N_("{detail}; wanted {wanted}"), **values)

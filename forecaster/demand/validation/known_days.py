@@ -1,4 +1,5 @@
-"""Chunked read of the known history beside a batch, a stretch of days at a time, and the grid that it is put into.
+"""Chunked read of the known history beside a batch, a stretch of days at a time, and the grid that
+it is put into.
 
 So 50 million known readings need not be there at once, beside as many new ones.
 """
@@ -27,7 +28,8 @@ class LastReadings:
 
     depots: pd.Index[Any]
     last_counted: Ints  # (depots,) the last day of which a count is known
-    last_heard: Ints  # (depots,) the last day of which a count is known, or that the depot was closed
+    # (depots,) the last day of which a count is known, or that the depot was closed
+    last_heard: Ints
 
     @classmethod
     def of(cls, rows: pd.DataFrame) -> LastReadings:
@@ -68,8 +70,8 @@ class KnownDays:
     """Known readings of consecutive days, all versions."""
 
     def __init__(self, days: Ints, count: Ints, read: Callable[[int, int], pd.DataFrame]) -> None:
-        """`days` of which readings are known, since 1970, ascending, and how many; `read` gives those from a day to
-        another one, as `readings` describes."""
+        """`days` of which readings are known, since 1970, ascending, and how many; `read` gives
+        those from a day to another one, as `readings` describes."""
         self.days, self.count, self._read = days, count, read
         self._whole: pd.DataFrame | None = None
         self._last_readings, self._is_read = NO_READINGS, np.zeros(len(days), np.bool_)
@@ -124,8 +126,9 @@ def _of_days(rows: pd.DataFrame, first: int, last: int) -> pd.DataFrame:
 class DepotDayGrid:
     """Counts of depots on consecutive days, one row a depot; grows by depots that come later.
 
-    `counts` (depots, days), NaN = not known; `closed` (depots, days), as the source says it; `place` (depots, days from
-    `begin` on), what the column `place` of the readings says, -1 where there is none.
+    `counts` (depots, days), NaN = not known; `closed` (depots, days), as the source says it;
+    `place` (depots, days from `begin` on), what the column `place` of the readings says, -1 where
+    there is none.
     """
 
     def __init__(self, depots: pd.Index[Any], first: int, last: int, *, begin: int) -> None:
@@ -136,7 +139,8 @@ class DepotDayGrid:
         self.place = np.full((shape[0], days), -1, np.int32)
 
     def put(self, rows: pd.DataFrame) -> None:
-        """Put readings into their cells, of which they hold each once; their days are those of the grid."""
+        """Put readings into their cells, of which they hold each once; their days are those of the
+        grid."""
         depot = self._rows_of(rows["depot_id"].cat.categories)[rows["depot_id"].cat.codes.to_numpy()]
         day = rows["day"].to_numpy().astype(np.int64)
         at = depot * self.counts.shape[1] + (day - self.first)

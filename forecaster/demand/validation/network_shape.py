@@ -1,5 +1,5 @@
-"""What the counts of all depots say of a feed: readings of weeks or months, of a meter, or spread over weeks; a total
-among the depots, sentinels."""
+"""What the counts of all depots say of a feed: readings of weeks or months, of a meter, or spread
+over weeks; a total among the depots, sentinels."""
 
 from __future__ import annotations
 
@@ -22,16 +22,25 @@ REGULAR = 0.9  # share of the steps from reading to reading that must be whole w
 TOTAL_WINDOW, TOTAL_DAYS = 182, 14  # newest days that tell a total, and how many of them must
 TOTAL_SHARE = 0.95  # of the days on which the depot and two others have a count
 TOTAL_VALUES = 5  # different counts: what is always the same may be equal by chance
-MULTIPLES = (2, 3, 4)  # network / total: with the depots themselves, then with one or two levels of subtotals
+# network / total: with the depots themselves, then with one or two levels of subtotals
+MULTIPLES = (2, 3, 4)
 FAR_OFF = 50  # a smaller count is no sentinel
 AGAIN = 3  # times that a far-off count makes it a sentinel
 RECENT = 182  # newest days that tell a meter, or counts spread over weeks or months
-RISES = 13  # of a meter in that time, without a fall between them: in days that vary, chance brings no 14 in a row
-AT_A_TIME = 1.5  # counts that a meter rises by on average; what rises by one each day is a number of days
-RESETS, MOSTLY = 0.05, 0.5  # falls of a meter that starts again at times, and its rises, of all steps
-SPREAD_GROUPS = {"week": 6, "month": 3}  # of one value that must have come, other from one to the next
-EVEN, LEVELS = 0.9, 3  # of the weeks, or months, must have one value, and together so many different ones
-ROUNDED = 10  # from this count on, values that differ by one are the same, as where a total does not divide evenly
+# of a meter in that time, without a fall between them: in days that vary, chance brings no 14 in a
+# row
+RISES = 13
+# counts that a meter rises by on average; what rises by one each day is a number of days
+AT_A_TIME = 1.5
+# falls of a meter that starts again at times, and its rises, of all steps
+RESETS, MOSTLY = 0.05, 0.5
+# of one value that must have come, other from one to the next
+SPREAD_GROUPS = {"week": 6, "month": 3}
+# of the weeks, or months, must have one value, and together so many different ones
+EVEN, LEVELS = 0.9, 3
+# from this count on, values that differ by one are the same, as where a total does not divide
+# evenly
+ROUNDED = 10
 _MANY_DAYS = {"week": 4, "month": 20}  # known, that tell whether a week, or month, has one value
 _SENTINELS = 3  # different ones that a depot may have
 _MADE_UP = 1e-5  # of a depot's counts that others may leave, as single precision rounds them
@@ -58,12 +67,14 @@ def cadence(counts: Floats, closed: Bools | None = None) -> Cadence | None:
     """Cadence of readings, where that is regularly once in some weeks or months; None where it is
     more often.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known; a day said to be closed is a reading as well.
+    `counts` (depots, days) hold consecutive days, NaN = not known; a day said to be closed is a
+    reading as well.
     """
     rows = np.arange(len(counts))
     readings = [np.count_nonzero(_has_reading(counts, closed, part), axis=1) for part in _portions(rows, counts)]
     readings_per_depot = np.concatenate([np.zeros(0, np.intp), *readings])
-    if readings_per_depot.sum() * 4 > len(counts) * min(counts.shape[1], WINDOW):  # more than every fourth day
+    # more than every fourth day
+    if readings_per_depot.sum() * 4 > len(counts) * min(counts.shape[1], WINDOW):
         return None  # no need to look closely
     rows, parts = rows[readings_per_depot >= MIN_READINGS], [np.zeros(0, np.int16)]
     for part in _portions(rows, counts):
@@ -88,7 +99,8 @@ def _has_reading(counts: Floats, closed: Bools | None, rows: Places) -> Bools:
 
 @dataclass(frozen=True)
 class Meters:
-    """Depots whose counts only rise, by their rows, of so many depots that have enough counts to tell."""
+    """Depots whose counts only rise, by their rows, of so many depots that have enough counts to
+    tell."""
 
     depots: Places
     judged: int
@@ -96,7 +108,8 @@ class Meters:
 
 @dataclass(frozen=True)
 class SpreadCounts:
-    """Depots, by their rows, that have one value on all days of each week or month; of so many that could tell."""
+    """Depots, by their rows, that have one value on all days of each week or month; of so many that
+    could tell."""
 
     depots: Places
     judged: int
@@ -104,8 +117,8 @@ class SpreadCounts:
 
 
 def meters(counts: Floats, fresh: Bools) -> Meters | None:
-    """Depots with fresh counts whose counts only rise, or fall no more often than a meter starts again; None where
-    there are none.
+    """Depots with fresh counts whose counts only rise, or fall no more often than a meter starts
+    again; None where there are none.
 
     `counts` (depots, days) hold consecutive days, NaN = not known; `fresh` says which are new.
     """
@@ -131,8 +144,8 @@ def _meters(recent: Floats) -> tuple[Bools, Bools]:
 
 
 def spread_counts(counts: Floats, fresh: Bools, first: int) -> SpreadCounts | None:
-    """Depots with one value on all days of nearly each week, whatever day weeks begin on, or of each month; None where
-    they are less than half of those with enough counts to tell.
+    """Depots with one value on all days of nearly each week, whatever day weeks begin on, or of
+    each month; None where they are less than half of those with enough counts to tell.
 
     `counts` and `fresh` as in `meters`; `first` is their first day, since 1970.
     """
@@ -192,8 +205,8 @@ def _evenly_spread(counts: Floats, groups: Places, period: str) -> tuple[Bools, 
 
 
 def totals(counts: Floats) -> dict[int, int]:
-    """Depot → on how many days it is the sum of the others, of which some may be subtotals, or of some of them; of
-    depots that always are.
+    """Depot → on how many days it is the sum of the others, of which some may be subtotals, or of
+    some of them; of depots that always are.
 
     `counts` (depots, days) hold consecutive days, NaN = not known.
     """
@@ -202,11 +215,13 @@ def totals(counts: Floats) -> dict[int, int]:
     sizes = [np.zeros(0)]
     for part in _portions(np.arange(len(window)), counts):
         of_part = np.nan_to_num(window[part]).astype(np.float64)
-        network = np.concatenate([network[None], of_part]).sum(axis=0)  # in one order, however large a part is
+        # in one order, however large a part is
+        network = np.concatenate([network[None], of_part]).sum(axis=0)
         with_some += np.count_nonzero(of_part > 0, axis=0)
         sizes.append(of_part.sum(axis=1))
     several = with_some >= 3
-    by_size = np.argsort(-np.concatenate(sizes), kind="stable")[: max(MULTIPLES)]  # a total is among the largest
+    # a total is among the largest
+    by_size = np.argsort(-np.concatenate(sizes), kind="stable")[: max(MULTIPLES)]
     recent = {depot: np.nan_to_num(window[depot]).astype(np.float64) for depot in by_size.tolist()}
     sums = {}
     for depot in by_size.tolist():
@@ -220,16 +235,18 @@ def totals(counts: Floats) -> dict[int, int]:
             sums[depot] = hits
     parts = network - sum((recent[depot] for depot in sums), np.zeros(len(network)))
     whole_days = np.count_nonzero(several & (parts > 0))
-    # three depots that always count the same are each a third of the network, too, and leave nothing that they sum up
+    # three depots that always count the same are each a third of the network, too, and leave
+    # nothing that they sum up
     sums = sums if whole_days >= TOTAL_SHARE * np.count_nonzero(several) else {}
     return sums | subtotals(window)
 
 
 def subtotals(counts: Floats) -> dict[int, int]:
-    """Depot → on how many days it is the sum of some smaller ones; of depots that always are, in a network of no more
-    depots than days can tell apart.
+    """Depot → on how many days it is the sum of some smaller ones; of depots that always are, in a
+    network of no more depots than days can tell apart.
 
-    What is no sum of others leaves something that those before it, by size, cannot make up (Gram and Schmidt).
+    What is no sum of others leaves something that those before it, by size, cannot make up (Gram
+    and Schmidt).
     """
     if len(counts) + TOTAL_DAYS > counts.shape[1]:
         return {}
@@ -253,10 +270,12 @@ def subtotals(counts: Floats) -> dict[int, int]:
 
 
 def sentinels(counts: Floats, fresh: Bools, *, factor: float) -> tuple[Places, Places]:
-    """Depots and days of fresh counts that come again and again and lie far above all others, as 9999 does.
+    """Depots and days of fresh counts that come again and again and lie far above all others, as
+    9999 does.
 
-    Far above is `factor` times the next lower count, twice that where the digits are not all the same; what comes on
-    most days is the usual. `counts` and `fresh` are (depots, days), NaN = not known.
+    Far above is `factor` times the next lower count, twice that where the digits are not all the
+    same; what comes on most days is the usual. `counts` and `fresh` are (depots, days), NaN = not
+    known.
     """
     parts = [(np.zeros(0, np.intp), np.zeros(0, np.intp))]
     rows = np.flatnonzero(fresh.any(axis=1))

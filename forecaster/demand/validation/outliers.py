@@ -1,8 +1,9 @@
-"""Outlier detection: counts not believable beside the days before them, as spikes or in another unit.
+"""Outlier detection: counts not believable beside the days before them, as spikes or in another
+unit.
 
-What a depot usually has on a day is the median of its last eight same weekdays, of which four must be known. Every
-count is judged by the days before it alone; a level that lasts becomes the usual after four weeks. The bounds were
-chosen on real counts (tests/benchmarks/history/2026-11.md).
+What a depot usually has on a day is the median of its last eight same weekdays, of which four must
+be known. Every count is judged by the days before it alone; a level that lasts becomes the usual
+after four weeks. The bounds were chosen on real counts (tests/benchmarks/history/2026-11.md).
 """
 
 from __future__ import annotations
@@ -19,17 +20,22 @@ Codes = NDArray[np.int8]
 
 WEEKS, LEAST = 8, 4  # same weekdays that tell the usual, and how many of them must be known
 REACH = 7 * WEEKS  # days before a count that it is judged by
-HIGH = 0.6  # a spike is also beyond spike_factor × HIGH × the second highest count of the last REACH days …
+# a spike is also beyond spike_factor × HIGH × the second highest count of the last REACH days …
+HIGH = 0.6
 NOISE = 6.0  # … and beyond that count by so many of its square roots: small counts vary by chance
 UNITS = (-3, -2, -1, 1, 2, 3)  # powers of ten by which a unit may change
 NEAR = 0.15  # log10: what counts as near a power of ten
-RUN, BACK = 3, 28  # days in a row that make a change of unit; how far before the first fresh day they may begin
+# days in a row that make a change of unit; how far before the first fresh day they may begin
+RUN, BACK = 3, 28
 SURE = 20  # a unit is told only from depots that usually have so many
-LOW, OFTEN = 28, 2.0  # days that tell what a depot had; times the upper quartile of it that comes back
+# days that tell what a depot had; times the upper quartile of it that comes back
+LOW, OFTEN = 28, 2.0
 MOST_RETURN = 2_000  # suspects that are looked at one by one
 FEED = 5  # depots that make a feed
-MOST_UP, MOST_DOWN = 0.5, 0.8  # share of a feed near one power; Christmas took 70 % of a city's counters near a tenth
-_CELLS, _SAMPLE = 1 << 16, 1 << 20  # judged at once, in the processor's cache; looked at to tell what days were like
+# share of a feed near one power; Christmas took 70 % of a city's counters near a tenth
+MOST_UP, MOST_DOWN = 0.5, 0.8
+# judged at once, in the processor's cache; looked at to tell what days were like
+_CELLS, _SAMPLE = 1 << 16, 1 << 20
 
 # a sorting network for eight values (19 exchanges, Knuth, The Art of Computer Programming 3, 5.3.4)
 _EXCHANGES = (
@@ -63,15 +69,16 @@ def suspects(
 ) -> Mapping[str, Suspects]:
     """Rule (`unit_change`, `spike`) → the fresh counts that break it; no cell is in both.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known; `fresh` and `closed` have the same shape. What is
-    said to be closed is not judged, and tells nothing of the usual.
+    `counts` (depots, days) hold consecutive days, NaN = not known; `fresh` and `closed` have the
+    same shape. What is said to be closed is not judged, and tells nothing of the usual.
 
-    spike: more than `spike_factor` times the usual, or than the usual times what the day brought to the median depot
-    of the batch, where that is more; also well beyond the depot's second highest count of eight weeks.
-    unit_change: about a power of ten, from 10⁻³ to 10³, of the usual and of what the day brought to the median depot,
-    for at least three known days in a row; or of the usual, for most depots at once. Then each fresh count of that day
-    that is nearer to the changed unit than to the usual is among them. Neither is told from depots that usually have
-    fewer than SURE.
+    spike: more than `spike_factor` times the usual, or than the usual times what the day brought to
+    the median depot of the batch, where that is more; also well beyond the depot's second highest
+    count of eight weeks. unit_change: about a power of ten, from 10⁻³ to 10³, of the usual and of
+    what the day brought to the median depot, for at least three known days in a row; or of the
+    usual, for most depots at once. Then each fresh count of that day that is nearer to the changed
+    unit than to the usual is among them. Neither is told from depots that usually have fewer than
+    SURE.
     """
     days = np.flatnonzero(fresh.any(axis=0))
     if not days.size:
@@ -92,12 +99,14 @@ def suspects(
 
 
 def without_returns(cells: Suspects, counts: Floats) -> Suspects:
-    """The suspects without demand that comes back: counts, above the usual, of a depot that has just been open again
-    for less than LOW days, after as many of zeros; or that are no more than OFTEN times what it had before the last
-    REACH days, on more than LOW of them, and since then had less.
+    """The suspects without demand that comes back: counts, above the usual, of a depot that has
+    just been open again for less than LOW days, after as many of zeros; or that are no more than
+    OFTEN times what it had before the last REACH days, on more than LOW of them, and since then had
+    less.
 
-    `counts` (depots, days) hold consecutive days, NaN = not known; where they begin, what was before is not known. Of
-    more than MOST_RETURN suspects none is looked at: a whole feed does not come back.
+    `counts` (depots, days) hold consecutive days, NaN = not known; where they begin, what was
+    before is not known. Of more than MOST_RETURN suspects none is looked at: a whole feed does not
+    come back.
     """
     if not 0 < len(cells) <= MOST_RETURN:
         return cells
@@ -119,9 +128,11 @@ def _comes_back(counts: Floats, usual: float) -> bool:
 
 
 class _Block:
-    """Some depots on the days from `first` to before `last`, and the REACH days before; unknown or closed = infinite.
+    """Some depots on the days from `first` to before `last`, and the REACH days before; unknown or
+    closed = infinite.
 
-    usual, second, ratio: (depots, days); NaN where fewer than LEAST of the last WEEKS same weekdays are known.
+    usual, second, ratio: (depots, days); NaN where fewer than LEAST of the last WEEKS same weekdays
+    are known.
     """
 
     def __init__(self, counts: Floats, closed: Bools | None, rows: NDArray[np.intp], first: int, last: int) -> None:
@@ -132,12 +143,14 @@ class _Block:
         recent[np.isnan(recent) if closed is None else np.isnan(recent) | closed[rows, begin:last]] = np.inf
         self.counts = self.all[:, REACH:]
         self.usual, self.second = _same_weekdays(self.all)
-        self.ratio = np.full_like(self.usual, np.nan)  # count / usual, where both are known and the usual is not 0
+        # count / usual, where both are known and the usual is not 0
+        self.ratio = np.full_like(self.usual, np.nan)
         np.divide(self.counts, self.usual, out=self.ratio, where=(self.usual > 0) & (self.counts < np.inf))
 
 
 def _same_weekdays(counts: Floats) -> tuple[Floats, Floats]:
-    """The median and the second highest of each day's last WEEKS same weekdays, NaN where fewer than LEAST are known.
+    """The median and the second highest of each day's last WEEKS same weekdays, NaN where fewer
+    than LEAST are known.
 
     `counts` (depots, REACH + days), infinite where not known; the answers are (depots, days).
     """
@@ -162,7 +175,8 @@ def _same_weekdays(counts: Floats) -> tuple[Floats, Floats]:
 def _spikes(block: _Block, feed: _Feed, factor: float, candidates: Bools) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Depots and days of the cells, among those asked for, whose counts are spikes."""
     bound = factor * block.usual * np.maximum(feed.level, 1).astype(np.float32)
-    # the second highest of the same weekdays is never above that of all days: few cells are left to look at closely
+    # the second highest of the same weekdays is never above that of all days: few cells are left to
+    # look at closely
     np.maximum(bound, _ordinary(block.second, factor), out=bound)
     depot, day = np.nonzero(candidates & (block.counts > bound) & (block.counts < np.inf))
     before = block.all[depot[:, None], day[:, None] + np.arange(REACH)]
@@ -181,10 +195,12 @@ def _ordinary(second: Floats, factor: float) -> Floats:
 def _in_another_unit(block: _Block, feed: _Feed) -> Bools:
     """Marks cells that are part of a change of unit, of their depot or of the whole feed."""
     power, near = _power(block.ratio / feed.level)
-    unit, near = np.minimum(power, 2), near | (power >= 2)  # a hundredfold and more need not be near a power
+    # a hundredfold and more need not be near a power
+    unit, near = np.minimum(power, 2), near | (power >= 2)
     changed = np.zeros(unit.shape, bool)
     is_judged = (block.ratio >= 0) & (block.usual >= SURE)
-    rows = np.flatnonzero(np.count_nonzero(near & is_judged, axis=1) >= RUN)  # few depots are left to look at closely
+    # few depots are left to look at closely
+    rows = np.flatnonzero(np.count_nonzero(near & is_judged, axis=1) >= RUN)
     depot, day = np.nonzero(is_judged[rows])
     depot = rows[depot]
     changed[depot, day] = _lasting(unit[depot, day], near[depot, day], depot)
@@ -214,7 +230,8 @@ def _feed(block: _Block) -> _Feed:
 
 
 def _medians(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
-    """The median of each column and how many values it is of; NaN is no value, and the median of none is NaN."""
+    """The median of each column and how many values it is of; NaN is no value, and the median of
+    none is NaN."""
     count = np.count_nonzero(~np.isnan(values), axis=0)
     ranked = np.concatenate([np.sort(values, axis=0), np.full((1, values.shape[1]), np.nan, np.float32)])
     column = np.arange(values.shape[1])
@@ -223,7 +240,8 @@ def _medians(values: Floats) -> tuple[Floats, NDArray[np.intp]]:
 
 
 def _power(ratio: Floats) -> tuple[Codes, Bools]:
-    """The power of ten nearest to each ratio, one of UNITS or 0, and whether it is one of UNITS and near."""
+    """The power of ten nearest to each ratio, one of UNITS or 0, and whether it is one of UNITS and
+    near."""
     power, near = np.zeros(ratio.shape, np.int8), np.zeros(ratio.shape, bool)
     is_far = (ratio >= 10**0.5) | ((ratio <= 10**-0.5) & (ratio > 0))
     exact = np.log10(ratio[is_far])

@@ -1,7 +1,9 @@
-"""Quarantine (dead-letter table) rows: what is read of a refused row, with the rule it broke and a sentence.
+"""Quarantine (dead-letter table) rows: what is read of a refused row, with the rule it broke and a
+sentence.
 
-Columns: id, depot_id, date, source, row, rule, message, content, recorded_at, and later the batch. The id names what
-was refused and why: the same row refused again for the same rule has the same one.
+Columns: id, depot_id, date, source, row, rule, message, content, recorded_at, and later the batch.
+The id names what was refused and why: the same row refused again for the same rule has the same
+one.
 """
 
 from __future__ import annotations
@@ -28,23 +30,27 @@ from forecaster.lake import TABLES
 
 COLUMNS = [name for name in TABLES["quarantine"].names if name != "batch"]
 DIGITS = 16
-EXPLAINED = 3  # rows, of which it is known what their messages were made of: a finding tells the first
+# rows, of which it is known what their messages were made of: a finding tells the first
+EXPLAINED = 3
 _NAME = 60  # characters of a depot id that a message shows
 _SHOWN = 80  # characters of a value that a message shows
-_NO_LETTER = re.compile("[\0-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")  # ends or turns round lines
+# ends or turns round lines
+_NO_LETTER = re.compile("[\0-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 Column = Any  # a pandas Series
 
 
 @dataclass(frozen=True)
 class RowSentences:
-    """A sentence for each of some rows: its text, and of the first few what it was made of, None of the others."""
+    """A sentence for each of some rows: its text, and of the first few what it was made of, None of
+    the others."""
 
     text: Column
     made_of: Column
 
     @classmethod
     def of(cls, template: str, index: Any, **values: Column) -> RowSentences:
-        """One template for all of these rows; a value is a column with one for each, or the same for all."""
+        """One template for all of these rows; a value is a column with one for each, or the same
+        for all."""
         parts = []
         for words_before, name, _, _ in Formatter().parse(template):
             parts += [words_before, _as_text(values[name])] if name else [words_before]
@@ -82,8 +88,8 @@ def first_message(refused: pd.DataFrame) -> str:
 def rows(
     refused: pd.DataFrame, rule: Column, message: RowSentences, content: Column, now: pd.Timestamp
 ) -> pd.DataFrame:
-    """The rows of the lake's `quarantine`, but for the batch, and what messages were made of, which the lake does not
-    keep; `refused` has depot_id, date, source and row."""
+    """The rows of the lake's `quarantine`, but for the batch, and what messages were made of, which
+    the lake does not keep; `refused` has depot_id, date, source and row."""
     source = refused["source"].astype("str")
     columns = {
         "id": identity(source, rule, content),
@@ -111,7 +117,8 @@ def content(block: pd.DataFrame) -> Column:
 
 
 def source_json(accepted: pd.DataFrame, spec: Spec) -> Column:
-    """Typed readings as JSON text, in the words of their source; what is not known is left empty."""
+    """Typed readings as JSON text, in the words of their source; what is not known is left
+    empty."""
     columns = spec.demand.columns
     fields = {
         columns.depot_id: accepted["depot_id"].astype("str"),
@@ -200,9 +207,11 @@ def _json(value: Any) -> str:
 
 def _json_values(column: Column) -> Column:
     """A column's values as JSON, each distinct one written once."""
-    if column.dtype == object:  # values of several types may be equal and yet be written differently
+    # values of several types may be equal and yet be written differently
+    if column.dtype == object:
         return pd.Series([_json(value) for value in column.where(column.notna(), None)], column.index, dtype="str")
-    if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":  # as bits, since 0.0 equals -0.0
+    # as bits, since 0.0 equals -0.0
+    if isinstance(column.dtype, np.dtype) and column.dtype.kind == "f":
         kind = column.dtype
         bits = pd.Series(column.to_numpy().view(f"i{kind.itemsize}"), column.index)
         return each_value(bits, lambda distinct: _all_json(pd.Series(distinct.to_numpy().view(kind))), "null")

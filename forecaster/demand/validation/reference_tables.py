@@ -1,4 +1,5 @@
-"""Validation of reference data: snapshots of depots, aliases and events; what is odd about them becomes a finding."""
+"""Validation of reference data: snapshots of depots, aliases and events; what is odd about them
+becomes a finding."""
 
 from __future__ import annotations
 
@@ -28,7 +29,8 @@ _RESERVED = frozenset({"opened", "closed", "timezone", "retracted", "recorded_at
 
 
 def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
-    """The snapshot of the depots source: depot_id, opened, closed, timezone and the attributes as words."""
+    """The snapshot of the depots source: depot_id, opened, closed, timezone and the attributes as
+    words."""
     assert spec.depots is not None
     source, columns, attributes = spec.depots.source, spec.depots.columns, spec.attributes
     if clashes := sorted(_RESERVED & set(attributes)):
@@ -40,7 +42,8 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     table = pd.DataFrame({"depot_id": parsing.words(rows[columns.depot_id]), "row": rows[sources.ROW]})
     _add_business_days(table, rows, spec, tell)
     table["timezone"] = _zones(rows, columns.timezone, tell)
-    # what cannot be read is left empty rather than its row left out: a depot is worth more than its attribute
+    # what cannot be read is left empty rather than its row left out: a depot is worth more than its
+    # attribute
     for name in attributes:
         table[name] = parsing.words(rows[name])
         is_text = parsing.are_text(table[name])
@@ -109,9 +112,11 @@ def _one_row_each(table: pd.DataFrame, rows: pd.DataFrame, column: str, tell: Ro
 
 
 def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
-    """The snapshot of the aliases source: alias, and the depot_id that it belongs to now, at the end of its chain.
+    """The snapshot of the aliases source: alias, and the depot_id that it belongs to now, at the
+    end of its chain.
 
-    Left out are rows without both ids, aliases of themselves or of several depots, and chains that end in a circle.
+    Left out are rows without both ids, aliases of themselves or of several depots, and chains that
+    end in a circle.
     """
     assert spec.depots is not None
     assert spec.depots.aliases is not None
@@ -137,18 +142,20 @@ def aliases(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class AnnouncedRows:
-    """The rows of the events source that are taken, before each of their days is a row of its own."""
+    """The rows of the events source that are taken, before each of their days is a row of its
+    own."""
 
     written: pd.DataFrame  # as the source has them
     table: pd.DataFrame  # the columns of `EVENT` and `until`, the last day; the same index
 
 
 def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataFrame, AnnouncedRows]:
-    """The snapshot of the events source, one row an event and day: the columns of `EVENT`, null for what an event is
-    not bound to; and the rows that it is made of.
+    """The snapshot of the events source, one row an event and day: the columns of `EVENT`, null for
+    what an event is not bound to; and the rows that it is made of.
 
-    A row with `until` stands for every day from its date to that day. Of one with more than `LONGEST` days those count
-    that may matter by the end of the next year, so that a closure until 9999-12-31 is one row a day, and not millions.
+    A row with `until` stands for every day from its date to that day. Of one with more than
+    `LONGEST` days those count that may matter by the end of the next year, so that a closure until
+    9999-12-31 is one row a day, and not millions.
     """
     assert spec.calendar.events is not None
     source, columns = spec.calendar.events.source, spec.calendar.events.columns
@@ -175,7 +182,8 @@ def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataF
 
 
 def _each_day(table: pd.DataFrame, year: int) -> pd.DataFrame:
-    """Each row as many times as it has days, a day further each time; long ones up to the end of a year at most."""
+    """Each row as many times as it has days, a day further each time; long ones up to the end of a
+    year at most."""
     date, until = (table[name].to_numpy("datetime64[D]").astype(np.int64) for name in ("date", "until"))
     ends = np.datetime64(f"{year}-12-31", "D").astype(np.int64)
     is_long = until - date >= LONGEST
@@ -192,13 +200,15 @@ AS_NOTHING, LEFT_OUT = N_("taken as nothing"), N_("the row is left out")
 
 
 class RowFindings:
-    """Turns rows that break a rule into a finding that names the first of them, and the lines of some further ones."""
+    """Turns rows that break a rule into a finding that names the first of them, and the lines of
+    some further ones."""
 
     def __init__(self, spec: Spec, findings: list[Finding]) -> None:
         self.declared, self.findings = spec.demand.rules.severity, findings
 
     def __call__(self, rule: str, rows: pd.DataFrame, column: str, wanted: str, then: str) -> None:
-        """`wanted` is what each row should have in the column, `then` what becomes of those that have not."""
+        """`wanted` is what each row should have in the column, `then` what becomes of those that
+        have not."""
         if rows.empty:
             return
         first, place = rows.iloc[0], rows[sources.FILE].astype("str") + ":" + rows[sources.ROW].astype("str")

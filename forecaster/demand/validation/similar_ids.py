@@ -1,5 +1,5 @@
-"""Depot ids that differ in what tells no depots apart: case, blanks, Unicode form, zeros in front, kinds of dashes; and
-former ids that go on counting beside the depots that they belong to."""
+"""Depot ids that differ in what tells no depots apart: case, blanks, Unicode form, zeros in front,
+kinds of dashes; and former ids that go on counting beside the depots that they belong to."""
 
 from __future__ import annotations
 
@@ -72,8 +72,8 @@ def pairs(depots: Iterable[str]) -> Iterator[tuple[str, str]]:
 
 
 def _keys(depots: pd.Series[str]) -> pd.Series[str]:
-    """The `key` of each id. Nearly all ids are plain: in ASCII and without blanks, where three rules of it have nothing
-    to do, and the others are asked of a million at once."""
+    """The `key` of each id. Nearly all ids are plain: in ASCII and without blanks, where three
+    rules of it have nothing to do, and the others are asked of a million at once."""
     is_plain = depots.str.fullmatch("[!-~]*").astype(bool)
     keys = depots[is_plain].str.lower().str.replace("_", "-", regex=False)
     keys = keys.str.replace(r"^([0-9]+)\.0+$", r"\1", regex=True)
@@ -94,7 +94,8 @@ def difference(first: str, second: str) -> str:
 
 
 def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[Finding]:
-    """A finding about depots with new counts whose ids are written in another way than those of others with counts.
+    """A finding about depots with new counts whose ids are written in another way than those of
+    others with counts.
 
     `former` are aliases: what is one depot already is not told of.
     """
@@ -119,7 +120,8 @@ def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[F
 
 
 def counts_left_out(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[Finding]:
-    """A finding about former ids with new counts that `aliases.apply` leaves out beside the own ones of their depots.
+    """A finding about former ids with new counts that `aliases.apply` leaves out beside the own
+    ones of their depots.
 
     `former` are aliases, as in `findings`.
     """

@@ -16,10 +16,12 @@ NAMES = tuple(BASELINES)
 
 
 def fit(name: str, panel: Panel, levels: tuple[float, ...]) -> Predictor:
-    """Fit a baseline to the panel; it forecasts the panel's depots at the panel's cutoff or a later one.
+    """Fit a baseline to the panel; it forecasts the panel's depots at the panel's cutoff or a later
+    one.
 
-    Its forecasts are never NaN: a depot that it cannot forecast gets the seasonal naive, a closed day zero.
-    Raises ValueError for an unknown name, MissingExtra when the package behind it is not installed.
+    Its forecasts are never NaN: a depot that it cannot forecast gets the seasonal naive, a closed
+    day zero. Raises ValueError for an unknown name, MissingExtra when the package behind it is not
+    installed.
     """
     if name not in BASELINES:
         raise ValueError(f"unknown baseline {name!r}; wanted one of {', '.join(NAMES)}")

@@ -1,7 +1,9 @@
-"""Feature engineering for the gradient-boosted baseline: one row for a depot, a cutoff and a step ahead.
+"""Feature engineering for the gradient-boosted baseline: one row for a depot, a cutoff and a step
+ahead.
 
-Counts enter as logarithms relative to the depot's level at the cutoff, so that large and small depots teach one
-another. A row looks at nothing after its cutoff but what is known ahead of the days up to cutoff + horizon.
+Counts enter as logarithms relative to the depot's level at the cutoff, so that large and small
+depots teach one another. A row looks at nothing after its cutoff but what is known ahead of the
+days up to cutoff + horizon.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ _Places = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of the feature table: positions of depots, of cutoffs among the panel's days, and steps ahead from 1."""
+    """Rows of the feature table: positions of depots, of cutoffs among the panel's days, and steps
+    ahead from 1."""
 
     depot: _Places
     cutoff: _Places
@@ -55,7 +58,8 @@ class Table:
 
     @cached_property
     def level(self) -> Doubles:
-        """Mean log count of the last days up to each day, (depots, history); NaN where none is known."""
+        """Mean log count of the last days up to each day, (depots, history); NaN where none is
+        known."""
         return self._rolling(LEVEL, "mean")
 
     def level_at(self, rows: Rows) -> Doubles:
@@ -156,7 +160,8 @@ class Table:
             yield f"open {near:+}", self._ahead(panel.open, rows.depot, rows, near)
 
     def _ahead(self, values: Any, row: Any, rows: Rows, near: int) -> Floats:
-        """A value known ahead of a day near the target day; NaN where that day is beyond the horizon."""
+        """A value known ahead of a day near the target day; NaN where that day is beyond the
+        horizon."""
         day = rows.target + near
         inside = (day >= 0) & (day <= rows.cutoff + self.panel.horizon)
         return np.where(inside, values[row, np.where(inside, day, 0)], np.nan).astype(np.float32)

@@ -1,8 +1,8 @@
-"""LightGBM over all depots at once: a model of the median for each step ahead, and the spread that the errors had on
-the days that ended the training.
+"""LightGBM over all depots at once: a model of the median for each step ahead, and the spread that
+the errors had on the days that ended the training.
 
-A model for each step did better than one for all steps, and a depot known by its own past better than by its name: the
-latter learns by heart how fast the depot once grew.
+A model for each step did better than one for all steps, and a depot known by its own past better
+than by its name: the latter learns by heart how fast the depot once grew.
 """
 
 from __future__ import annotations
@@ -48,10 +48,11 @@ def lightgbm(
     rounds: int = ROUNDS,
     changes: Mapping[str, Any] | None = None,
 ) -> Predictor:
-    """Trained on the days before the last four weeks, stopped by these; seasonal naive when there is too little.
+    """Trained on the days before the last four weeks, stopped by these; seasonal naive when there
+    is too little.
 
-    `rows` are those of all steps together that it learns from at most, `rounds` a step's trees at most, and `changes`
-    of `PARAMETERS`.
+    `rows` are those of all steps together that it learns from at most, `rounds` a step's trees at
+    most, and `changes` of `PARAMETERS`.
     """
     gbm = import_optional("lightgbm", "lightgbm")
     table, random = Table(panel), np.random.default_rng(0)
@@ -71,7 +72,8 @@ def lightgbm(
 
 @dataclass(frozen=True, eq=False)
 class _Boosted:
-    """A trained model for each step ahead, and the spread of their log errors, (depots, horizon, levels)."""
+    """A trained model for each step ahead, and the spread of their log errors, (depots, horizon,
+    levels)."""
 
     boosters: tuple[Any, ...]
     spread: Doubles
@@ -89,7 +91,8 @@ class _Boosted:
 
 
 def _usable(table: Table, step: int, first: int, end: int, most: int, random: np.random.Generator) -> Rows:
-    """At most `most` rows whose target day lies in first … end - 1, is known, and whose depot was known of late."""
+    """At most `most` rows whose target day lies in first … end - 1, is known, and whose depot was
+    known of late."""
     count, days = len(table.log) * max(end - first, 0), max(end - first, 1)
     # Of a large panel not even all places are listed.
     place = np.arange(count) if count <= 10 * most else np.unique(random.integers(0, count, 10 * most))
@@ -115,8 +118,8 @@ def _train(gbm: Any, table: Table, train: Rows, held_out: Rows, parameters: dict
 
 
 def _spread(error: list[Doubles], rows: list[Rows], depots: int, levels: tuple[float, ...]) -> Doubles:
-    """Quantiles of log errors about their median, (depots, horizon, levels): one shape, as wide as the errors of the
-    depot and of the step were."""
+    """Quantiles of log errors about their median, (depots, horizon, levels): one shape, as wide as
+    the errors of the depot and of the step were."""
     depot = np.concatenate([of_step.depot for of_step in rows])
     errors, step = np.concatenate(error), np.repeat(np.arange(len(rows)), [len(of_step) for of_step in error])
     size = np.abs(errors)

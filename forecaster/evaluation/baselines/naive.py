@@ -1,4 +1,5 @@
-"""Seasonal naive and seasonal window average: the same weekday of the last weeks, also where other baselines fail.
+"""Seasonal naive and seasonal window average: the same weekday of the last weeks, also where other
+baselines fail.
 
 Source: Hyndman & Athanasopoulos, Forecasting: Principles and Practice (3rd ed.), section 5.2.
 """
@@ -26,13 +27,15 @@ def seasonal_naive(panel: Panel, levels: tuple[float, ...]) -> Predictor:
 
 
 def seasonal_window_average(panel: Panel, levels: tuple[float, ...]) -> Predictor:
-    """Seasonal window average: the mean of the last four known counts of the same weekday. Nothing is learnt."""
+    """Seasonal window average: the mean of the last four known counts of the same weekday. Nothing
+    is learnt."""
     return lambda before: last_weeks(before, levels, AVERAGED)
 
 
 def complete(panel: Panel, levels: tuple[float, ...], quantiles: Doubles) -> Forecast:
-    """Make a forecast of raw quantiles (depots, horizon, levels): put in order, not below zero, zero on closed days,
-    and the seasonal naive's for a depot where any of an open day is not finite."""
+    """Make a forecast of raw quantiles (depots, horizon, levels): put in order, not below zero,
+    zero on closed days, and the seasonal naive's for a depot where any of an open day is not
+    finite."""
     open_ = panel.open[:, panel.history :]
     unusable: Bools = np.any(~np.isfinite(quantiles).all(axis=-1) & open_, axis=-1)
     if unusable.any():
@@ -43,10 +46,11 @@ def complete(panel: Panel, levels: tuple[float, ...], quantiles: Doubles) -> For
 
 
 def last_weeks(panel: Panel, levels: tuple[float, ...], weeks: int) -> Forecast:
-    """The mean of the last `weeks` known same weekdays, and around it what such means missed of late, in log counts.
+    """The mean of the last `weeks` known same weekdays, and around it what such means missed of
+    late, in log counts.
 
-    A depot without any same weekday gets its own mean, or all depots' median. No quantile lies beyond twice the largest
-    count of the depot's history (`naive_quantiles`).
+    A depot without any same weekday gets its own mean, or all depots' median. No quantile lies
+    beyond twice the largest count of the depot's history (`naive_quantiles`).
     """
     days = SEASON * WEEKS
     demand, open_ = panel.past(days)
@@ -59,7 +63,8 @@ def last_weeks(panel: Panel, levels: tuple[float, ...], weeks: int) -> Forecast:
 
 
 def _weekday_mean(counts: Doubles, horizon: int, weeks: int) -> Doubles:
-    """Mean of each target day's last known same weekdays, (depots, horizon); NaN where none is known."""
+    """Mean of each target day's last known same weekdays, (depots, horizon); NaN where none is
+    known."""
     days = counts.shape[1]
     total, count = np.zeros((len(counts), horizon)), np.zeros((len(counts), horizon))
     for step in range(horizon):
@@ -70,14 +75,16 @@ def _weekday_mean(counts: Doubles, horizon: int, weeks: int) -> Doubles:
 
 
 def _error_quantiles(panel: Panel, weeks: int, levels: tuple[float, ...], weeks_ahead: int) -> Doubles:
-    """Quantiles (depots, levels) of log count minus log forecast on the last days, about their median, for days that
-    lie so many weeks after the first one ahead."""
-    recent = slice(max(panel.history - RECENT - SEASON * weeks_ahead, 0), panel.history)  # as many errors as of one
+    """Quantiles (depots, levels) of log count minus log forecast on the last days, about their
+    median, for days that lie so many weeks after the first one ahead."""
+    # as many errors as of one
+    recent = slice(max(panel.history - RECENT - SEASON * weeks_ahead, 0), panel.history)
     counts = np.where(panel.open[:, recent], panel.demand[:, recent], np.nan).astype(float)
     first = SEASON * (weeks + weeks_ahead)
     count = max(counts.shape[1] - first, 0)
     before = np.stack([counts[:, SEASON * week : SEASON * week + count] for week in range(weeks)])
-    error = np.log1p(counts[:, first:]) - np.log1p(before.mean(axis=0))  # NaN where any week is unknown
+    # NaN where any week is unknown
+    error = np.log1p(counts[:, first:]) - np.log1p(before.mean(axis=0))
     pooled = error[np.isfinite(error)]
     quantiles = np.zeros((len(counts), len(levels))) + (np.quantile(pooled, levels) if len(pooled) >= ENOUGH else 0.0)
     enough = np.isfinite(error).sum(axis=1) >= ENOUGH

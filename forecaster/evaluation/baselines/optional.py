@@ -15,7 +15,8 @@ from forecaster.core.language.sentences import sentence
 from forecaster.errors import MissingExtra
 
 _TALKATIVE = ("prophet", "prophet.plot", "cmdstanpy")  # loggers
-_GLOBAL = threading.RLock()  # what a process has once: filters of warnings, loggers, NumPy's own random numbers
+# what a process has once: filters of warnings, loggers, NumPy's own random numbers
+_GLOBAL = threading.RLock()
 
 
 def import_optional(module: str, baseline: str) -> Any:
@@ -31,8 +32,8 @@ def import_optional(module: str, baseline: str) -> Any:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without warnings, nor lines that a package logs on import and for each fit. Threads take turns here, so that each
-    leaves what belongs to all as it was."""
+    """Without warnings, nor lines that a package logs on import and for each fit. Threads take
+    turns here, so that each leaves what belongs to all as it was."""
     loggers = [logging.getLogger(name) for name in _TALKATIVE]
     with _GLOBAL, warnings.catch_warnings():
         before = [logger.disabled for logger in loggers]

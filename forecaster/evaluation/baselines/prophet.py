@@ -1,7 +1,9 @@
-"""Prophet, one model a depot: trend, week and year, holidays and whatever is known ahead as regressors.
+"""Prophet, one model a depot: trend, week and year, holidays and whatever is known ahead as
+regressors.
 
-Its forecast is a function of the day alone. So that it sees new history as the others do, it is fitted again at each
-later cutoff, starting from the parameters that it had. Source: Taylor & Letham 2018.
+Its forecast is a function of the day alone. So that it sees new history as the others do, it is
+fitted again at each later cutoff, starting from the parameters that it had. Source: Taylor & Letham
+2018.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class _Additive:
 
 
 def _series(panel: Panel) -> Iterator[pd.DataFrame]:
-    """Each depot's days: ds, y (NaN = not known, closed or ahead), and a column for each regressor."""
+    """Each depot's days: ds, y (NaN = not known, closed or ahead), and a column for each
+    regressor."""
     start = max(panel.history - HISTORY, 0)
     counts = np.full(panel.open.shape, np.nan)
     counts[:, : panel.history] = np.where(panel.open[:, : panel.history], panel.demand, np.nan)
@@ -66,7 +69,8 @@ def _series(panel: Panel) -> Iterator[pd.DataFrame]:
 
 
 def _fit(make: Any, data: pd.DataFrame, first: Any) -> Any | None:
-    """The model of what is known, with the regressors of the first fit, at which they are those that varied."""
+    """The model of what is known, with the regressors of the first fit, at which they are those
+    that varied."""
     past = data.dropna()
     if len(past) < ENOUGH:
         return None

@@ -1,7 +1,8 @@
 """Local statistical models, one series at a time: AutoETS, Theta and MSTL.
 
-Form and parameters are chosen once, on the last year before the panel's cutoff; at a later cutoff they are kept, and
-the smoothing (with MSTL the decomposition too) runs again over what came since. Source: statsforecast.
+Form and parameters are chosen once, on the last year before the panel's cutoff; at a later cutoff
+they are kept, and the smoothing (with MSTL the decomposition too) runs again over what came since.
+Source: statsforecast.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ def theta(panel: Panel, levels: tuple[float, ...]) -> Predictor:
 
 
 def mstl(panel: Panel, levels: tuple[float, ...]) -> Predictor:
-    """STL by week, its trend by exponential smoothing; at a later cutoff the form of the latter is kept."""
+    """STL by week, its trend by exponential smoothing; at a later cutoff the form of the latter is
+    kept."""
     models = import_optional("statsforecast.models", "mstl")
     return _fit(lambda: models.MSTL(season_length=[SEASON]), panel, levels)
 
@@ -62,7 +64,8 @@ def _fit_series(model: Any, y: Doubles) -> Any | None:
 
 @dataclass(frozen=True)
 class _Classical:
-    """A fitted model a depot, None where there is none, and the first day of what each was fitted on."""
+    """A fitted model a depot, None where there is none, and the first day of what each was fitted
+    on."""
 
     models: tuple[Any, ...]
     first: date
@@ -78,7 +81,8 @@ class _Classical:
         return complete(panel, self.levels, quantiles)
 
     def _ahead(self, model: Any, y: Doubles, horizon: int) -> Doubles:
-        """Quantiles (horizon, levels) from the method's own intervals; NaN where it has no answer."""
+        """Quantiles (horizon, levels) from the method's own intervals; NaN where it has no
+        answer."""
         widths = sorted({_width(level) for level in self.levels} - {0})
         try:
             with quietly():
@@ -97,8 +101,8 @@ def _width(level: float) -> int:
 
 
 def fill_gaps(counts: Floats) -> Doubles:
-    """Impute gaps: the same weekday of the week before, or else of the week after; what no week has is
-    drawn straight between its neighbours. (depots, days), NaN only where a depot has nothing."""
+    """Impute gaps: the same weekday of the week before, or else of the week after; what no week has
+    is drawn straight between its neighbours. (depots, days), NaN only where a depot has nothing."""
     depots, days = counts.shape
     weeks = -(-days // SEASON)
     padded = np.full((depots, weeks * SEASON), np.nan)

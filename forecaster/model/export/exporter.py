@@ -1,4 +1,5 @@
-"""The exporter, jax2onnx, and what it is told of ours: a forward pass in, an ONNX graph without its weights out.
+"""The exporter, jax2onnx, and what it is told of ours: a forward pass in, an ONNX graph without its
+weights out.
 
 It takes seconds to import, so that nobody does who has a graph already.
 """
@@ -27,8 +28,8 @@ from forecaster.model.network.features import LOOKBACK, Window
 
 
 def template(parameters: Parameters, shape: Architecture, *, opset: int, output: str) -> bytes:
-    """The forward pass as one ONNX file whose inputs are the parameters, each by its path, and then those of `Window`
-    by their names, depots a dynamic axis. Only the sizes of the parameters count.
+    """The forward pass as one ONNX file whose inputs are the parameters, each by its path, and then
+    those of `Window` by their names, depots a dynamic axis. Only the sizes of the parameters count.
 
     Raises ExportError when the exporter objects.
     """

@@ -1,8 +1,8 @@
 """The GRU as ONNX's own GRU operator, for the exporter.
 
-As a Loop over days the same layer is a dozen nodes a day, each with a price of its own. One layer of 32 over 112 days,
-Loop against operator, on two cores: 3.1 and 0.13 ms for one depot, 11 and 7.7 ms for 64, 98 and 144 ms for 1,000, 1.02
-and 0.97 s for 10,000 (`make bench-serving`).
+As a Loop over days the same layer is a dozen nodes a day, each with a price of its own. One layer
+of 32 over 112 days, Loop against operator, on two cores: 3.1 and 0.13 ms for one depot, 11 and 7.7
+ms for 64, 98 and 144 ms for 1,000, 1.02 and 0.97 s for 10,000 (`make bench-serving`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ def layer(
     x: Float[Array, "days depots features"],
     always: Float[Array, "depots unchanging"] | None = None,
 ) -> Float[Array, "days depots hidden"]:
-    """`gru.layer` for the exporter, which alone can do something with it: it has a shape and no arithmetic.
+    """`gru.layer` for the exporter, which alone can do something with it: it has a shape and no
+    arithmetic.
 
     The operator has one bias for all depots, so what never changes in one is read anew each day.
     """
@@ -55,7 +56,8 @@ _GRU.def_abstract_eval(_shape)  # type: ignore[no-untyped-call]
 @register_primitive(jaxpr_primitive=_GRU.name)
 class _Operator(PrimitiveLeafPlugin):  # type: ignore[misc]  # jax2onnx has no types here
     def lower(self, context: Any, equation: Any) -> None:
-        """One node; https://onnx.ai/onnx/operators/onnx__GRU.html, with `linear_before_reset` the cell of `gru`."""
+        """One node; https://onnx.ai/onnx/operators/onnx__GRU.html, with `linear_before_reset` the
+        cell of `gru`."""
         [states] = equation.outvars
         expected = context.get_value_for_var(states)
         node = context.builder.GRU(

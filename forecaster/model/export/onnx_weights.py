@@ -1,5 +1,5 @@
-"""The weights of a network in its ONNX graph: the graph is exported once for all networks of a size, and each of them
-fills it in."""
+"""The weights of a network in its ONNX graph: the graph is exported once for all networks of a
+size, and each of them fills it in."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ def named(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fill(template: bytes, weights: Mapping[str, Floats]) -> bytes:
-    """The graph of a template whose inputs of these names are what is given for them, and what follows from that alone
-    is computed: one ONNX file, which the ONNX checker has seen.
+    """The graph of a template whose inputs of these names are what is given for them, and what
+    follows from that alone is computed: one ONNX file, which the ONNX checker has seen.
 
-    Raises ExportError where onnxruntime or the checker objects, or a weight is none of the template's.
+    Raises ExportError where onnxruntime or the checker objects, or a weight is none of the
+    template's.
     """
     import onnx
 

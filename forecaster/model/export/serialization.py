@@ -1,4 +1,5 @@
-"""Serialization of a candidate for the process that judges it, as npz with JSON inside; nothing is pickled."""
+"""Serialization of a candidate for the process that judges it, as npz with JSON inside; nothing is
+pickled."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ def to_bytes(candidate: Candidate) -> bytes:
 
 
 def from_bytes(content: bytes) -> Candidate:
-    """Deserialize what `to_bytes` wrote. Raises ValueError, KeyError or BadZipFile where it is something else."""
+    """Deserialize what `to_bytes` wrote. Raises ValueError, KeyError or BadZipFile where it is
+    something else."""
     with np.load(io.BytesIO(content), allow_pickle=False) as file:
         about = json.loads(file["about"].tobytes())
         parameters: dict[str, Any] = {}

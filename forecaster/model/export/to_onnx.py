@@ -1,4 +1,5 @@
-"""ONNX export, candidate ─► the content of a bundle: a graph, NumPy weights, and what a manifest says of them."""
+"""ONNX export, candidate ─► the content of a bundle: a graph, NumPy weights, and what a manifest
+says of them."""
 
 from __future__ import annotations
 
@@ -76,7 +77,8 @@ def window(arrays: Mapping[str, Any]) -> Window:
 
 
 def to_graph(candidate: Candidate) -> bytes:
-    """Export the whole forward pass as one ONNX file; inputs as those of `Panel.window`, depots a dynamic axis.
+    """Export the whole forward pass as one ONNX file; inputs as those of `Panel.window`, depots a
+    dynamic axis.
 
     Raises ExportError when the exporter, onnxruntime or the ONNX checker objects.
     """
@@ -88,7 +90,8 @@ def to_template(candidate: Candidate) -> bytes:
 
     Raises ExportError when the exporter objects.
     """
-    from forecaster.model.export import exporter  # for seconds, which a model whose template is there does without
+    # for seconds, which a model whose template is there does without
+    from forecaster.model.export import exporter
 
     return exporter.template(dict(candidate.parameters), architecture(candidate), opset=OPSET, output=OUTPUT)
 
@@ -157,7 +160,8 @@ OF_TREES = {
     "ramp": RAMP,
 }
 
-# What differs between two trainings that made the same model: it belongs to the run, not to the bundle.
+# What differs between two trainings that made the same model: it belongs to the run, not to the
+# bundle.
 VARYING = {
     "seconds",
     "first_epoch_seconds",

@@ -1,11 +1,12 @@
-"""Boosted trees beside the network: fitted by LightGBM for the median of each day ahead, for the arrays of
-`network.trees`.
+"""Boosted trees beside the network: fitted by LightGBM for the median of each day ahead, for the
+arrays of `network.trees`.
 
-They read what the graph computes of each day that is forecast (`features.tree_inputs`) but for the waves of month and
-year, by which trees learn the dates by heart. Their target is the log count against the level that the origin knows.
-Every day up to the validation days is learned from, of `ROWS` forecasts of `MOST_DEPOTS` depots at most; the validation
-days say how many trees there are, and move the weight that trees have in the forecast a little away from a half: these
-days have stopped the trees, which therefore look better on them than they are, and all depots share them.
+They read what the graph computes of each day that is forecast (`features.tree_inputs`) but for the
+waves of month and year, by which trees learn the dates by heart. Their target is the log count
+against the level that the origin knows. Every day up to the validation days is learned from, of
+`ROWS` forecasts of `MOST_DEPOTS` depots at most; the validation days say how many trees there are,
+and move the weight that trees have in the forecast a little away from a half: these days have
+stopped the trees, which therefore look better on them than they are, and all depots share them.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ from forecaster.model.network.features import LOOKBACK, Window
 from forecaster.model.network.further_inputs import ENOUGH
 from forecaster.model.network.trees import DEPTH, RAMP, TREES
 
-ROWS = 300_000  # of all days ahead together, that are learned from at most; a quarter as many say when to stop
+# of all days ahead together, that are learned from at most; a quarter as many say when to stop
+ROWS = 300_000
 MOST_DEPOTS = 512  # evenly dealt over the fleet, that rows are of
 LEAST_ROWS = 100  # of a day ahead, below which there are no trees
 DATES = ("calendar year_", "calendar month_")  # inputs that name the date
@@ -42,8 +44,10 @@ PATIENCE = 20  # trees without gain
 HALF, MOST_WEIGHT = 0.5, 0.6  # of the trees
 BELIEVED = 0.5  # how far the weight goes from a half to that which is best on the validation days
 WEIGHTS = np.linspace(0.0, 1.0, 21)  # that are tried
-DEPOTS_AT_ONCE, ORIGINS_STEP = 32, 64  # sizes of the compiled program, so that a day more is no other program
-MOST_CELLS, MOST_NUMBERS = 200_000_000, 50_000_000  # of days with their counterparts, and of inputs, at once
+# sizes of the compiled program, so that a day more is no other program
+DEPOTS_AT_ONCE, ORIGINS_STEP = 32, 64
+# of days with their counterparts, and of inputs, at once
+MOST_CELLS, MOST_NUMBERS = 200_000_000, 50_000_000
 NEVER = 1e30  # a threshold that nothing exceeds
 PARAMETERS = {
     "objective": "l1",
@@ -56,7 +60,8 @@ PARAMETERS = {
     "force_row_wise": True,
     "verbosity": -1,
     "seed": 0,
-    "num_threads": 1,  # where others compute beside it, several wait for one another most of the time
+    # where others compute beside it, several wait for one another most of the time
+    "num_threads": 1,
 }
 
 
@@ -71,7 +76,8 @@ class Validated(NamedTuple):
 
 @dataclass(frozen=True)
 class Boosted:
-    """Trees as `network.trees` computes them, the weight of what they say, and what there is to tell of both."""
+    """Trees as `network.trees` computes them, the weight of what they say, and what there is to
+    tell of both."""
 
     arrays: Mapping[str, NDArray[Any]]
     weight: float
@@ -80,7 +86,8 @@ class Boosted:
 
 
 def import_lightgbm() -> Any:
-    """The package. Raises MissingExtra where it is not installed, or a library is missing that it needs (`libgomp`)."""
+    """The package. Raises MissingExtra where it is not installed, or a library is missing that it
+    needs (`libgomp`)."""
     try:
         import lightgbm
     except (ImportError, OSError) as error:
@@ -108,8 +115,9 @@ def are_fitted(spec: Spec, horizon: int, report: Callable[[str], None]) -> bool:
 def fit(panel: Panel, days: int, constants: Mapping[str, Any], validated: Validated) -> Boosted:
     """Trees that learn from a panel's first `days` days, stopped by those after them.
 
-    The same panel gives the same trees. Where a day ahead has fewer than `LEAST_ROWS` counts to learn from or to stop
-    by, the trees say nothing and weigh nothing. Raises MissingExtra without LightGBM.
+    The same panel gives the same trees. Where a day ahead has fewer than `LEAST_ROWS` counts to
+    learn from or to stop by, the trees say nothing and weigh nothing. Raises MissingExtra without
+    LightGBM.
     """
     started, gbm = time.monotonic(), import_lightgbm()
     horizon, arrays = panel.horizon, blank(panel.horizon)
@@ -160,8 +168,9 @@ def blank(horizon: int) -> dict[str, NDArray[Any]]:
 
 
 def complete_trees(model: Mapping[str, Any], columns: NDArray[np.intp]) -> dict[str, NDArray[Any]]:
-    """LightGBM's trees, as `dump_model` says them, as arrays of `network.trees`: (trees, …). A leaf above the last
-    level is that of all places below it; `columns` are the places of LightGBM's inputs among those of the graph."""
+    """LightGBM's trees, as `dump_model` says them, as arrays of `network.trees`: (trees, …). A leaf
+    above the last level is that of all places below it; `columns` are the places of LightGBM's
+    inputs among those of the graph."""
     count, leaves = len(model["tree_info"]), 2**DEPTH
     feature = np.zeros((count, leaves - 1), np.int32)
     threshold = np.full((count, leaves - 1), NEVER, np.float32)
@@ -191,7 +200,8 @@ def _ramp_from(threshold: float) -> float:
 
 
 class _Rows(NamedTuple):
-    """Forecasts of one day ahead, by their depots, ascending, and their origins, the last known days."""
+    """Forecasts of one day ahead, by their depots, ascending, and their origins, the last known
+    days."""
 
     step: int
     depot: NDArray[np.intp]
@@ -208,8 +218,8 @@ class _Table(NamedTuple):
 
 
 def _rows(panel: Panel, days: int) -> tuple[list[_Rows], list[_Rows]]:
-    """Of each day ahead what is learned from and what says when to stop: known counts after an origin of which enough
-    of the last days were known."""
+    """Of each day ahead what is learned from and what says when to stop: known counts after an
+    origin of which enough of the last days were known."""
     random, count = np.random.default_rng(0), len(panel.depot_ids)
     of_depot = np.zeros((count, 1), bool)
     of_depot[np.linspace(0, count - 1, min(count, MOST_DEPOTS)).astype(int)] = True
@@ -276,7 +286,8 @@ def _train(gbm: Any, learned: tuple[Floats, Floats], stopping: tuple[Floats, Flo
 
 
 def _weight(said: Doubles | Floats, trusted: Floats, validated: Validated) -> float:
-    """The trees' weight: a half, moved towards that by which the blended median misses least on the validation days."""
+    """The trees' weight: a half, moved towards that by which the blended median misses least on the
+    validation days."""
     scored = validated.scored
     if not scored.any():
         return HALF

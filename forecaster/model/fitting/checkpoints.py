@@ -1,8 +1,10 @@
-"""Checkpointing: a training's state on disk (Orbax), so that a training that was killed goes on where it was.
+"""Checkpointing: a training's state on disk (Orbax), so that a training that was killed goes on
+where it was.
 
-Orbax writes and reads the arrays. It restores a damaged file without a word and does not know what a state was for, so
-the rest is here: a checkpoint exists once its manifest does, which holds the purpose, the hash of every file and a hash
-of itself, and is written last. Whatever has no manifest was left by a save that was killed.
+Orbax writes and reads the arrays. It restores a damaged file without a word and does not know what
+a state was for, so the rest is here: a checkpoint exists once its manifest does, which holds the
+purpose, the hash of every file and a hash of itself, and is written last. Whatever has no manifest
+was left by a save that was killed.
 """
 
 from __future__ import annotations
@@ -45,9 +47,9 @@ class Checkpoint:
 class Checkpoints:
     """The last two checkpoints of one training, in a folder that is theirs alone.
 
-    `purpose` names all that a state depends on (digest of spec and data, version of the code, kind of devices): a
-    checkpoint made for another purpose is as good as none. Where several processes train together, each of them makes
-    each call, and all of them see the same folder.
+    `purpose` names all that a state depends on (digest of spec and data, version of the code, kind
+    of devices): a checkpoint made for another purpose is as good as none. Where several processes
+    train together, each of them makes each call, and all of them see the same folder.
     """
 
     folder: Path
@@ -56,7 +58,8 @@ class Checkpoints:
     def save(self, number: int, state: PyTree[Array], history: Sequence[Mapping[str, Any]]) -> None:
         """Write the state after epoch `number`; when this returns, it is safe on the disk.
 
-        Raises CheckpointError when it cannot be written; the checkpoints before it are then still there.
+        Raises CheckpointError when it cannot be written; the checkpoints before it are then still
+        there.
         """
         folder = self.folder / str(number)
         try:
@@ -79,9 +82,11 @@ class Checkpoints:
             ) from error
 
     def latest(self, like: PyTree[Array]) -> Checkpoint | None:
-        """The newest checkpoint made for this purpose, laid out as `like` (a fresh state) is; None when there is none.
+        """The newest checkpoint made for this purpose, laid out as `like` (a fresh state) is; None
+        when there is none.
 
-        Raises CheckpointError when that one is damaged, or holds another tree, dtype or shape than `like`.
+        Raises CheckpointError when that one is damaged, or holds another tree, dtype or shape than
+        `like`.
         """
         for number in reversed(self._numbers()):
             folder = self.folder / str(number)
@@ -108,7 +113,8 @@ class Checkpoints:
 
     def _remove(self, which: Callable[[Path], bool]) -> None:
         for path in filter(which, self._folders()):
-            (path / _MANIFEST).unlink(missing_ok=True)  # first: killed after this, it counts as a leftover
+            # first: killed after this, it counts as a leftover
+            (path / _MANIFEST).unlink(missing_ok=True)
             shutil.rmtree(path)
 
 
@@ -130,7 +136,8 @@ def _barrier(name: str) -> None:
 
 
 def _write(folder: Path, state: PyTree[Array]) -> None:
-    """The leaves under their places in the tree; Orbax takes no typed keys and no arrays without elements."""
+    """The leaves under their places in the tree; Orbax takes no typed keys and no arrays without
+    elements."""
     arrays = {f"{place:04d}": _without_key_type(leaf) for place, leaf in enumerate(jax.tree.leaves(state)) if leaf.size}
     with ocp.Checkpointer(ocp.StandardCheckpointHandler()) as checkpointer:
         checkpointer.save(folder.absolute(), args=ocp.args.StandardSave(arrays))
@@ -174,7 +181,8 @@ def _layout(leaf: Array) -> jax.ShapeDtypeStruct:
 
 
 def _as_leaf(like: Array, plain: Array) -> Array:
-    """The restored numbers as `like` is: typed keys again, and bound to devices only where `like` was bound."""
+    """The restored numbers as `like` is: typed keys again, and bound to devices only where `like`
+    was bound."""
     array = plain if like.committed else jnp.asarray(np.asarray(plain))
     return jax.random.wrap_key_data(array, impl=jax.random.key_impl(like)) if _is_key(like) else array
 
@@ -196,7 +204,8 @@ def _manifest_bytes(content: dict[str, Any]) -> bytes:
 
 
 def _read_manifest(folder: Path, number: int) -> dict[str, Any]:
-    """The content of a manifest that says of itself that it is whole, and lies where it was written."""
+    """The content of a manifest that says of itself that it is whole, and lies where it was
+    written."""
     path = folder / _MANIFEST
     raw = path.read_bytes()
     try:
@@ -233,7 +242,8 @@ def _files(folder: Path) -> dict[str, Path]:
 
 
 def _fsync_and_hash(folder: Path) -> dict[str, str]:
-    """The hash of every file, all of them on the disk by now: the manifest must not outlive what it vouches for."""
+    """The hash of every file, all of them on the disk by now: the manifest must not outlive what it
+    vouches for."""
     for inner in (folder, *(inside for inside in folder.rglob("*") if inside.is_dir())):
         artifact.sync(inner)
     hashes = {}

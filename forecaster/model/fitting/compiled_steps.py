@@ -1,11 +1,11 @@
 """The jitted training epoch and validation step: compiled once, run all night.
 
-From the top down: `initial_state` makes the members, `training_epoch` scans over gradient steps (draw crops, make
-features, take each member's gradient, AdamW), `validation_step` measures the loss on the validation days and remembers
-each member's best parameters.
+From the top down: `initial_state` makes the members, `training_epoch` scans over gradient steps
+(draw crops, make features, take each member's gradient, AdamW), `validation_step` measures the loss
+on the validation days and remembers each member's best parameters.
 
-Sizes are part of a program; days, depots, learning rates and what training measured of the counts are its input, so
-that tomorrow's panel needs no other program.
+Sizes are part of a program; days, depots, learning rates and what training measured of the counts
+are its input, so that tomorrow's panel needs no other program.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from forecaster.model.network.encoder_decoder import Architecture, NetworkOutput
 from forecaster.model.network.features import LOOKBACK, Features, Window
 from forecaster.model.network.losses import huber_quantile
 
-CROPS_AT_ONCE = 8  # crops of which a CPU holds the numbers: those of more are not in its caches any longer
+# crops of which a CPU holds the numbers: those of more are not in its caches any longer
+CROPS_AT_ONCE = 8
 
 
 class State(NamedTuple):
@@ -72,9 +73,9 @@ class Report(NamedTuple):
 
 
 class Validation(NamedTuple):
-    """Validation loss, and the members' forecasts of the validation days, from every day whose first week, or whole
-    horizon where that is shorter, lies in them, the day before them first; later days are scored as far as they are
-    known."""
+    """Validation loss, and the members' forecasts of the validation days, from every day whose
+    first week, or whole horizon where that is shorter, lies in them, the day before them first;
+    later days are scored as far as they are known."""
 
     loss: Float[Array, " members"]
     output: NetworkOutput  # members first
@@ -94,7 +95,8 @@ class ProgramSizes:
 
     @property
     def validation_origins(self) -> int:
-        """Origins whose first week lies within the validation days; the first is the day before them."""
+        """Origins whose first week lies within the validation days; the first is the day before
+        them."""
         return self.validation - min(self.architecture.horizon, windows.SCORED_AHEAD) + 1
 
 
@@ -107,8 +109,9 @@ def initial_state(sizes: ProgramSizes, members: int, key: Array) -> State:
 
 def _initial(shape: Architecture, members: int, key: Array) -> State:
     init_key, run_key = jax.random.split(key)
-    # One after the other: jaxlib deals a batch of QR factorisations, of which orthogonal kernels are made, over the
-    # threads that wait for it. Two such batches at once on two cores wait for each other, for ever.
+    # One after the other: jaxlib deals a batch of QR factorisations, of which orthogonal kernels
+    # are made, over the threads that wait for it. Two such batches at once on two cores wait for
+    # each other, for ever.
     parameters = lax.map(partial(encoder_decoder.initial_parameters, shape), jax.random.split(init_key, members))
     state = State(
         parameters,
@@ -124,12 +127,14 @@ def _initial(shape: Architecture, members: int, key: Array) -> State:
 
 
 def _optimizer(weight_decay: Array | float) -> optax.GradientTransformation:
-    """AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) of length one; the caller takes the step down the slope."""
+    """AdamW (Loshchilov & Hutter 2019, arXiv:1711.05101) of length one; the caller takes the step
+    down the slope."""
     return optax.chain(optax.clip_by_global_norm(1.0), optax.scale_by_adam(), optax.add_decayed_weights(weight_decay))
 
 
 def on_devices(state: State) -> State:
-    """Shard the state as an epoch returns it, each member on its own device: or the second one compiles anew."""
+    """Shard the state as an epoch returns it, each member on its own device: or the second one
+    compiles anew."""
     members = len(state.best_loss)
     # From the host: taken apart on a device, each shape would be a program of its own.
     by_field = {name: jax.device_get(value) for name, value in state._asdict().items() if name != "key"}
@@ -143,8 +148,8 @@ def training_epoch(
 ) -> Callable[[State, DevicePanel, PanelFacts, Restraints, Array], tuple[State, Report]]:
     """One epoch of all members: as many steps as there are learning rates.
 
-    All members learn from the same crops, which a device cuts, and whose features it makes, once for all its members.
-    The state is used up (its buffers are given to the next one).
+    All members learn from the same crops, which a device cuts, and whose features it makes, once
+    for all its members. The state is used up (its buffers are given to the next one).
     """
 
     def run(
@@ -182,18 +187,21 @@ def _gradient_step(
 ) -> tuple[tuple[Any, Any], tuple[Array, Array, Array]]:
     parameters, optimizer = carry
     key, rate = inputs
-    # One draw of crops for all members: their features, the costlier half of a short step, are made once.
+    # One draw of crops for all members: their features, the costlier half of a short step, are made
+    # once.
     crop_key, dropout_key = jax.random.split(key)
     places = windows.draw(
         crop_key, sizes.crop, batch=sizes.batch, depots=facts.depots, days=facts.days, blur=facts.blur
     )
-    # Folded with the member's number, so that dropout is the same however the members are dealt over devices.
+    # Folded with the member's number, so that dropout is the same however the members are dealt
+    # over devices.
     keys = jax.vmap(partial(jax.random.fold_in, dropout_key))(devices.member_numbers(len(restraints.dropout)))
     masks = jax.vmap(partial(encoder_decoder.dropout_masks, sizes.architecture, depots=sizes.batch))(
         restraints.dropout, keys
     )
     parts = _gradients(parameters, panel, facts, devices.share(places), devices.share(masks, axis=1), sizes)
-    # Devices that share a member have other crops: sums and their count travel, and are divided at the end.
+    # Devices that share a member have other crops: sums and their count travel, and are divided at
+    # the end.
     loss, gradient, scored = devices.total(parts)
     loss, gradient = jax.tree.map(lambda x: x / jnp.maximum(scored, 1.0), (loss, gradient))
 
@@ -209,8 +217,9 @@ def _gradient_step(
 def _gradients(
     parameters: Any, panel: DevicePanel, facts: PanelFacts, places: CropPlaces, masks: Array, sizes: ProgramSizes
 ) -> tuple[Array, Any, Array]:
-    """Each member's summed loss and its gradient, and how many days were scored, from a device's share of a batch: on a
-    CPU from `CROPS_AT_ONCE` crops after the other, where they come out even."""
+    """Each member's summed loss and its gradient, and how many days were scored, from a device's
+    share of a batch: on a CPU from `CROPS_AT_ONCE` crops after the other, where they come out
+    even."""
     parts, left = divmod(len(places.depots), CROPS_AT_ONCE)
     if jax.default_backend() != "cpu" or left or parts == 1:
         return _gradients_at_once(parameters, panel, facts, places, masks, sizes)
@@ -254,7 +263,8 @@ def _gradients_at_once(
 
 
 def _each_member(function: Callable[[Any], Any], members: Any) -> Any:
-    """`function` of all members: at once, but one after the other on a CPU, whose caches hold the numbers of one."""
+    """`function` of all members: at once, but one after the other on a CPU, whose caches hold the
+    numbers of one."""
     return lax.map(function, members) if jax.default_backend() == "cpu" else jax.vmap(function)(members)
 
 
@@ -262,8 +272,8 @@ def _each_member(function: Callable[[Any], Any], members: Any) -> Any:
 def validation_step(
     sizes: ProgramSizes, members: int
 ) -> Callable[[State, DevicePanel, PanelFacts], tuple[State, Validation]]:
-    """The members' loss on the validation days, over each device's share of the depots; the state, whose buffers are
-    used up, remembers the best parameters of each member."""
+    """The members' loss on the validation days, over each device's share of the depots; the state,
+    whose buffers are used up, remembers the best parameters of each member."""
 
     def run(state: State, panel: DevicePanel, facts: PanelFacts) -> tuple[State, Validation]:
         validation = _validate(state.parameters, sizes, panel, facts)

@@ -1,4 +1,5 @@
-"""What a training measured of itself: compiling, throughput, memory of accelerators, and what it was compiled for."""
+"""What a training measured of itself: compiling, throughput, memory of accelerators, and what it
+was compiled for."""
 
 from __future__ import annotations
 
@@ -10,12 +11,13 @@ import jax
 
 from forecaster import __version__
 
-COMPILED_FOR = ("batch", "members", "steps_an_epoch", "recurrence", "device", "depots")  # of a candidate's summary
+# of a candidate's summary
+COMPILED_FOR = ("batch", "members", "steps_an_epoch", "recurrence", "device", "depots")
 
 
 def of_training(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """The measures of `metric_names.OF_RUNS` of a training that has just ended in this process, and `versions`: where
-    these are as they were, a training finds all its programs in the cache."""
+    """The measures of `metric_names.OF_RUNS` of a training that has just ended in this process, and
+    `versions`: where these are as they were, a training finds all its programs in the cache."""
     return {
         "training_seconds": summary["seconds"],
         "compile_seconds": summary["compile_seconds"],

@@ -1,8 +1,9 @@
 """Device mesh and sharding: which devices train, and how members and depots lie on them.
 
-Members are dealt over the devices first: they learn apart, so nothing travels between their devices. Where there are
-more devices than members, the crops of each batch are dealt over those that share a member, and their gradients summed.
-The number of depots is padded to one of few sizes, so that a new depot does not make the night compile anew.
+Members are dealt over the devices first: they learn apart, so nothing travels between their
+devices. Where there are more devices than members, the crops of each batch are dealt over those
+that share a member, and their gradients summed. The number of depots is padded to one of few sizes,
+so that a new depot does not make the night compile anew.
 """
 
 from __future__ import annotations
@@ -26,16 +27,18 @@ MEMBERS, DEPOTS = "members", "depots"
 STEP = 64  # sizes are multiples of this,
 GROWTH = 1.25  # each about this many times the one before
 
-CORES = 8  # that train, at most: of a batch, each of more would have too few crops to be worth its while
+# that train, at most: of a batch, each of more would have too few crops to be worth its while
+CORES = 8
 _DEVICE_COUNT_FLAG = "xla_force_host_platform_device_count"
 _OUT_OF_MEMORY_MESSAGES = ("RESOURCE_EXHAUSTED", "OUT_OF_MEMORY", "out of memory")
 
 
 def one_device_per_core() -> None:
-    """Make each core of the processor a device of its own, `CORES` at most; call it before anything else of JAX.
+    """Make each core of the processor a device of its own, `CORES` at most; call it before anything
+    else of JAX.
 
-    Whoever has told JAX how many devices a processor is, by JAX_NUM_CPU_DEVICES or XLA_FLAGS, is heard; once JAX has
-    started, its devices stay what they are.
+    Whoever has told JAX how many devices a processor is, by JAX_NUM_CPU_DEVICES or XLA_FLAGS, is
+    heard; once JAX has started, its devices stay what they are.
     """
     configured = jax.config.values["jax_num_cpu_devices"] > 0 or _DEVICE_COUNT_FLAG in os.environ.get("XLA_FLAGS", "")
     if not configured:
@@ -46,7 +49,8 @@ def one_device_per_core() -> None:
 
 @cache
 def mesh(members: int = 1) -> Mesh:
-    """All devices, of all hosts, as a grid: `members` are dealt evenly over its rows, depots along each row."""
+    """All devices, of all hosts, as a grid: `members` are dealt evenly over its rows, depots along
+    each row."""
     rows = math.gcd(members, jax.device_count())
     return jax.make_mesh((rows, jax.device_count() // rows), (MEMBERS, DEPOTS), axis_types=(AxisType.Auto,) * 2)
 
@@ -74,9 +78,9 @@ def replicated() -> PartitionSpec:
 def on_each_device(
     run: Callable[..., Any], members: int, argument_layout: Any, result_layout: Any
 ) -> Callable[..., Any]:
-    """`run` on every device at once, on its own members; `argument_layout` and `result_layout` (`by_member`
-    and its like, or trees of these) say how arguments and results lie. In it, `member_numbers`, `share` and `total`
-    tell the devices apart."""
+    """`run` on every device at once, on its own members; `argument_layout` and `result_layout`
+    (`by_member` and its like, or trees of these) say how arguments and results lie. In it,
+    `member_numbers`, `share` and `total` tell the devices apart."""
     mapped: Callable[..., Any] = jax.shard_map(
         run, mesh=mesh(members), in_specs=argument_layout, out_specs=result_layout, check_vma=False
     )
@@ -122,7 +126,8 @@ def _place(tree: Any, spec: PartitionSpec, members: int) -> Any:
 def _place_leaf(leaf: Any, sharding: NamedSharding) -> Any:
     if sharding.is_fully_addressable:
         return jax.device_put(leaf, sharding)
-    # Not device_put: over several hosts it compares what each of them has, and NaN is not equal to NaN.
+    # Not device_put: over several hosts it compares what each of them has, and NaN is not equal to
+    # NaN.
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         numbers = _place_leaf(jax.random.key_data(leaf), sharding)
         return jax.random.wrap_key_data(numbers, impl=jax.random.key_impl(leaf))
@@ -131,7 +136,8 @@ def _place_leaf(leaf: Any, sharding: NamedSharding) -> Any:
 
 
 def padded_count(count: int, devices: int | None = None) -> int:
-    """The number of rows that `count` depots take: the next of a ladder of sizes that `devices` (all) divide."""
+    """The number of rows that `count` depots take: the next of a ladder of sizes that `devices`
+    (all) divide."""
     step = math.lcm(STEP, devices or jax.device_count())
     rung, size = 0, step
     while size < count:
@@ -141,7 +147,8 @@ def padded_count(count: int, devices: int | None = None) -> int:
 
 
 def out_of_memory(error: BaseException | None) -> bool:
-    """Tell whether `error`, or what caused it, says that a device or the host has no memory left."""
+    """Tell whether `error`, or what caused it, says that a device or the host has no memory
+    left."""
     if error is None:
         return False
     exhausted = isinstance(error, jax.errors.JaxRuntimeError) and any(

@@ -1,7 +1,7 @@
 """Multi-host training: several hosts join, agree on what they train on, and leave again.
 
-The first host (0) is the one that runs the night; the others (`forecaster assist`) hold neither lake nor ledger. The
-panel travels to them from the first host, so all train on the same numbers.
+The first host (0) is the one that runs the night; the others (`forecaster assist`) hold neither
+lake nor ledger. The panel travels to them from the first host, so all train on the same numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ _ARRAYS = ("days", "demand", "open", "covariates", "calendar", "calendar_group",
 
 @dataclass(frozen=True)
 class HostGroup:
-    """The processes that train together: where the first one listens, how many they are, and which one this is."""
+    """The processes that train together: where the first one listens, how many they are, and which
+    one this is."""
 
     coordinator: str  # host:port
     count: int
@@ -41,11 +42,13 @@ class HostGroup:
 
 
 def join(hosts: HostGroup | None, *, patience: int = HOSTS_PATIENCE) -> None:
-    """Make the devices of all hosts one mesh; call it before anything else of JAX. Alone, there is nothing to join.
+    """Make the devices of all hosts one mesh; call it before anything else of JAX. Alone, there is
+    nothing to join.
 
-    Raises TrainingError when JAX has already started or the coordinator's port is taken. When another host does not
-    come within `patience` seconds, or dies later on, JAX ends this process (SIGABRT), which nobody can catch: join in
-    a process that may die. The first host listens on all its addresses, unless JAX_COORDINATOR_BIND_ADDRESS says where.
+    Raises TrainingError when JAX has already started or the coordinator's port is taken. When
+    another host does not come within `patience` seconds, or dies later on, JAX ends this process
+    (SIGABRT), which nobody can catch: join in a process that may die. The first host listens on all
+    its addresses, unless JAX_COORDINATOR_BIND_ADDRESS says where.
     """
     if hosts is None or hosts.count == 1 or jax.distributed.is_initialized():
         return
@@ -74,7 +77,8 @@ def leave() -> None:
 def broadcast_panel(panel: Panel | None, spec: Spec) -> Panel:
     """Broadcast the first host's panel to every host; the others bring None.
 
-    Raises SpecError, on every host, where their pipeline files want another training or their versions differ.
+    Raises SpecError, on every host, where their pipeline files want another training or their
+    versions differ.
     """
     if panel is not None and jax.process_count() == 1:
         return panel
@@ -91,7 +95,8 @@ def broadcast_panel(panel: Panel | None, spec: Spec) -> Panel:
 
 
 def broadcast_flag(flag: bool) -> bool:
-    """Broadcast the first host's answer to every host: clocks differ, and what one does all must do."""
+    """Broadcast the first host's answer to every host: clocks differ, and what one does all must
+    do."""
     return flag if jax.process_count() == 1 else bool(_from_first(np.int32(flag)))
 
 

@@ -1,7 +1,8 @@
-"""Ensemble weights of the members, and of the seasonal anchor, fitted on days that training did not see.
+"""Ensemble weights of the members, and of the seasonal anchor, fitted on days that training did not
+see.
 
-Greedy selection with replacement (Caruana et al. 2004, "Ensemble selection from libraries of models"), begun from all
-members alike, so that validation days move the weights a little.
+Greedy selection with replacement (Caruana et al. 2004, "Ensemble selection from libraries of
+models"), begun from all members alike, so that validation days move the weights a little.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ from numpy.typing import NDArray
 from forecaster.core.arrays import Doubles, Floats
 
 ROUNDS = 12  # members added, one a round
-START = 8  # what each member counts for before the first round: depots share their days, so that four weeks are few
+# what each member counts for before the first round: depots share their days, so that four weeks
+# are few
+START = 8
 ANCHORS = np.arange(0.0, 0.65, 0.05)  # shares of the seasonal anchor that are tried
 
 
 @dataclass(frozen=True)
 class Blend:
-    """Ensemble weights that add up to one, and the share by which the median is drawn to the anchor."""
+    """Ensemble weights that add up to one, and the share by which the median is drawn to the
+    anchor."""
 
     members: Floats  # (members,)
     anchor: float
@@ -31,8 +35,8 @@ def blend(
 ) -> Blend:
     """The blend with the least mean pinball loss on log counts.
 
-    `quantiles` are the members' quantiles (members, …, levels), `anchor`, `actual` and `observed` are (…).
-    Without any observed day all members count alike.
+    `quantiles` are the members' quantiles (members, …, levels), `anchor`, `actual` and `observed`
+    are (…). Without any observed day all members count alike.
     """
     count = len(quantiles)
     votes = np.full(count, float(START))

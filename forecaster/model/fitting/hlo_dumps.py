@@ -1,9 +1,11 @@
-"""What XLA made of the programs of a training, and how two such dumps differ: programs, instructions, fusions, costs.
+"""What XLA made of the programs of a training, and how two such dumps differ: programs,
+instructions, fusions, costs.
 
-A dump is a folder that `XLA_FLAGS="--xla_dump_to=FOLDER --xla_dump_hlo_as_text"` lets XLA write while it compiles. Of
-each program the text after optimisation is read. Names, line numbers and the order of compilation do not count: two
-programs are the same where their fingerprints as XLA prints them are. FLOPs and bytes are those of XLA's own cost
-analysis, in which the body of a loop counts once.
+A dump is a folder that `XLA_FLAGS="--xla_dump_to=FOLDER --xla_dump_hlo_as_text"` lets XLA write
+while it compiles. Of each program the text after optimisation is read. Names, line numbers and the
+order of compilation do not count: two programs are the same where their fingerprints as XLA prints
+them are. FLOPs and bytes are those of XLA's own cost analysis, in which the body of a loop counts
+once.
 """
 
 from __future__ import annotations
@@ -79,7 +81,8 @@ class HloComparison:
     changes: tuple[ProgramChange, ...]  # every program of either dump
 
     def lines(self) -> Iterator[str]:
-        """A line a program that is new, gone or changed, the gravest first, and one that sums up."""
+        """A line a program that is new, gone or changed, the gravest first, and one that sums
+        up."""
         differing = sorted((change for change in self.changes if not change.is_same), key=lambda change: -change.weight)
         for change in differing:
             yield change.sentence()
@@ -106,9 +109,11 @@ class HloComparison:
 
 
 def read_dump(folder: Path) -> tuple[Program, ...]:
-    """The programs of a dump, by name and shapes; one that was compiled several times the same is there once.
+    """The programs of a dump, by name and shapes; one that was compiled several times the same is
+    there once.
 
-    Raises SpecError where the folder holds no dump, or a text that this version's XLA does not read.
+    Raises SpecError where the folder holds no dump, or a text that this version's XLA does not
+    read.
     """
     files = sorted(folder.glob(TEXTS)) if folder.is_dir() else []
     if not files:
@@ -121,7 +126,8 @@ def read_dump(folder: Path) -> tuple[Program, ...]:
 
 
 def compare(before: Sequence[Program], after: Sequence[Program]) -> HloComparison:
-    """Programs of one name: those that are the same first, then those of the same shapes, then the rest in turn."""
+    """Programs of one name: those that are the same first, then those of the same shapes, then the
+    rest in turn."""
     changes: list[ProgramChange] = []
     for name in sorted({program.name for program in (*before, *after)}):
         old, new = ([program for program in programs if program.name == name] for programs in (before, after))

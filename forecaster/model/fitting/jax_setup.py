@@ -37,8 +37,9 @@ _ZLIB = b"\x78"
 
 
 def configure_for(spec: Spec) -> str | None:
-    """`configure` the folder that the pipeline file names; what went wrong, as a sentence: one that cannot be used, or
-    does not answer, costs a night only the time to compile, into the state's own folder or into none."""
+    """`configure` the folder that the pipeline file names; what went wrong, as a sentence: one that
+    cannot be used, or does not answer, costs a night only the time to compile, into the state's own
+    folder or into none."""
     faults: dict[Path, Exception] = {}
     others = () if os.environ.get(FOLDER) else (spec.paths.jax_cache,)
     for cache in dict.fromkeys((cache_folder(spec), *others)):
@@ -73,12 +74,14 @@ def cache_folder(spec: Spec) -> Path:
 
 
 def configure(cache: Path, *, megabytes: int | None = None) -> None:
-    """Persistent compilation cache: keep compiled programs in a folder, so that the second night compiles nothing.
+    """Persistent compilation cache: keep compiled programs in a folder, so that the second night
+    compiles nothing.
 
-    JAX's own default keeps only what took over a second to compile, which is almost nothing here. With `megabytes` JAX
-    drops what was not used for longest before the folder grows beyond them, and locks it while it reads and writes, so
-    that several machines may. Another folder that JAX's own `JAX_COMPILATION_CACHE_DIR` names has only the bounds that
-    JAX's `JAX_COMPILATION_CACHE_MAX_SIZE` gives it. Raises OSError where the folder cannot be written.
+    JAX's own default keeps only what took over a second to compile, which is almost nothing here.
+    With `megabytes` JAX drops what was not used for longest before the folder grows beyond them,
+    and locks it while it reads and writes, so that several machines may. Another folder that JAX's
+    own `JAX_COMPILATION_CACHE_DIR` names has only the bounds that JAX's
+    `JAX_COMPILATION_CACHE_MAX_SIZE` gives it. Raises OSError where the folder cannot be written.
     """
     if named := os.environ.get(FOLDER):
         cache, megabytes = Path(named), None
@@ -87,20 +90,22 @@ def configure(cache: Path, *, megabytes: int | None = None) -> None:
     if megabytes is None:
         _drop_damaged(cache)
     else:
-        with FileLock(cache / ".lockfile", timeout=LOCK_SECONDS):  # what another process writes just now is not damaged
+        # what another process writes just now is not damaged
+        with FileLock(cache / ".lockfile", timeout=LOCK_SECONDS):
             _drop_damaged(cache)
             _note_last_uses(cache)
         update("jax_compilation_cache_max_size", megabytes * 10**6)
     update("jax_compilation_cache_dir", str(cache))
     update("jax_persistent_cache_min_compile_time_secs", 0.0)
     update("jax_persistent_cache_min_entry_size_bytes", -1)
-    # JAX would put the folder's path among a GPU's compiler options, by which programs are found again.
+    # JAX would put the folder's path among a GPU's compiler options, by which programs are found
+    # again.
     update("jax_persistent_cache_enable_xla_caches", "none")
 
 
 def _note_last_uses(cache: Path) -> None:
-    """Note of each program when it was last used, where no note is: JAX writes nothing beside one without. Those are of
-    before there were bounds, or of a process that was killed."""
+    """Note of each program when it was last used, where no note is: JAX writes nothing beside one
+    without. Those are of before there were bounds, or of a process that was killed."""
     for program in cache.glob("*-cache"):
         note = program.with_name(f"{program.name.removesuffix('-cache')}-atime")
         if not note.exists() or note.stat().st_size != _NOTE_BYTES:
@@ -111,8 +116,9 @@ def _note_last_uses(cache: Path) -> None:
 
 
 def _drop_damaged(cache: Path) -> None:
-    """Drop programs that a killed process left half written: JAX warns of each whenever it is wanted, compiles it, and
-    never writes it anew. What was whole the last time is not looked at again, and what is no file would be waited for.
+    """Drop programs that a killed process left half written: JAX warns of each whenever it is
+    wanted, compiles it, and never writes it anew. What was whole the last time is not looked at
+    again, and what is no file would be waited for.
     """
     marker = cache / _CHECKED
     since = marker.stat().st_mtime_ns if marker.exists() else 0
@@ -139,10 +145,11 @@ def _whole(content: bytes) -> bool:
 def compiler_effort(level: int) -> dict[str, bool | int | str] | None:
     """`compiler_options` of `jax.jit`: how hard LLVM tries on a CPU, 0 to 3.
 
-    Measured on 2 cores: at 1 an epoch of training compiles in two thirds of the time that 3, the default, takes, and
-    runs as fast; at 0 it runs four times slower, but what runs once is there six times sooner. Where the cores are
-    devices, a program has one thread on each: with XLA's own threads beside them, a product may wait for a core that
-    waits for the product's device, for ever.
+    Measured on 2 cores: at 1 an epoch of training compiles in two thirds of the time that 3, the
+    default, takes, and runs as fast; at 0 it runs four times slower, but what runs once is there
+    six times sooner. Where the cores are devices, a program has one thread on each: with XLA's own
+    threads beside them, a product may wait for a core that waits for the product's device, for
+    ever.
     """
     if jax.config.values["jax_disable_most_optimizations"] or jax.default_backend() != "cpu":
         return None

@@ -1,10 +1,12 @@
-"""Train the network end to end: the whole epoch compiled, members side by side, every chance from an explicit key.
+"""Train the network end to end: the whole epoch compiled, members side by side, every chance from
+an explicit key.
 
-The days before the cutoff fall into two parts. Crops (windows of random depots that end on random days) of the first
-part train; the last `VALIDATION` days say how far each member is trusted (`ensemble`), and later calibrate the
-intervals. Early stopping chooses among the epochs: a member keeps its last parameters, or those of an earlier epoch
-that was better on these days by more than `EARLY_MARGIN`: a smaller difference on so few days was mostly chance. The
-kept parameters go out as they are: there is no refit, so the model that was judged is the model that forecasts.
+The days before the cutoff fall into two parts. Crops (windows of random depots that end on random
+days) of the first part train; the last `VALIDATION` days say how far each member is trusted
+(`ensemble`), and later calibrate the intervals. Early stopping chooses among the epochs: a member
+keeps its last parameters, or those of an earlier epoch that was better on these days by more than
+`EARLY_MARGIN`: a smaller difference on so few days was mostly chance. The kept parameters go out as
+they are: there is no refit, so the model that was judged is the model that forecasts.
 """
 
 from __future__ import annotations
@@ -41,11 +43,14 @@ from forecaster.plugins import plugin
 
 VALIDATION = 28  # days
 LEAST_HISTORY = 28  # days of history that training needs before the validation days
-BLUR = 0.5  # how far the waves of year and month are off in a crop; exact ones name the date, which is learned by heart
+# how far the waves of year and month are off in a crop; exact ones name the date, which is learned
+# by heart
+BLUR = 0.5
 EARLY_MARGIN = 0.05  # share by which an earlier epoch must have been better
 VALIDATION_DEPOTS = 256  # depots that validation looks at, at most; with more devices one each
 SMALLEST_BATCH = 8  # crops a batch, below which less memory is no help
-YEARLY_WAVES_HISTORY = 730  # days of history from which the waves of the year are told apart from a trend
+# days of history from which the waves of the year are told apart from a trend
+YEARLY_WAVES_HISTORY = 730
 LAST_YEAR_HISTORY = 540  # days of history from which enough crops know their last year
 # Of an epoch, what is the same whenever the training is repeated, and what is of this run alone:
 HISTORY_FIELDS = ("number", "loss", "validation", "learning_rate", "gradient_norm")
@@ -66,14 +71,15 @@ def fit(
 ) -> Candidate:
     """A candidate trained on everything up to the panel's cutoff.
 
-    Same panel, spec and device: the same parameters to the last bit, also when a killed training goes on from its
-    checkpoint in the folder `checkpoints`. Where memory runs out the batch is halved and training starts over;
-    `on_trouble` is told of that, and of a checkpoint that cannot be used. `profile` is a folder for a trace of two
-    epochs after the first one, for `jax.profiler`'s viewers. `epochs` are fewer than the pipeline file's, by the same
-    compiled programs; `steps` are those of an epoch, where they are not to be the recipe's. `prior` takes the place of
-    the package's own where `training.start` is `prior`. Raises NoUsableData when the history is too
-    short, MissingExtra where `model.boosted` has no LightGBM, TrainingError when the loss stops being a number, or the
-    smallest batch is too large for the memory.
+    Same panel, spec and device: the same parameters to the last bit, also when a killed training
+    goes on from its checkpoint in the folder `checkpoints`. Where memory runs out the batch is
+    halved and training starts over; `on_trouble` is told of that, and of a checkpoint that cannot
+    be used. `profile` is a folder for a trace of two epochs after the first one, for
+    `jax.profiler`'s viewers. `epochs` are fewer than the pipeline file's, by the same compiled
+    programs; `steps` are those of an epoch, where they are not to be the recipe's. `prior` takes
+    the place of the package's own where `training.start` is `prior`. Raises NoUsableData when the
+    history is too short, MissingExtra where `model.boosted` has no LightGBM, TrainingError when the
+    loss stops being a number, or the smallest batch is too large for the memory.
     """
     started, days = time.monotonic(), panel.history - VALIDATION
     if days < LEAST_HISTORY + panel.horizon:
@@ -87,7 +93,8 @@ def fit(
     recipe = replace(recipe, steps=recipe.steps if steps is None else steps)
     prior = _prior_to_begin_from(spec, prior)
     monitoring = Monitoring(on_epoch, on_trouble, checkpoints, profile)
-    with_trees = boosted_trees.are_fitted(spec, panel.horizon, monitoring.report)  # or say at once what is missing
+    # or say at once what is missing
+    with_trees = boosted_trees.are_fitted(spec, panel.horizon, monitoring.report)
     inputs = _training_inputs(panel, days, recipe)
     with count_compilations() as compilations:
         trained = _trained(panel, spec, recipe, inputs, monitoring, compilations, prior)
@@ -147,10 +154,12 @@ def _trained(
     compilations: Compilations,
     prior: Prior | None,
 ) -> Trained:
-    """The members, trained with the largest batch, halved again and again, that the memory holds."""
+    """The members, trained with the largest batch, halved again and again, that the memory
+    holds."""
     while True:
         try:
-            # The compiled programs know the batch by its size, so a smaller batch starts here again.
+            # The compiled programs know the batch by its size, so a smaller batch starts here
+            # again.
             sizes = _sizes(panel, spec, recipe)
             state, history = training_loop.run(panel, spec, recipe, sizes, inputs, monitoring, compilations, prior)
             parameters = _best_parameters(state)
@@ -161,7 +170,8 @@ def _trained(
         except Exception as error:
             if not devices.out_of_memory(error):
                 raise
-            # Half the crops a step and twice the steps: as many crops in all, a smaller peak of memory.
+            # Half the crops a step and twice the steps: as many crops in all, a smaller peak of
+            # memory.
             half_batch = recipe.batch // 2 // jax.device_count() * jax.device_count()
             if half_batch < SMALLEST_BATCH:
                 no_memory = N_("no memory left for a batch of {n} crops: {error}")
@@ -221,7 +231,8 @@ def uncalibrated(
     blend_parameters: Mapping[str, Any],
     summary: Mapping[str, Any],
 ) -> Candidate:
-    """A candidate for what a panel holds, before calibration; `blend_parameters` say how much each member counts."""
+    """A candidate for what a panel holds, before calibration; `blend_parameters` say how much each
+    member counts."""
     return Candidate(
         parameters={
             "members": members,
@@ -269,7 +280,8 @@ def architecture(panel: Panel, spec: Spec) -> Architecture:
 
 
 def _training_inputs(panel: Panel, days: int, recipe: Recipe) -> TrainingInputs:
-    """The panel with its first `days` days to learn from, facts and restraints, replicated on all devices."""
+    """The panel with its first `days` days to learn from, facts and restraints, replicated on all
+    devices."""
     depots = len(panel.depot_ids)
     padded = devices.padded_count(depots)
     share = max(1, VALIDATION_DEPOTS // jax.device_count())  # of a device
@@ -294,9 +306,9 @@ def _training_inputs(panel: Panel, days: int, recipe: Recipe) -> TrainingInputs:
 def constants(panel: Panel, days: int) -> dict[str, Array]:
     """The constants of `features.make`, measured on the training days.
 
-    A year that was seen once tells a season from a trend no better than chance, and an input that was never there in
-    training is noise when it comes: with less than `YEARLY_WAVES_HISTORY` days the waves of the year are left
-    out, with less than `LAST_YEAR_HISTORY` what was a year ago.
+    A year that was seen once tells a season from a trend no better than chance, and an input that
+    was never there in training is noise when it comes: with less than `YEARLY_WAVES_HISTORY` days
+    the waves of the year are left out, with less than `LAST_YEAR_HISTORY` what was a year ago.
     """
     counts = panel.demand[:, :days][panel.open[:, :days]]
     log = np.log1p(counts[np.isfinite(counts)].astype(np.float64))
@@ -329,7 +341,8 @@ def _best_parameters(state: State) -> Any:
 
 
 def _fit_blend(state: State, parameters: Any, sizes: ProgramSizes, inputs: TrainingInputs) -> tuple[Blend, Validated]:
-    """Ensemble weights of the members as they go out, fitted on the validation days, and the medians that they make."""
+    """Ensemble weights of the members as they go out, fitted on the validation days, and the
+    medians that they make."""
     members = len(state.best_loss)
     validate = compiled_steps.validation_step(sizes, members)
     _, validation = validate(state._replace(parameters=devices.deal(parameters, members)), inputs.panel, inputs.facts)

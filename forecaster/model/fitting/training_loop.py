@@ -1,7 +1,8 @@
-"""The training loop: epochs from the last checkpoint on, each validated and reported, stopped by a loss that is NaN.
+"""The training loop: epochs from the last checkpoint on, each validated and reported, stopped by a
+loss that is NaN.
 
-One turn of `run`: train an epoch, validate it (`_epochs`), save a checkpoint now and then, report it. `_resume` finds
-where a killed training was.
+One turn of `run`: train an epoch, validate it (`_epochs`), save a checkpoint now and then, report
+it. `_resume` finds where a killed training was.
 """
 
 from __future__ import annotations
@@ -35,13 +36,15 @@ from forecaster.model.fitting.windows import DevicePanel
 from forecaster.model.network import gru_cpu
 from forecaster.plugins import plugin
 
-SAVE_INTERVAL = 20.0  # seconds between checkpoints, lost at most when the process is killed; a save takes half a second
+# seconds between checkpoints, lost at most when the process is killed; a save takes half a second
+SAVE_INTERVAL = 20.0
 PROFILED = (2, 3)  # epochs that a trace shows, the first of them once everything is compiled
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """Progress report of one epoch; `loss` is the Huber quantile loss, `validation` the same on the validation days."""
+    """Progress report of one epoch; `loss` is the Huber quantile loss, `validation` the same on the
+    validation days."""
 
     number: int  # from 1
     of: int
@@ -61,7 +64,8 @@ class Epoch:
 
 
 class TrainingInputs(NamedTuple):
-    """Inputs of the compiled programs: the panel on the devices, facts about it, and the members' restraints."""
+    """Inputs of the compiled programs: the panel on the devices, facts about it, and the members'
+    restraints."""
 
     panel: DevicePanel
     facts: PanelFacts
@@ -92,8 +96,8 @@ def run(
     compilations: Compilations,
     prior: Prior | None = None,
 ) -> tuple[State, list[Epoch]]:
-    """All epochs, from the last checkpoint on where there is one, else from fresh parameters or the prior's; the last
-    state, and a report of each epoch.
+    """All epochs, from the last checkpoint on where there is one, else from fresh parameters or the
+    prior's; the last state, and a report of each epoch.
 
     Raises TrainingError where the loss is no number.
     """
@@ -144,7 +148,8 @@ def _epochs(
             start, before = time.monotonic(), (compilations.seconds, compilations.hits, compilations.misses)
             state, report = train(state, *inputs, jnp.asarray(rates[number - 1]))
             state, validation = validate(state, inputs.panel, inputs.facts)
-            # Bringing the numbers here waits for the devices, so the time below is that of the whole epoch.
+            # Bringing the numbers here waits for the devices, so the time below is that of the
+            # whole epoch.
             report, validation_loss = distributed.to_numpy(report), distributed.to_numpy(validation.loss)
             seconds = time.monotonic() - start
             if number - first + 1 == PROFILED[1]:
@@ -186,7 +191,8 @@ def _divergence_message(
 
 
 def _resume(checkpoints: Checkpoints, state: State, monitoring: Monitoring) -> tuple[State, list[Epoch]]:
-    """The state and reports of the last checkpoint; the fresh state where there is none, or none that can be used."""
+    """The state and reports of the last checkpoint; the fresh state where there is none, or none
+    that can be used."""
     try:
         checkpoint = checkpoints.latest(state)
     except CheckpointError as error:
@@ -209,7 +215,8 @@ def _begun_from(prior: Prior, fresh: State, panel: Panel, sizes: ProgramSizes, i
 
 
 def _purpose(panel: Panel, spec: Spec, recipe: Recipe, prior: Prior | None) -> str:
-    """A digest of all that the parameters depend on: a checkpoint made for anything else is as good as none."""
+    """A digest of all that the parameters depend on: a checkpoint made for anything else is as good
+    as none."""
     digest = hashlib.sha256(
         repr((__version__, jax.__version__, spec.model, spec.training, recipe, panel.depot_ids)).encode()
     )

@@ -1,4 +1,5 @@
-"""Hyperparameters of a training: steps, batch, members, learning-rate schedule, regularization, by the panel's size."""
+"""Hyperparameters of a training: steps, batch, members, learning-rate schedule, regularization, by
+the panel's size."""
 
 from __future__ import annotations
 
@@ -9,17 +10,23 @@ from numpy.typing import NDArray
 
 from forecaster.config import Spec
 
-# Days of a crop on which origins lie, at most: steps on short crops are cheap, so that there may be more.
+# Days of a crop on which origins lie, at most: steps on short crops are cheap, so that there may be
+# more.
 LONGEST_SPAN = 43
-STRIDE = 7  # days between origins: the decoder costs most, and each day of a crop is then forecast from one origin
+# days between origins: the decoder costs most, and each day of a crop is then forecast from one
+# origin
+STRIDE = 7
 LEAST_STEPS = 6  # gradient steps an epoch, however few the data
 WEIGHT_DECAY = 1e-2
 EPOCHS = 30
-REFERENCE_DEPOT_DAYS = 33_000  # depot-days of 60 depots and one and a half years, to which `Preset.steps` belong
+# depot-days of 60 depots and one and a half years, to which `Preset.steps` belong
+REFERENCE_DEPOT_DAYS = 33_000
 LEAST_FACTOR, MOST_FACTOR = 1.0, 4.5  # times `Preset.steps`
-SMALL_BATCH, LARGE_BATCH = 16, 64  # crops a step: little data are learned as well from few, in a fraction of the time,
+# crops a step: little data are learned as well from few, in a fraction of the time,
+SMALL_BATCH, LARGE_BATCH = 16, 64
 LARGE_BATCH_FROM = 2.0  # and more than so many times `REFERENCE_DEPOT_DAYS` are not
-WARM_RATE = 1 / 3  # times the learning rate, where a training begins from the prior: it has less far to go
+# times the learning rate, where a training begins from the prior: it has less far to go
+WARM_RATE = 1 / 3
 LEAST_BATCH = 8  # crops that each step takes, at least, where the depots are fewer
 
 
@@ -44,7 +51,8 @@ class Restraint:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Hyperparameters of one training, beside the data; its digest names the checkpoints that belong to it."""
+    """Hyperparameters of one training, beside the data; its digest names the checkpoints that
+    belong to it."""
 
     hidden: int
     batch: int  # crops a step
@@ -58,8 +66,9 @@ class Recipe:
     restraints: tuple[Restraint, ...]  # a member each
 
     def rates(self) -> NDArray[np.float32]:
-        """Learning-rate schedule, a rate for each step, (epochs, steps): a short linear warm-up, then a cosine down
-        to a fiftieth (cosine annealing, Loshchilov & Hutter 2017, arXiv:1608.03983, without restarts)."""
+        """Learning-rate schedule, a rate for each step, (epochs, steps): a short linear warm-up,
+        then a cosine down to a fiftieth (cosine annealing, Loshchilov & Hutter 2017,
+        arXiv:1608.03983, without restarts)."""
         total = self.epochs * self.steps
         if self.constant:
             return np.full((self.epochs, self.steps), self.learning_rate, np.float32)
@@ -74,8 +83,9 @@ class Recipe:
 def choose_recipe(spec: Spec, depots: int, days: int, devices: int = 1) -> Recipe:
     """Hyperparameters for `depots` depots over `days` days of history to learn from.
 
-    What the pipeline file says is done. What it leaves out is by rule: steps grow with the data, within bounds, and so
-    does a batch, which is dealt evenly over the devices; members are the preset's.
+    What the pipeline file says is done. What it leaves out is by rule: steps grow with the data,
+    within bounds, and so does a batch, which is dealt evenly over the devices; members are the
+    preset's.
     """
     training, preset = spec.training, PRESETS[spec.training.preset]
     whole = training.history == "whole"

@@ -1,7 +1,8 @@
-"""Windowing: random crops of the panel (a depot, an end day), with augmentation, from which one gradient step learns.
+"""Windowing: random crops of the panel (a depot, an end day), with augmentation, from which one
+gradient step learns.
 
-The panel lies on the device once, as raw counts and covariates, the calendar once a group of depots; windows are cut
-from it inside the compiled step.
+The panel lies on the device once, as raw counts and covariates, the calendar once a group of
+depots; windows are cut from it inside the compiled step.
 """
 
 from __future__ import annotations
@@ -20,19 +21,25 @@ from forecaster.core.panel import Panel
 from forecaster.model.network.features import LOOKBACK, Window
 from forecaster.model.network.special_days import LEAST_BACK
 
-DAYS_MULTIPLE = 56  # of which the days on the device are a multiple, so that two months of nights share a program
-MOST_GAPS = 0.4  # share of a crop's days that are hidden at random, at most: whole ones are learned by heart
-# Share of crops that begin as if the depot had opened within them, so that new depots are no surprise.
+# of which the days on the device are a multiple, so that two months of nights share a program
+DAYS_MULTIPLE = 56
+# share of a crop's days that are hidden at random, at most: whole ones are learned by heart
+MOST_GAPS = 0.4
+# Share of crops that begin as if the depot had opened within them, so that new depots are no
+# surprise.
 HIDDEN_START_SHARE = 0.15
 # Share of crops in which demand moves to another level for good, as when a large customer leaves,
 LEVEL_SHIFT_SHARE = 0.03
-LEVEL_SHIFT_SPREAD = 1.0  # and how far, as a standard deviation in log counts; small shifts happen by themselves
-SCORED_AHEAD = 7  # days of the horizon that an origin of the validation days must see, and later ones as far as known
+# and how far, as a standard deviation in log counts; small shifts happen by themselves
+LEVEL_SHIFT_SPREAD = 1.0
+# days of the horizon that an origin of the validation days must see, and later ones as far as known
+SCORED_AHEAD = 7
 LEVEL_SHIFT_WITHIN = 60  # days up to the first origin, on one of which it moves
 
 
 class DevicePanel(NamedTuple):
-    """The panel as arrays on the device, with `LOOKBACK` unknown days before its first, and some after its last."""
+    """The panel as arrays on the device, with `LOOKBACK` unknown days before its first, and some
+    after its last."""
 
     demand: Array  # (depots, days), NaN = not known
     open: Array  # (depots, days + horizon), bool
@@ -64,8 +71,8 @@ class CropSizes:
 
 
 def on_device(panel: Panel, depots: int, place: Callable[[NDArray[Any]], Array] = jnp.asarray) -> DevicePanel:
-    """Put the panel on the device as `depots` depots, those beyond its own unknown, over a round number of
-    days; `place` puts an array with the depots as its first axis on the devices."""
+    """Put the panel on the device as `depots` depots, those beyond its own unknown, over a round
+    number of days; `place` puts an array with the depots as its first axis on the devices."""
     days_after = -panel.history % DAYS_MULTIPLE
     unknown = np.full((len(panel.demand), max(panel.horizon - SCORED_AHEAD, 0)), np.nan, panel.demand.dtype)
 
@@ -86,8 +93,8 @@ def on_device(panel: Panel, depots: int, place: Callable[[NDArray[Any]], Array] 
 
 
 def cut(panel: DevicePanel, depots: Array, last: Array, days_back: int, horizon: int) -> tuple[Window, Array]:
-    """Windows of `days_back` days that end on day `last` (an index into the panel's days), and the demand of these
-    and the horizon's days."""
+    """Windows of `days_back` days that end on day `last` (an index into the panel's days), and the
+    demand of these and the horizon's days."""
 
     def window_of(depot: Array, end: Array) -> tuple[Array, Array, Array, Array]:
         start = end + 1 + LOOKBACK - days_back
@@ -120,13 +127,15 @@ class CropPlaces(NamedTuple):
 
 
 def last_day(days: Array, horizon: int) -> Array:
-    """The day before which a crop's last origin lies, of `days` that may be learned from: it sees its first week, or
-    whole horizon where that is shorter; of the days after them it learns what may be (`learnable`)."""
+    """The day before which a crop's last origin lies, of `days` that may be learned from: it sees
+    its first week, or whole horizon where that is shorter; of the days after them it learns what
+    may be (`learnable`)."""
     return days - min(horizon, SCORED_AHEAD)
 
 
 def learnable(demand: Array, last: Array, days: Array, sizes: CropSizes) -> Array:
-    """Demand (batch, days) of crops that end `sizes.horizon` days after day `last`, unknown from day `days` on."""
+    """Demand (batch, days) of crops that end `sizes.horizon` days after day `last`, unknown from
+    day `days` on."""
     if sizes.horizon <= SCORED_AHEAD:
         return demand
     day = last[:, None] + 1 + sizes.horizon - demand.shape[1] + jnp.arange(demand.shape[1])[None]
@@ -134,8 +143,9 @@ def learnable(demand: Array, last: Array, days: Array, sizes: CropSizes) -> Arra
 
 
 def draw(key: Array, sizes: CropSizes, *, batch: int, depots: Array, days: Array, blur: Array) -> CropPlaces:
-    """Draw a batch: places of crops of the first `depots` depots within the first `days` days, some with
-    their beginning hidden, a few with demand that moves to another level before the first origin.
+    """Draw a batch: places of crops of the first `depots` depots within the first `days` days, some
+    with their beginning hidden, a few with demand that moves to another level before the first
+    origin.
 
     `blur` (features,) is how far each feature of the calendar is off, as a standard deviation.
     """
@@ -185,7 +195,8 @@ def crop(panel: DevicePanel, places: CropPlaces, sizes: CropSizes) -> tuple[Wind
     demand = demand * jnp.where(since, jnp.exp(places.shift)[:, None], 1.0)
     hidden = jnp.arange(sizes.length)[None] < places.opened[:, None]
     gaps = jax.vmap(lambda key, share: jax.random.bernoulli(key, share, (sizes.length,)))(places.key, places.gaps)
-    # Not of the counterparts: a holiday that is unknown half of the time teaches that those of last year tell little.
+    # Not of the counterparts: a holiday that is unknown half of the time teaches that those of last
+    # year tell little.
     hidden |= gaps & (jnp.arange(sizes.length)[None] >= sizes.length - LEAST_BACK + sizes.horizon)
     calendar = window.calendar + places.blur[:, None]
     visible = jnp.where(hidden, jnp.nan, demand[:, : sizes.length])

@@ -19,8 +19,8 @@ YEAR = 364  # days
 def trailing_sum(
     x: Float[Array, "depots days *more"], length: int, every: int = 1
 ) -> Float[Array, "depots days *more"]:
-    """Sum over `length` days, each `every` days before the next, up to each day: by doubling, so that a year takes
-    eight shifts, and made of shifts alone, which are exact and export.
+    """Sum over `length` days, each `every` days before the next, up to each day: by doubling, so
+    that a year takes eight shifts, and made of shifts alone, which are exact and export.
     """
     total, summed, power, block = None, 0, 1, x
     while power <= length:
@@ -52,7 +52,8 @@ def between(x: Array, first: int, end: int) -> Array:
 
 
 def ahead_of(x: Array, first: int, origins: int, horizon: int, stride: int) -> Array:
-    """(depots, days, …) → (depots, origins, horizon, …): the value on each day that is forecast from each origin."""
+    """(depots, days, …) → (depots, origins, horizon, …): the value on each day that is forecast
+    from each origin."""
     if origins == 1:
         return x[:, None, first + 1 : first + 1 + horizon]
     span = stride * (origins - 1) + 1
@@ -74,15 +75,18 @@ class Origins(NamedTuple):
         return self.first + self.stride * (self.number - 1) + 1 + self.horizon
 
     def ahead(self, x: Array) -> Array:
-        """(depots, origins, horizon, …) of an array whose first day is the one after the first origin."""
+        """(depots, origins, horizon, …) of an array whose first day is the one after the first
+        origin."""
         return ahead_of(x, -1, self.number, self.horizon, self.stride)
 
     def ago(self, x: Array, days: int) -> Array:
-        """Values of x so many days before each day that may be forecast, those after the first origin."""
+        """Values of x so many days before each day that may be forecast, those after the first
+        origin."""
         return between(x, self.first + 1 - days, self.end - days)
 
     def weeks_ahead(self, of_week: Callable[[int], Array]) -> Array:
-        """(depots, origins, horizon, …) of one array a week ahead, by the days that lie between it and the origin."""
+        """(depots, origins, horizon, …) of one array a week ahead, by the days that lie between it
+        and the origin."""
         by_week = [
             ahead_of(of_week(skipped), skipped - 1, self.number, min(7, self.horizon - skipped), self.stride)
             for skipped in range(0, self.horizon, 7)

@@ -1,4 +1,5 @@
-"""Inputs of the decoder: a vector of each day that is forecast, by what its origin knows of the days before it."""
+"""Inputs of the decoder: a vector of each day that is forecast, by what its origin knows of the
+days before it."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ class DecoderSeries(NamedTuple):
 
 
 class DecoderInputs(NamedTuple):
-    """Vectors of the days that are forecast, (depots, origins, horizon, …), and from where the network starts there."""
+    """Vectors of the days that are forecast, (depots, origins, horizon, …), and from where the
+    network starts there."""
 
     vectors: Array
     anchor: Array  # log counts, like the rest
@@ -40,7 +42,8 @@ class DecoderInputs(NamedTuple):
 
 
 def last_year(series: Series, levels: Levels, yearly: Array, places: Origins) -> tuple[Array, Array, Array]:
-    """The same day a year of whole weeks ago against the level of then, its mask, and its whole week."""
+    """The same day a year of whole weeks ago against the level of then, its mask, and its whole
+    week."""
     mask = yearly * places.ago(series.observed, YEAR)
     level_then = places.ago(series.level, YEAR + 7)
     day = jnp.clip(places.ago(series.log, YEAR) - level_then, -4.0, 4.0) * mask
@@ -54,8 +57,9 @@ def last_year(series: Series, levels: Levels, yearly: Array, places: Origins) ->
 def of_week_ahead(
     series: DecoderSeries, special_days: SpecialDays, first_special: Array, places: Origins, skipped: int
 ) -> Array:
-    """Vectors of days of which `skipped` lie between them and an origin's first week: what they take from the weeks
-    before them is what that origin knows. `at_origins` knows the order: lags and masks first, covariates last.
+    """Vectors of days of which `skipped` lie between them and an origin's first week: what they
+    take from the weeks before them is what that origin knows. `at_origins` knows the order: lags
+    and masks first, covariates last.
     """
     special_day = special_days.ahead(skipped) if skipped else first_special
     before_first = places.first - special_days.start
@@ -67,13 +71,16 @@ def of_week_ahead(
         """Values of x in the last weeks that are known of each day that may be forecast."""
         return between(x, places.first + 1 - 7 * weeks - skipped, places.end - 7 - skipped)
 
-    # The seasonal anchor: the mean of the last four same weekdays that are known, and of how many it is.
+    # The seasonal anchor: the mean of the last four same weekdays that are known, and of how many
+    # it is.
     weight = summed(lately(series.observed, WEEKS), WEEKS)
     same_weekday = summed(lately(series.plain, WEEKS), WEEKS) / jnp.maximum(weight, 1.0)
-    # The habit of a weekday over a season, each week against its own level: steadier than the anchor's four.
+    # The habit of a weekday over a season, each week against its own level: steadier than the
+    # anchor's four.
     habit_weight = summed(lately(series.observed, SEASON_WEEKS), SEASON_WEEKS)
     habit = summed(lately(series.habits, SEASON_WEEKS), SEASON_WEEKS) / jnp.maximum(habit_weight, 1.0)
-    # What was special on the days that make the anchor: without it, last week's promotion looks like a habit.
+    # What was special on the days that make the anchor: without it, last week's promotion looks
+    # like a habit.
     at_anchor = summed(lately(series.special, WEEKS) * lately(series.observed, WEEKS)[..., None], WEEKS)
     lags = [places.ago(x, skipped + 7 * k) for x in (series.plain, series.observed) for k in range(1, WEEKS + 1)]
     usual = [same_weekday, weight, habit, habit_weight / SEASON_WEEKS]
@@ -94,10 +101,12 @@ def of_week_ahead(
 def at_origins(
     day: Array, places: Origins, level: Array, surprise_week: Array, carry: tuple[Array, Array], covariates: int
 ) -> DecoderInputs:
-    """Vectors `day` of `of_week_ahead`, measured against the level that each origin knows, with what depends on it.
+    """Vectors `day` of `of_week_ahead`, measured against the level that each origin knows, with
+    what depends on it.
 
-    `carry` is what the last days near holidays had out of the usual (depots, days), and the mask of the days from the
-    one after the first origin on where it goes on, as a depot sees its first holidays.
+    `carry` is what the last days near holidays had out of the usual (depots, days), and the mask of
+    the days from the one after the first origin on where it goes on, as a depot sees its first
+    holidays.
     """
     origin_level = level[:, places.first :: places.stride, None]
     lag, mask = day[..., :WEEKS], day[..., WEEKS : 2 * WEEKS]
@@ -118,7 +127,8 @@ def at_origins(
 
 
 def _tomorrow(x: Array) -> Array:
-    """Values of the next day of the horizon: of what comes after it no origin knows, though a later one would."""
+    """Values of the next day of the horizon: of what comes after it no origin knows, though a later
+    one would."""
     return jnp.pad(x[:, :, 1:], ((0, 0), (0, 0), (0, 1), (0, 0)))
 
 

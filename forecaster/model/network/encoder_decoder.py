@@ -1,10 +1,11 @@
 """Encoder-decoder network with quantile outputs: raw counts in, quantiles of counts out.
 
-A GRU reads the days before an origin; a small shared network then answers each day of the horizon from the encoder's
-state, what is known of that day, and the seasonal anchor, to which it adds: the mean of the last four known same
-weekdays, and near a holiday what was out of the usual a year before, or in the last week where a year ago is not known.
-Quantiles cannot cross: the median, plus cumulative softplus steps up and down. Scaling, masks, lags and levels are
-inside (`features`), so that whoever runs the graph needs raw counts and nothing else.
+A GRU reads the days before an origin; a small shared network then answers each day of the horizon
+from the encoder's state, what is known of that day, and the seasonal anchor, to which it adds: the
+mean of the last four known same weekdays, and near a holiday what was out of the usual a year
+before, or in the last week where a year ago is not known. Quantiles cannot cross: the median, plus
+cumulative softplus steps up and down. Scaling, masks, lags and levels are inside (`features`), so
+that whoever runs the graph needs raw counts and nothing else.
 """
 
 from __future__ import annotations
@@ -27,9 +28,11 @@ from forecaster.model.network.features import Features, Window
 Parameters = Mapping[str, Any]
 Layer = Callable[[Array, Array, Array, Array, Array | None], Array]  # as `gru.layer`
 EachMember = Callable[[Callable[[Parameters], Any]], Callable[[Parameters], Any]]  # as `jax.vmap`
-FARTHEST_DOWN, FARTHEST_UP = 5.0, 2.5  # log counts from the median: what was never seen may not mean millions of orders
+# log counts from the median: what was never seen may not mean millions of orders
+FARTHEST_DOWN, FARTHEST_UP = 5.0, 2.5
 WIDER = 3  # times the recurrence's width: the decoder has the harder work, and costs less
-FOLLOWS = 0.3  # how far, in logs, a level's distance goes towards what the last week's misses ask for
+# how far, in logs, a level's distance goes towards what the last week's misses ask for
+FOLLOWS = 0.3
 FARTHEST_ASKED = 4.0  # times the distance, which is as much as they may ask for
 SHORTEST = 1e-3  # log counts of distance that are held against them
 FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 9 % apart
@@ -37,7 +40,8 @@ FIRST_STEP = -2.4  # softplus of it is 0.087: neighbouring quantiles start some 
 
 @dataclass(frozen=True)
 class Architecture:
-    """Hyperparameters that shape the network: widths, input sizes, and the quantile levels it predicts."""
+    """Hyperparameters that shape the network: widths, input sizes, and the quantile levels it
+    predicts."""
 
     layers: int
     hidden: int
@@ -65,8 +69,10 @@ class NetworkOutput(NamedTuple):
 
 
 def initial_parameters(shape: Architecture, key: Array) -> dict[str, Any]:
-    """Initialize parameters as a tree of arrays; lists of nnx become dictionaries with keys "0", "1", …"""
-    from forecaster.model.network import parameter_module  # flax is for those alone who draw parameters
+    """Initialize parameters as a tree of arrays; lists of nnx become dictionaries with keys "0",
+    "1", …"""
+    # flax is for those alone who draw parameters
+    from forecaster.model.network import parameter_module
 
     tree: dict[str, Any] = parameter_module.initialized(shape, key)
     bias = jnp.full((len(shape.levels),), FIRST_STEP).at[shape.median].set(0.0)
@@ -84,10 +90,11 @@ def member_forward(
     masks: Float[Array, "depots units"] | None = None,
     layer: Layer = gru.layer,
 ) -> NetworkOutput:
-    """Forward pass of one member: quantiles of each day of the horizon, from origins `stride` days apart.
+    """Forward pass of one member: quantiles of each day of the horizon, from origins `stride` days
+    apart.
 
-    `masks` (`dropout_masks`) leaves units out; None keeps everything. The arithmetic is done in the precision of the
-    features.
+    `masks` (`dropout_masks`) leaves units out; None keeps everything. The arithmetic is done in the
+    precision of the features.
     """
     scan, origins = inputs.encoder.shape[1], inputs.decoder.shape[1]
     dtype = inputs.encoder.dtype
@@ -105,14 +112,16 @@ def member_forward(
         if masks is not None:
             x = x * masks[None, :, index * shape.hidden : (index + 1) * shape.hidden].astype(dtype)
         unchanging = None
-    state = jnp.swapaxes(x[scan - 1 - stride * (origins - 1) :: stride], 0, 1)  # (depots, origins, hidden)
+    # (depots, origins, hidden)
+    state = jnp.swapaxes(x[scan - 1 - stride * (origins - 1) :: stride], 0, 1)
 
     kernel, of_depot = gru.split(
         parameters["day"]["kernel"], parameters["state"]["bias"], inputs.decoder.shape[-1], embedded
     )
     days = _linear({"kernel": kernel}, inputs.decoder)
     of_origin = _linear({"kernel": parameters["state"]["kernel"]}, state) + of_depot[:, None]
-    # Broadcast in so many words: the exporter gives an implicit broadcast of a middle axis the wrong shape.
+    # Broadcast in so many words: the exporter gives an implicit broadcast of a middle axis the
+    # wrong shape.
     hidden = jax.nn.relu(
         days + jnp.broadcast_to(of_origin[:, :, None], days.shape) + parameters["step"]["embedding"][None, None]
     )
@@ -129,7 +138,8 @@ def _distance_from_median(out: Float[Array, "*shape levels"], median: int) -> Fl
     """Distance of each level from the median, never as far as `FARTHEST_DOWN` or `FARTHEST_UP`: the
     sum of the steps on the way.
 
-    The sums are one product with zeros and ones. Level by level, what is short would be computed number by number.
+    The sums are one product with zeros and ones. Level by level, what is short would be computed
+    number by number.
     """
     level = np.arange(out.shape[-1])
     step, target = level[:, None], level[None]
@@ -145,10 +155,11 @@ def _softplus(x: Array) -> Array:
 
 
 def dropout_masks(shape: Architecture, rate: Float[Array, ""], key: Array, depots: int) -> Float[Array, "depots units"]:
-    """Variational dropout: the units each depot keeps, after each layer and in the decoder, scaled to keep the mean.
+    """Variational dropout: the units each depot keeps, after each layer and in the decoder, scaled
+    to keep the mean.
 
-    The same for all days of a depot (Gal & Ghahramani 2016, arXiv:1512.05287): dropping each day anew tears the memory
-    apart, and making so many random numbers took as long as the recurrence.
+    The same for all days of a depot (Gal & Ghahramani 2016, arXiv:1512.05287): dropping each day
+    anew tears the memory apart, and making so many random numbers took as long as the recurrence.
     """
     keep = jax.random.bernoulli(key, 1 - rate, (depots, (shape.layers + WIDER) * shape.hidden))
     return keep.astype(jnp.float32) / (1 - rate)
@@ -162,15 +173,17 @@ def forward(
     layer: Layer = gru.layer,
     each_member: EachMember = jax.vmap,
 ) -> Float[Array, "depots horizon levels"]:
-    """Forward pass of the ensemble: quantiles of counts on the days after the window, zero on closed days.
+    """Forward pass of the ensemble: quantiles of counts on the days after the window, zero on
+    closed days.
 
-    `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members": (members,), "anchor": ()},
-    "calibration": (horizon, levels)}, members stacked on the first axis. Members are averaged as logs by their weights,
-    the median is drawn to the seasonal anchor by its share and, where there are "trees" beside the members, to what
-    they say by the weight "trees" of the blend; it follows a level that moved (`level_moves`), and the other quantiles
-    go with it. Each level's distance to the median grows where the last week surprised, and the calibration widens or
-    narrows it. Never crossing, never negative, never beyond what a depot's history supports (`support`). `layer` and
-    `each_member` are what an exporter replaces.
+    `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members":
+    (members,), "anchor": ()}, "calibration": (horizon, levels)}, members stacked on the first axis.
+    Members are averaged as logs by their weights, the median is drawn to the seasonal anchor by its
+    share and, where there are "trees" beside the members, to what they say by the weight "trees" of
+    the blend; it follows a level that moved (`level_moves`), and the other quantiles go with it.
+    Each level's distance to the median grows where the last week surprised, and the calibration
+    widens or narrows it. Never crossing, never negative, never beyond what a depot's history
+    supports (`support`). `layer` and `each_member` are what an exporter replaces.
     """
 
     sizes = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
@@ -205,9 +218,9 @@ def _towards_trees(parameters: Parameters, inputs: Features, center: Array) -> A
 
 
 def _surprised(distance: Array, missed: Array, levels: tuple[float, ...]) -> Array:
-    """Distances (depots, horizon, levels) to the median in log counts, of which those grow that are short for what the
-    anchor missed of the last week's days in the mean (depots,): were its misses normal, a level would lie as many
-    standard deviations from the median as a normal one's.
+    """Distances (depots, horizon, levels) to the median in log counts, of which those grow that are
+    short for what the anchor missed of the last week's days in the mean (depots,): were its misses
+    normal, a level would lie as many standard deviations from the median as a normal one's.
 
     Where demand moved to another level, or a storm begins, nobody knows how far it goes on.
     """
@@ -223,7 +236,8 @@ def misses_asked(levels: tuple[float, ...]) -> list[float]:
 
 
 def _in_order(quantiles: Array, middle: int) -> Array:
-    """Quantiles in order: the calibration may reverse close neighbours, of which the one nearer the median holds."""
+    """Quantiles in order: the calibration may reverse close neighbours, of which the one nearer the
+    median holds."""
     lower, upper = [quantiles[..., middle : middle + 1]], [quantiles[..., middle : middle + 1]]
     for i in reversed(range(middle)):
         lower.append(jnp.minimum(lower[-1], quantiles[..., i : i + 1]))
@@ -233,7 +247,8 @@ def _in_order(quantiles: Array, middle: int) -> Array:
 
 
 def _linear(dense: Mapping[str, Array], x: Array) -> Array:
-    """x W + b with the product kept two-dimensional, which is many times faster on CPU than a higher one."""
+    """x W + b with the product kept two-dimensional, which is many times faster on CPU than a
+    higher one."""
     flat = x.reshape(-1, x.shape[-1]) @ dense["kernel"]
     if "bias" in dense:
         flat = flat + dense["bias"][None, :]

@@ -1,9 +1,10 @@
-"""Feature engineering inside the compiled graph: logs, levels, lags and holiday effects of a window of raw counts.
+"""Feature engineering inside the compiled graph: logs, levels, lags and holiday effects of a window
+of raw counts.
 
-Days run along the last axis of a (depots, days) array. `origins` are the days from which a forecast is made; in
-training a window has many, in a forecast only the last day. Nothing after an origin reaches what is computed for it:
-where a day of the first week ahead takes something from a week before, one of the second takes it from two weeks
-before, and so on.
+Days run along the last axis of a (depots, days) array. `origins` are the days from which a forecast
+is made; in training a window has many, in a forecast only the last day. Nothing after an origin
+reaches what is computed for it: where a day of the first week ahead takes something from a week
+before, one of the second takes it from two weeks before, and so on.
 """
 
 from __future__ import annotations
@@ -21,13 +22,17 @@ from forecaster.model.network.day_sums import WEEKS, YEAR, Origins, shift
 from forecaster.model.network.decoder_inputs import DecoderInputs, DecoderSeries, at_origins, last_year, of_week_ahead
 from forecaster.model.network.series import LEVEL, Levels, Series, levels, log_counts, week_mean
 
-LOOKBACK = 448  # days of history that one origin may look at: a year ago, and what was usual before it
-HOLIDAYS = 4  # the last calendar features but one: a holiday, the day before one, the day after one, a day off
-LONGEST_HORIZON = 61  # days, so that the counterpart of any day and the weeks after it were known at the origin
+# days of history that one origin may look at: a year ago, and what was usual before it
+LOOKBACK = 448
+# the last calendar features but one: a holiday, the day before one, the day after one, a day off
+HOLIDAYS = 4
+# days, so that the counterpart of any day and the weeks after it were known at the origin
+LONGEST_HORIZON = 61
 
 
 class Window(NamedTuple):
-    """Raw input of the network: counts with NaN for "not known", what is known of the future, and the static codes."""
+    """Raw input of the network: counts with NaN for "not known", what is known of the future, and
+    the static codes."""
 
     demand: Float[Array, "depots days"]
     open: Float[Array, "depots days_and_horizon"]
@@ -37,16 +42,20 @@ class Window(NamedTuple):
 
 
 class Features(NamedTuple):
-    """Feature tensors that encoder and decoder read. d is the day that is forecast, t the origin."""
+    """Feature tensors that encoder and decoder read. d is the day that is forecast, t the
+    origin."""
 
     encoder: Float[Array, "depots scan encoder_features"]
     decoder: Float[Array, "depots origins horizon decoder_features"]
     anchor: Float[Array, "depots origins horizon"]  # log count to which the network adds
     level: Float[Array, "depots origins"]
-    missed: Float[Array, "depots origins"]  # log counts by which the anchor missed the last week's days, in the mean
-    moved: Float[Array, "depots origins"]  # log counts by which the last week lies off the anchor (`level_moves`)
+    # log counts by which the anchor missed the last week's days, in the mean
+    missed: Float[Array, "depots origins"]
+    # log counts by which the last week lies off the anchor (`level_moves`)
+    moved: Float[Array, "depots origins"]
     trust: Float[Array, "depots origins"]  # share of it that is to be followed
-    # Where they are asked for: what boosted trees read, and the share of their weight that a depot's known days earn.
+    # Where they are asked for: what boosted trees read, and the share of their weight that a
+    # depot's known days earn.
     trees: Float[Array, "depots origins horizon tree_features"] | None = None
     tree_trust: Float[Array, "depots origins"] | None = None
 
@@ -61,12 +70,14 @@ def make(
     stride: int = 1,
     trees: bool = False,
 ) -> Features:
-    """The features of a window's last `origins` origins, with an encoder that runs over its last `scan` days.
+    """The features of a window's last `origins` origins, with an encoder that runs over its last
+    `scan` days.
 
-    Origins lie `stride` days apart, the last of them on the window's last day. `trees` asks for `tree_vectors`.
-    `constants` are what training measured: `mean` and `spread` of log counts, and how far the yearly cycle can be
-    trusted: `calendar` (features,) is 0 for features of the calendar that are left out and else 1, `yearly` () the same
-    for what was a year ago, but for days near a holiday: what was unusual on these is expected again at once.
+    Origins lie `stride` days apart, the last of them on the window's last day. `trees` asks for
+    `tree_vectors`. `constants` are what training measured: `mean` and `spread` of log counts, and
+    how far the yearly cycle can be trusted: `calendar` (features,) is 0 for features of the
+    calendar that are left out and else 1, `yearly` () the same for what was a year ago, but for
+    days near a holiday: what was unusual on these is expected again at once.
     """
     yearly, days = constants["yearly"], window.demand.shape[1]
     places = Origins(days - 1 - stride * (origins - 1), origins, stride, horizon)
@@ -82,7 +93,8 @@ def make(
     surprise_week = week_mean(surprise, surprising)
     level = levels(log, plain, observed, constants["mean"])
     series = Series(log, plain, observed, surprise, surprising, usual, level.level)
-    start = min(places.first - 6, days - scan)  # what was missed of the week up to the first origin is told of it, too
+    # what was missed of the week up to the first origin is told of it, too
+    start = min(places.first - 6, days - scan)
     special = special_days.of_year(series, back, day_off, start)
     special_day = special.ahead(0)
     special_so_far = jnp.pad(special_day[:, : days - start], [(0, 0), (start, 0)])
@@ -106,8 +118,9 @@ def make(
 def encoder_days(
     series: Series, level: Levels, surprise_week: Array, special: Array, constants: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Values of each day of the history that the encoder reads, by name: where demand stood against its level, week and
-    year. Not the calendar: where all depots share their days, a run of dates is enough to know what came by heart."""
+    """Values of each day of the history that the encoder reads, by name: where demand stood against
+    its level, week and year. Not the calendar: where all depots share their days, a run of dates is
+    enough to know what came by heart."""
     log, observed = series.log, series.observed
     relative = jnp.clip(log - level.level, -4.0, 4.0) * observed
     lag7 = (log - shift(log, 7)) * observed * shift(observed, 7)
@@ -137,7 +150,8 @@ def encoder_vectors(window: Window, read: Mapping[str, Array], scan: int) -> Flo
 def decoder_series(
     window: Window, series: Series, level: Levels, calendar: Array, yearly: Array, places: Origins
 ) -> DecoderSeries:
-    """Series from which the decoder's vectors are taken, those of a year ago on the days that may be forecast."""
+    """Series from which the decoder's vectors are taken, those of a year ago on the days that may
+    be forecast."""
     holidays = calendar[..., -HOLIDAYS:]
     special = jnp.concatenate([window.covariates, holidays], axis=-1)
     return DecoderSeries(
@@ -178,8 +192,9 @@ def encoder_inputs(covariates: Sequence[str]) -> tuple[str, ...]:
 
 
 def decoder_inputs(covariates: Sequence[str], calendar: Sequence[str]) -> tuple[str, ...]:
-    """Names of what the decoder reads of a day that is forecast, in the order of `Features.decoder`; the last of the
-    calendar says which day a counterpart is, and is no input."""
+    """Names of what the decoder reads of a day that is forecast, in the order of
+    `Features.decoder`; the last of the calendar says which day a counterpart is, and is no
+    input."""
     names = [f"{name} {week}" for name in ("lag", "known") for week in range(1, WEEKS + 1)]
     names += ["anchor", "least", "most", "surprise_week", "special_tomorrow", "holiday_carry"]
     names += ["habit", "habit_weeks", "last_year", "last_year_known", "last_year_week"]
@@ -192,7 +207,8 @@ def decoder_inputs(covariates: Sequence[str], calendar: Sequence[str]) -> tuple[
 
 
 def tree_inputs(covariates: Sequence[str], calendar: Sequence[str], statics: Sequence[str]) -> tuple[str, ...]:
-    """Names of what boosted trees read of a day that is forecast, in the order of `Features.trees`."""
+    """Names of what boosted trees read of a day that is forecast, in the order of
+    `Features.trees`."""
     further = further_inputs.names(covariates, calendar[:-1][-HOLIDAYS:])
     return (*decoder_inputs(covariates, calendar), *further, *(f"static {name}" for name in statics))
 

@@ -1,8 +1,9 @@
-"""Further inputs, which boosted trees read beside the decoder's: rolling means, misses and trends up to an origin, more
-weeks of the same weekday, a year ago by date, what is known of the days around the one that is forecast, and the last
-days each by itself.
+"""Further inputs, which boosted trees read beside the decoder's: rolling means, misses and trends
+up to an origin, more weeks of the same weekday, a year ago by date, what is known of the days
+around the one that is forecast, and the last days each by itself.
 
-Log counts, (depots, days); what is taken of the weeks before a day is what its origin knows, as in `features`.
+Log counts, (depots, days); what is taken of the weeks before a day is what its origin knows, as in
+`features`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ MEANS = (1, 2, 8)  # weeks
 DAYS_SURPRISED = 7  # each by itself
 NEAR = (-7, -2, -1, 1, 2)  # days around the one that is forecast
 LAGS = 14  # days up to the origin, each by itself
-ENOUGH = 7  # days that a depot must know of the last four weeks, or trees say less of it, and do not learn from it
+# days that a depot must know of the last four weeks, or trees say less of it, and do not learn from
+# it
+ENOUGH = 7
 FAR = 4.0  # log counts: how far anything may lie from what it is compared with
 OF_ORIGIN = (
     *(f"mean_{weeks}w" for weeks in MEANS),
@@ -41,8 +44,8 @@ def make(
     yearly: Array,
     origins: Origins,
 ) -> Float[Array, "depots origins horizon further"]:
-    """The inputs in the order of `names`; `size` is of the level, in spreads of all log counts, and `known_ahead`
-    (depots, days and horizon, …) is open, holidays, covariates."""
+    """The inputs in the order of `names`; `size` is of the level, in spreads of all log counts, and
+    `known_ahead` (depots, days and horizon, …) is open, holidays, covariates."""
     now = _up_to(series, size, yearly)[:, origins.first :: origins.stride, None]
     return jnp.concatenate(
         [
@@ -108,7 +111,8 @@ def _up_to(series: Series, size: Array, yearly: Array) -> Array:
 
 
 def _same_weekdays(series: Series, anchor: Array, origins: Origins) -> Array:
-    """Mean, spread, least and most of the last `MORE_WEEKS` same weekdays that are known, against the anchor."""
+    """Mean, spread, least and most of the last `MORE_WEEKS` same weekdays that are known, against
+    the anchor."""
 
     def of_week_ahead(skipped: int) -> Array:
         values, known = (
@@ -128,7 +132,8 @@ def _same_weekdays(series: Series, anchor: Array, origins: Origins) -> Array:
 
 
 def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
-    """The days beside the same weekday of a year ago, one of which has the same date, against the level of then."""
+    """The days beside the same weekday of a year ago, one of which has the same date, against the
+    level of then."""
     then = origins.ago(series.level, YEAR + 7)
     parts = []
     for days in (YEAR + 1, YEAR - 1):
@@ -138,7 +143,8 @@ def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
 
 
 def _around(known_ahead: Array, origins: Origins) -> Array:
-    """Known values of the days around each one; zero beyond the horizon, of which no origin knows."""
+    """Known values of the days around each one; zero beyond the horizon, of which no origin
+    knows."""
     today = origins.ahead(origins.ago(known_ahead, 0))
     parts = []
     for near in NEAR:

@@ -1,13 +1,16 @@
-"""GRU layer, the recurrence over days: its input projection hoisted out of the scan, its gradient written by hand.
+"""GRU layer, the recurrence over days: its input projection hoisted out of the scan, its gradient
+written by hand.
 
-The cell is that of `flax.nnx.GRUCell` (Cho et al. 2014, arXiv:1406.1078), whose parameters these are:
+The cell is that of `flax.nnx.GRUCell` (Cho et al. 2014, arXiv:1406.1078), whose parameters these
+are:
 
     r, z = σ(x W_ir + b_r + h W_hr), σ(x W_iz + b_z + h W_hz)
     n    = tanh(x W_in + b_n + r · (h W_hn))
     h'   = (1 − z) · n + z · h
 
-Depots are the batch axis of every step, which is what `vmap` of a per-depot scan computes; written out, the weight
-gradient is one product over all days and depots instead of one small product a depot.
+Depots are the batch axis of every step, which is what `vmap` of a per-depot scan computes; written
+out, the weight gradient is one product over all days and depots instead of one small product a
+depot.
 
 Four habits of XLA on a CPU shape this code:
 - It runs a fused kernel with more than one tanh in it element by element, several times slower. So each gate must
@@ -16,9 +19,11 @@ Four habits of XLA on a CPU shape this code:
 - A product over two axes at once is several times slower than one of matrices.
 - A pass over an array of all days costs as much as a small product. So what one day needs is made within that day.
 
-Where a processor has a C++ compiler beside it, `gru_cpu` does the same for float32 in half the time.
+Where a processor has a C++ compiler beside it, `gru_cpu` does the same for float32 in half the
+time.
 
-Products add up in float32 also where the inputs are bfloat16, and so do the state and its gradient from day to day.
+Products add up in float32 also where the inputs are bfloat16, and so do the state and its gradient
+from day to day.
 """
 
 from __future__ import annotations
@@ -38,10 +43,11 @@ def layer(
     x: Float[Array, "days depots features"],
     always: Float[Array, "depots unchanging"] | None = None,
 ) -> Float[Array, "days depots hidden"]:
-    """The states of one GRU layer after each day, from a zero state; gates = 3 · hidden in the order r, z, n.
+    """The states of one GRU layer after each day, from a zero state; gates = 3 · hidden in the
+    order r, z, n.
 
-    `always` is what never changes in a depot; the last rows of the kernel are its, after those of `x`. Parameters are
-    taken in the precision of `x`.
+    `always` is what never changes in a depot; the last rows of the kernel are its, after those of
+    `x`. Parameters are taken in the precision of `x`.
     """
     kernel, of_depot = split(kernel_i, bias_i, x.shape[-1], always)
     bias = jnp.broadcast_to(of_depot, (x.shape[1], bias_i.shape[-1]))
@@ -51,7 +57,8 @@ def layer(
 def split(
     kernel: Float[Array, "inputs out"], bias: Float[Array, " out"], width: int, always: Float[Array, "depots _"] | None
 ) -> tuple[Float[Array, "width out"], Float[Array, "#depots out"]]:
-    """The kernel for a depot's days, and a bias for the depot: what is the same on all its days is multiplied once."""
+    """The kernel for a depot's days, and a bias for the depot: what is the same on all its days is
+    multiplied once."""
     return kernel[:width], bias[None] if always is None else bias[None] + always @ kernel[width:]
 
 
@@ -62,7 +69,8 @@ def recur(
     kernel_h: Float[Array, "hidden gates"],
     x: Float[Array, "days depots features"],
 ) -> Float[Array, "days depots hidden"]:
-    """`layer` where no gradient is asked for: each day first finishes the state of the day before it.
+    """`layer` where no gradient is asked for: each day first finishes the state of the day before
+    it.
 
     So gates pass from day to day in the carry, and none of them shares a kernel with another.
     """
@@ -134,7 +142,8 @@ recur.defvjp(_forward, _backward)
 
 
 def _sigmoid(x: Array) -> Array:
-    """σ(x) = ½ tanh(x / 2) + ½: on CPU one tanh is cheaper than one exponential and one division."""
+    """σ(x) = ½ tanh(x / 2) + ½: on CPU one tanh is cheaper than one exponential and one
+    division."""
     return 0.5 * jnp.tanh(0.5 * x) + 0.5
 
 
@@ -153,5 +162,6 @@ def _product(x: Array, kernel: Array) -> Array:
 
 
 def _summed(x: Float[Array, "days depots a"], d: Float[Array, "days depots b"]) -> Float[Array, "a b"]:
-    """The sum over days and depots of x ⊗ d, as one product: as a sum over two axes it takes several times as long."""
+    """The sum over days and depots of x ⊗ d, as one product: as a sum over two axes it takes
+    several times as long."""
     return jnp.matmul(x.reshape(-1, x.shape[-1]).T, d.reshape(-1, d.shape[-1]), preferred_element_type=_wide(x))

@@ -1,9 +1,11 @@
-"""GRU as a native XLA custom call (FFI): `gru_cpu.cc`, compiled for this processor where it has a C++ compiler.
+"""GRU as a native XLA custom call (FFI): `gru_cpu.cc`, compiled for this processor where it has a
+C++ compiler.
 
-As operations of XLA a day's gates leave and enter memory several times; in one loop of their own they stay in the
-registers, and a step of training takes half the time (`make bench-speed`). The compiler is the one that the variable
-CXX names, else `c++`, `g++` or `clang++`; without one, or with `CXX=` (empty), the scan of `gru` does the same work, to
-rounding. What was compiled lies among JAX's compiled programs, named by all that it depends on and by its own digest.
+As operations of XLA a day's gates leave and enter memory several times; in one loop of their own
+they stay in the registers, and a step of training takes half the time (`make bench-speed`). The
+compiler is the one that the variable CXX names, else `c++`, `g++` or `clang++`; without one, or
+with `CXX=` (empty), the scan of `gru` does the same work, to rounding. What was compiled lies among
+JAX's compiled programs, named by all that it depends on and by its own digest.
 """
 
 from __future__ import annotations
@@ -67,7 +69,8 @@ def ready() -> bool:
 
 
 def compiler() -> str | None:
-    """The C++ compiler, perhaps with options, as CXX names it or as it is found; None where there is none."""
+    """The C++ compiler, perhaps with options, as CXX names it or as it is found; None where there
+    is none."""
     candidates = [os.environ["CXX"]] if "CXX" in os.environ else ["c++", "g++", "clang++"]
     return next(
         (candidate for candidate in candidates if candidate.strip() and shutil.which(shlex.split(candidate)[0])), None
@@ -87,13 +90,15 @@ def _load_library(command: list[str]) -> ctypes.CDLL:
 
 
 def _compiled_library(command: list[str]) -> Path:
-    """The library for this processor, in a private folder among JAX's compiled programs, or in one that goes with the
-    process.
+    """The library for this processor, in a private folder among JAX's compiled programs, or in one
+    that goes with the process.
 
-    Its name ends with the SHA-256 of what was compiled: another content is not loaded, and compiled anew.
+    Its name ends with the SHA-256 of what was compiled: another content is not loaded, and compiled
+    anew.
     """
     folder = _private_folder()
-    # Not where the headers lie: checkouts share what was compiled, and jaxlib's version says which headers they are.
+    # Not where the headers lie: checkouts share what was compiled, and jaxlib's version says which
+    # headers they are.
     options = [option for option in command if option != jax.ffi.include_dir()]
     digest = hashlib.sha256(repr((options, version("jaxlib"), processor())).encode() + SOURCE.read_bytes())
     name = f"gru_cpu-{digest.hexdigest()[:16]}"
@@ -192,7 +197,8 @@ def backward(
     Float[Array, "depots gates"],
     Float[Array, "hidden gates"],
 ]:
-    """The gradients by what each gate takes from x on every day, by the kernel of x, by the bias, by that of h."""
+    """The gradients by what each gate takes from x on every day, by the kernel of x, by the bias,
+    by that of h."""
     gates = kernel_h.shape[1]
     shapes = (_like(x, gates), _of(x.shape[2], gates), _of(x.shape[1], gates), _of(*kernel_h.shape))
     call = jax.ffi.ffi_call(_NAMES[2], shapes, vmap_method="sequential")

@@ -1,9 +1,11 @@
-"""Levels that move at once, as in a lockdown or where a large customer leaves: what the last week says of them.
+"""Levels that move at once, as in a lockdown or where a large customer leaves: what the last week
+says of them.
 
-The anchor of a day is the mean of four same weekdays, of which one is new in the week after such a move, and networks
-follow by a quarter: the anchor alone tells them no better than by how much a usual week strays. Where the days of the
-last week all lie on one side of the anchor that they are themselves a part of, and farther than such weeks usually do,
-the median goes as far as they say, unless the network has gone there by itself.
+The anchor of a day is the mean of four same weekdays, of which one is new in the week after such a
+move, and networks follow by a quarter: the anchor alone tells them no better than by how much a
+usual week strays. Where the days of the last week all lie on one side of the anchor that they are
+themselves a part of, and farther than such weeks usually do, the median goes as far as they say,
+unless the network has gone there by itself.
 """
 
 from __future__ import annotations
@@ -14,11 +16,13 @@ from jaxtyping import Float
 
 from forecaster.model.network.day_sums import WEEKS, YEAR, trailing_sum
 
-MOST_MOVED = 0.4  # log counts that a median follows, at most: a week that went further mostly comes back
+# log counts that a median follows, at most: a week that went further mostly comes back
+MOST_MOVED = 0.4
 UNUSUAL = (1.75, 2.75)  # times a week's usual distance, from which on it is followed, and wholly
 ONE_SIDED = (0.75, 0.95)  # share by which the days of the week lie on one side, likewise
 LEAST_DISTANCE = 0.02  # log counts at which a day counts half for its side
-LEAST_USUAL = 0.08  # log counts: where weeks hardly stray, one that does by a twelfth is no other level
+# log counts: where weeks hardly stray, one that does by a twelfth is no other level
+LEAST_USUAL = 0.08
 LEAST_DAYS = 4  # of the week that can be compared
 
 
@@ -49,8 +53,9 @@ def followed(
     moved: Float[Array, " depots"],
     trust: Float[Array, " depots"],
 ) -> Float[Array, "depots horizon"]:
-    """Medians in log counts that have gone as far from the anchor as the last week says, by their mean over the open
-    days of the first week ahead; what they went by themselves in that direction counts."""
+    """Medians in log counts that have gone as far from the anchor as the last week says, by their
+    mean over the open days of the first week ahead; what they went by themselves in that direction
+    counts."""
     week = open_[:, :7]
     gone = ((center - anchor)[:, :7] * week).sum(axis=1) / jnp.maximum(week.sum(axis=1), 1.0)
     rest = moved - jnp.clip(gone, jnp.minimum(moved, 0.0), jnp.maximum(moved, 0.0))

@@ -1,5 +1,5 @@
-"""The network's parameters as a flax module, which names and initializes them; `encoder_decoder.forward` computes with
-them."""
+"""The network's parameters as a flax module, which names and initializes them;
+`encoder_decoder.forward` computes with them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ class Network(nnx.Module):  # type: ignore[misc]  # flax has no types here
 
 
 def initialized(shape: Architecture, key: Array) -> dict[str, Any]:
-    """The parameters that a key draws, a tree of arrays; lists of nnx are dictionaries with keys "0", "1", …"""
+    """The parameters that a key draws, a tree of arrays; lists of nnx are dictionaries with keys
+    "0", "1", …"""
     tree: dict[str, Any] = _string_keys(nnx.to_pure_dict(nnx.state(Network(shape, nnx.Rngs(params=key)), nnx.Param)))
     return tree
 

@@ -1,4 +1,5 @@
-"""Log counts of each day of the history, and the levels against which they are measured; (depots, days)."""
+"""Log counts of each day of the history, and the levels against which they are measured; (depots,
+days)."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ class Series(NamedTuple):
 
 
 def log_counts(demand: Array, open_: Array) -> tuple[Array, Array]:
-    """Log counts, 0 where a day is not known or the depot was closed, and the mask of the others."""
+    """Log counts, 0 where a day is not known or the depot was closed, and the mask of the
+    others."""
     usable = jnp.isfinite(demand) & (open_[:, : demand.shape[1]] > 0)
     observed = usable.astype(jnp.float32)
     return jnp.where(usable, jnp.log1p(jnp.where(usable, demand, 0.0)), 0.0), observed
@@ -50,7 +52,8 @@ def week_mean(x: Array, known: Array) -> Array:
 
 
 def levels(log: Array, plain: Array, observed: Array, mean: Float[Array, ""]) -> Levels:
-    """Local levels, against which the rest is measured so that large and small depots share one network.
+    """Local levels, against which the rest is measured so that large and small depots share one
+    network.
 
     They are sums of whole weeks, which are there already.
     """

@@ -1,7 +1,8 @@
-"""What is out of the usual on special days, measured of the days that are known and foretold of those to come.
+"""What is out of the usual on special days, measured of the days that are known and foretold of
+those to come.
 
-Log counts of a window, (depots, days); nothing here knows of origins: who calls it takes of each value what an origin
-knows.
+Log counts of a window, (depots, days); nothing here knows of origins: who calls it takes of each
+value what an origin knows.
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ from jax import Array
 from forecaster.model.network.day_sums import WEEKS, YEAR, between, shift, trailing_sum
 from forecaster.model.network.series import Series
 
-LEAST_BACK, MOST_BACK = 330, 400  # days from a day near a holiday back to its counterpart, which the last one says
+# days from a day near a holiday back to its counterpart, which the last one says
+LEAST_BACK, MOST_BACK = 330, 400
 SURE = 14  # days that tell how far the anchor usually misses, at least
-MOVED = 1.0  # log counts between the weeks before and after a day, from which on the level moved there
-SWING = 2.0  # log counts between the highest and the lowest of those same weekdays, from which on they tell no usual
+# log counts between the weeks before and after a day, from which on the level moved there
+MOVED = 1.0
+# log counts between the highest and the lowest of those same weekdays, from which on they tell no
+# usual
+SWING = 2.0
 MOST_SPECIAL = 2.0  # log counts that a special day adds to the anchor or takes from it, at most
 ALIKE = 0.3  # of what tells two weekdays apart, the share that goes where both are days off
 LARGEST = 100.0  # log counts, above any
-DOUBT = 1.0  # ordinary days that are counted with those few special ones from which others are foretold
+# ordinary days that are counted with those few special ones from which others are foretold
+DOUBT = 1.0
 
 
 class SpecialDays(NamedTuple):
-    """Known values by which special days are foretold, (depots, days); of counterparts on the days from `start` on."""
+    """Known values by which special days are foretold, (depots, days); of counterparts on the days
+    from `start` on."""
 
     start: int
     surprise_then: Array
@@ -38,7 +45,8 @@ class SpecialDays(NamedTuple):
     usual: Array
 
     def ahead(self, skipped: int) -> Array:
-        """Deviation of the days from `start` on from the usual, as known so many days and a week before each."""
+        """Deviation of the days from `start` on from the usual, as known so many days and a week
+        before each."""
 
         def as_known(x: Array) -> Array:
             days = skipped + 7
@@ -58,9 +66,9 @@ class SpecialDays(NamedTuple):
 
 
 def of_year(series: Series, back: Array, day_off: Array, start: int) -> SpecialDays:
-    """Known values by which each day near a holiday is foretold: its counterpart of last year, and the days off of the
-    year. A day on which demand moved to another level tells nothing, as no holiday did that, nor one before which
-    nothing was usual.
+    """Known values by which each day near a holiday is foretold: its counterpart of last year, and
+    the days off of the year. A day on which demand moved to another level tells nothing, as no
+    holiday did that, nor one before which nothing was usual.
     """
     days = series.log.shape[1]
     weekday = weekday_effect(series.plain, series.observed, series.level)
@@ -78,13 +86,13 @@ def of_year(series: Series, back: Array, day_off: Array, start: int) -> SpecialD
 
 
 def surprises(log: Array, observed: Array, near: Array) -> tuple[Array, Array, Array, Array]:
-    """Log counts without what is out of the usual near holidays, what the anchor missed of each day, where that is
-    known, and how far the anchor usually misses; each (depots, days).
+    """Log counts without what is out of the usual near holidays, what the anchor missed of each
+    day, where that is known, and how far the anchor usually misses; each (depots, days).
 
-    Days near a holiday are held to the usual before they make an anchor or a level, as Christmas says little of the
-    Thursdays after it. Twice, since one holiday may lie among the days that another is measured against. What the other
-    days of the last week had out of the usual is theirs as well: a depot that lost a customer near a holiday has lost
-    him afterwards too.
+    Days near a holiday are held to the usual before they make an anchor or a level, as Christmas
+    says little of the Thursdays after it. Twice, since one holiday may lie among the days that
+    another is measured against. What the other days of the last week had out of the usual is theirs
+    as well: a depot that lost a customer near a holiday has lost him afterwards too.
     """
     weeks_observed = shift(trailing_sum(observed, WEEKS, every=7), 7)
     measured = observed * (weeks_observed > 0).astype(jnp.float32)
@@ -110,8 +118,9 @@ def surprises(log: Array, observed: Array, near: Array) -> tuple[Array, Array, A
 
 
 def level_shifts(plain: Array, observed: Array) -> Array:
-    """1 on days between four weeks and four that are not alike: there demand moved to another level, as where a depot
-    opened again, and no holiday did it. What came after a day is known of one that lies a year back.
+    """1 on days between four weeks and four that are not alike: there demand moved to another
+    level, as where a depot opened again, and no holiday did it. What came after a day is known of
+    one that lies a year back.
     """
     weeks_observed = trailing_sum(observed, WEEKS, every=7)
     mean = trailing_sum(plain, WEEKS, every=7) / jnp.maximum(weeks_observed, 1.0)
@@ -121,8 +130,9 @@ def level_shifts(plain: Array, observed: Array) -> Array:
 
 
 def swings(plain: Array, observed: Array) -> Array:
-    """1 on days before which the same weekdays lay so far apart that none of them is the usual, as where a site was
-    shut every other week and its counts say so: beside their mean an ordinary day looks special.
+    """1 on days before which the same weekdays lay so far apart that none of them is the usual, as
+    where a site was shut every other week and its counts say so: beside their mean an ordinary day
+    looks special.
     """
     highest, lowest = jnp.zeros_like(plain), jnp.full_like(plain, LARGEST)
     for week in range(1, WEEKS + 1):
@@ -153,14 +163,16 @@ def out_of_the_usual(
     """Deviation of each day from the usual by its counterpart and by the days off of a year, each
     (depots, days).
 
-    `surprise` is the counterpart's, 0 where there is none, and no more of it, as the rest is last year's weather, by
-    which a network would know the date. `free` marks that it was a day off, of which `free_weekday` says how far above
-    the level its weekday was. `off` and `weekday` are the day's own; `height` is how far above the level the days off
-    of a year were in the mean, and `trust` the share of it to be trusted.
-    Of two days off a part of what tells their weekdays apart goes. A day off whose counterpart was none has beside it
-    what days off have as a rule; a day like others whose counterpart was a day off has what is left without that.
+    `surprise` is the counterpart's, 0 where there is none, and no more of it, as the rest is last
+    year's weather, by which a network would know the date. `free` marks that it was a day off, of
+    which `free_weekday` says how far above the level its weekday was. `off` and `weekday` are the
+    day's own; `height` is how far above the level the days off of a year were in the mean, and
+    `trust` the share of it to be trusted. Of two days off a part of what tells their weekdays apart
+    goes. A day off whose counterpart was none has beside it what days off have as a rule; a day
+    like others whose counterpart was a day off has what is left without that.
     """
-    of_off = trust * (height - jnp.where(off > 0, weekday, free_weekday))  # as a rule, on such a weekday
+    # as a rule, on such a weekday
+    of_off = trust * (height - jnp.where(off > 0, weekday, free_weekday))
     as_then = surprise + ALIKE * (free_weekday - weekday)
     left = jnp.where(
         surprise > 0,
@@ -174,8 +186,9 @@ def out_of_the_usual(
 def of_last_holidays(surprise: Array, usual: Array, near: Array) -> Array:
     """Mean deviation of the days near holidays of the last week, those of `near`, (depots, days).
 
-    It goes on until the holidays are over, as from Christmas to the new year: that is all that is known of the first
-    ones that a depot sees. Of a holiday itself nothing follows for the days after it.
+    It goes on until the holidays are over, as from Christmas to the new year: that is all that is
+    known of the first ones that a depot sees. Of a holiday itself nothing follows for the days
+    after it.
     """
     usual = shift(usual, 7)  # of a week before
     beyond = excess(jnp.clip(surprise, -MOST_SPECIAL, MOST_SPECIAL), usual) * near
@@ -197,7 +210,8 @@ def counterparts(x: Array, back: Array, start: int) -> Array:
     """Values of x so many days back (depots, days and horizon) from each day from `start` on; 0
     where that is 0.
 
-    As a sum over all days that may be meant, as a gather would be one of the few operations that are no product or sum.
+    As a sum over all days that may be meant, as a gather would be one of the few operations that
+    are no product or sum.
     """
     end = back.shape[1]
     first, last = start - MOST_BACK, end - LEAST_BACK

@@ -1,9 +1,11 @@
-"""Boosted trees inside the compiled graph: complete trees of one depth for each day ahead, as arrays.
+"""Boosted trees inside the compiled graph: complete trees of one depth for each day ahead, as
+arrays.
 
-Each split is a ramp: up to where it begins a row goes left, from `RAMP` above on right, and between the two it goes
-both ways by shares. So what the trees say is continuous, and rounding, which differs between JAX, ONNX and NumPy, moves
-no forecast by a leaf. Node k of level d has the children k (left) and k + 2**d of the next one, so that a level is one
-product of halves and no leaf is looked up.
+Each split is a ramp: up to where it begins a row goes left, from `RAMP` above on right, and between
+the two it goes both ways by shares. So what the trees say is continuous, and rounding, which
+differs between JAX, ONNX and NumPy, moves no forecast by a leaf. Node k of level d has the children
+k (left) and k + 2**d of the next one, so that a level is one product of halves and no leaf is
+looked up.
 """
 
 from __future__ import annotations
@@ -20,10 +22,11 @@ RAMP = 0.01  # of what is split, mostly log counts
 
 
 def predict(trees: Mapping[str, Array], inputs: Float[Array, "rows horizon inputs"]) -> Float[Array, "rows horizon"]:
-    """The sum of each day's trees, {"feature": places in `inputs`, "threshold": (horizon, trees, nodes), "leaf":
-    (horizon, trees, leaves)}."""
+    """The sum of each day's trees, {"feature": places in `inputs`, "threshold": (horizon, trees,
+    nodes), "leaf": (horizon, trees, leaves)}."""
     rows, horizon, width = inputs.shape
-    # Rows last and nodes first, so that whatever is gathered, sliced and computed lies side by side.
+    # Rows last and nodes first, so that whatever is gathered, sliced and computed lies side by
+    # side.
     feature, threshold, leaf = (jnp.moveaxis(trees[name], -1, 0) for name in ("feature", "threshold", "leaf"))
     of_day = jnp.arange(horizon, dtype=jnp.int32)[None, :, None] * width
     place = (feature.astype(jnp.int32) + of_day).reshape(-1)

@@ -1,1 +1,2 @@
-"""The prior: parameters that were pretrained on other networks' days, from which a training may begin."""
+"""The prior: parameters that were pretrained on other networks' days, from which a training may
+begin."""

@@ -1,7 +1,8 @@
-"""The prior on disk: a pretrained model with all that it was made of, believed only where its digest is right.
+"""The prior on disk: a pretrained model with all that it was made of, believed only where its
+digest is right.
 
-`prior.npz` is a candidate as `serialization` writes it; `prior.json` beside it says its SHA-256 and where it comes
-from: command, seed, version, panels with their licences, days and depots.
+`prior.npz` is a candidate as `serialization` writes it; `prior.json` beside it says its SHA-256 and
+where it comes from: command, seed, version, panels with their licences, days and depots.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _REMEDY = "reinstall the package, or set training.start: fresh"
 
 
 def save(model: Candidate, provenance: Mapping[str, Any], folder: Path) -> str:
-    """Write a prior and its provenance into `folder`; returns its digest. Raises ValueError where it is too large."""
+    """Write a prior and its provenance into `folder`; returns its digest. Raises ValueError where
+    it is too large."""
     from forecaster.model.export import serialization
 
     content = serialization.to_bytes(model)
@@ -36,7 +38,8 @@ def save(model: Candidate, provenance: Mapping[str, Any], folder: Path) -> str:
 
 
 def load(folder: Path = FOLDER) -> Prior:
-    """The prior. Raises TrainingError where there is none, or one that is not what its provenance says."""
+    """The prior. Raises TrainingError where there is none, or one that is not what its provenance
+    says."""
     from forecaster.model.export import serialization
 
     file, expected = folder / "prior.npz", digest(folder)

@@ -1,8 +1,9 @@
-"""Untrained candidate: the prior as it is, in the shape of a pipeline's network, with no step of training.
+"""Untrained candidate: the prior as it is, in the shape of a pipeline's network, with no step of
+training.
 
-Inputs that the prior does not know, as a pipeline's own covariates and static attributes, count for nothing
-(`warm_start`). What is measured of the panel is what a training measures too: the counts' level, and how many years
-there are of them.
+Inputs that the prior does not know, as a pipeline's own covariates and static attributes, count for
+nothing (`warm_start`). What is measured of the panel is what a training measures too: the counts'
+level, and how many years there are of them.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from forecaster.model.prior import store, warm_start
 
 
 def candidate(panel: Panel, spec: Spec, prior: Prior | None = None) -> Candidate:
-    """The prior, by default the package's own, for the depots of a panel and what is known up to its cutoff.
+    """The prior, by default the package's own, for the depots of a panel and what is known up to
+    its cutoff.
 
-    Not calibrated. Raises TrainingError where the network has another width or depth than the prior or the prior's file
-    is damaged, NoUsableData where nothing was observed.
+    Not calibrated. Raises TrainingError where the network has another width or depth than the prior
+    or the prior's file is damaged, NoUsableData where nothing was observed.
     """
     prior = prior or store.load()
     shape, learned = train.architecture(panel, spec), prior.model.parameters

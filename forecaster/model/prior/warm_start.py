@@ -1,9 +1,10 @@
 """Warm start: a training's first parameters from the prior's, input by input.
 
-The prior's rows go to the inputs that it knows by name (its features, the calendar's, covariates). An input that only
-the pipeline has, as its own covariates and static attributes, starts at zero: the network begins as the prior itself,
-and learns what the input is worth. `size` is measured against other counts than the prior's, which its row and the bias
-make up for, so that what the prior learned of busy and quiet depots stays true in orders a day.
+The prior's rows go to the inputs that it knows by name (its features, the calendar's, covariates).
+An input that only the pipeline has, as its own covariates and static attributes, starts at zero:
+the network begins as the prior itself, and learns what the input is worth. `size` is measured
+against other counts than the prior's, which its row and the bias make up for, so that what the
+prior learned of busy and quiet depots stays true in orders a day.
 """
 
 from __future__ import annotations
@@ -27,11 +28,13 @@ Kernel = NDArray[np.float32]  # (members, inputs, units)
 def parameters(
     fresh: Mapping[str, Any], prior: Prior, panel: Panel, shape: Architecture, constants: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The members' first parameters: `fresh` ones (members first) with what the prior knows in their place.
+    """The members' first parameters: `fresh` ones (members first) with what the prior knows in
+    their place.
 
-    Members take turns where there are more of them than the prior has. Days of the horizon beyond the prior's start as
-    its last one, quantile levels as the prior's where all of them are the same, and else the median alone.
-    Raises TrainingError where the network has another width or depth than the prior.
+    Members take turns where there are more of them than the prior has. Days of the horizon beyond
+    the prior's start as its last one, quantile levels as the prior's where all of them are the
+    same, and else the median alone. Raises TrainingError where the network has another width or
+    depth than the prior.
     """
     old = prior.model
     for name, wanted in (("layers", old.architecture["layers"]), ("hidden", old.architecture["hidden"])):
@@ -77,7 +80,8 @@ def _for_members(x: NDArray[np.float32], members: int) -> NDArray[np.float32]:
 
 
 def _by_name(fresh: Kernel, names: Sequence[str], kernel: Kernel, old_names: Sequence[str]) -> Kernel:
-    """The rows of `kernel` under the names of the inputs; zeros for inputs that it does not know, the statics last."""
+    """The rows of `kernel` under the names of the inputs; zeros for inputs that it does not know,
+    the statics last."""
     rows = np.zeros_like(fresh)
     place = {name: row for row, name in enumerate(old_names)}
     for row, name in enumerate(names):

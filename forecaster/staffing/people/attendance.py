@@ -1,4 +1,5 @@
-"""Drivers who come: the published crews less the drivers for whom the plan of the week has nobody."""
+"""Drivers who come: the published crews less the drivers for whom the plan of the week has
+nobody."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def with_attendance(
     forecast: Forecast,
     staffing: Staffing | None,
 ) -> tuple[PublishedDepot, ...]:
-    """The depots with the drivers who come by these plans, and with the chance of a shortage and the cost of those.
+    """The depots with the drivers who come by these plans, and with the chance of a shortage and
+    the cost of those.
 
     `roster` has the crews that the plans are for, `forecast` the order of its depots and days.
     """

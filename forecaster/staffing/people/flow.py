@@ -1,12 +1,14 @@
-"""The cheapest flow of people through the graphs of their contracts: a mixed-integer program, solved by HiGHS.
+"""The cheapest flow of people through the graphs of their contracts: a mixed-integer program,
+solved by HiGHS.
 
-The program without whole numbers is solved first. Flows are nearly always whole by themselves, and are the cheapest
-then; otherwise it says how cheap a plan may be at best. Where time is over before there is a plan, or as good a one,
-`quick_flow` makes one, and the difference to that bound is told.
+The program without whole numbers is solved first. Flows are nearly always whole by themselves, and
+are the cheapest then; otherwise it says how cheap a plan may be at best. Where time is over before
+there is a plan, or as good a one, `quick_flow` makes one, and the difference to that bound is told.
 
-How many people take each arc is whole; each driver of a shift saves less than the one before, so that drivers need no
-order in the program. What else tells plans of equal cost apart is far smaller than money: that a shift is covered
-rather than not, that what an earlier night planned stays, that contracts which are declared first work first.
+How many people take each arc is whole; each driver of a shift saves less than the one before, so
+that drivers need no order in the program. What else tells plans of equal cost apart is far smaller
+than money: that a shift is covered rather than not, that what an earlier night planned stays, that
+contracts which are declared first work first.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ from forecaster.staffing.people.rule_graph import OFF, Arc
 TIME_LIMIT = 5.0  # seconds for a depot's plan
 WHOLE = 1e-6  # a number of people that is this near to a whole one is it
 NO_GAP = 1e-6  # of money: what HiGHS leaves open where it is done
-COVERS, STAYS, ORDER = 1e-4, 2e-5, 1e-7  # of a missing driver's cost: what a shift is worth beyond money
+# of a missing driver's cost: what a shift is worth beyond money
+COVERS, STAYS, ORDER = 1e-4, 2e-5, 1e-7
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Flow:
 
 @dataclass
 class _Program:
-    """A program under construction: columns with cost, upper bound and whether they are whole; rows with two bounds."""
+    """A program under construction: columns with cost, upper bound and whether they are whole; rows
+    with two bounds."""
 
     cost: list[float]
     upper: list[float]
@@ -62,8 +66,9 @@ class _Program:
 def cheapest(
     crowds: Sequence[Crowd], savings: Mapping[Slot, Sequence[float]], scale: float, seconds: float = TIME_LIMIT
 ) -> Flow:
-    """The cheapest flow; `savings` has what each driver of a slot saves, the first one first, and nobody is planned
-    beyond them; `scale` is the cost of a missing driver. After so many seconds the best flow that is known goes out.
+    """The cheapest flow; `savings` has what each driver of a slot saves, the first one first, and
+    nobody is planned beyond them; `scale` is the cost of a missing driver. After so many seconds
+    the best flow that is known goes out.
     """
     program, arcs = _whole_program(crowds, savings, scale)
     if not program.bounds:
@@ -98,7 +103,8 @@ def _whole_program(
 
 
 class _Solution(NamedTuple):
-    """A solver's answer: the columns, (columns,), None where it has none; the objective and the bound it proved."""
+    """A solver's answer: the columns, (columns,), None where it has none; the objective and the
+    bound it proved."""
 
     x: Doubles | None
     objective: float
@@ -178,7 +184,8 @@ def uncovered_cost(savings: Sequence[float], drivers: int) -> float:
 def _add_crowd(
     program: _Program, crowd: Crowd, workers: dict[Slot, list[tuple[int, float]]], order: float, scale: float
 ) -> dict[Arc, int]:
-    """Add a contract's arcs and the conservation of its people; `workers` gets whoever works a slot."""
+    """Add a contract's arcs and the conservation of its people; `workers` gets whoever works a
+    slot."""
     size = sum(crowd.entering.values())
     columns: dict[Arc, int] = {}
     balance: dict[tuple[int, int], list[tuple[int, float]]] = {}

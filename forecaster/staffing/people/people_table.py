@@ -1,7 +1,8 @@
-"""People of the depots: the table that says who works where, under which contract, and on which days not.
+"""People of the depots: the table that says who works where, under which contract, and on which
+days not.
 
-The source is read whole each night; what is kept of it are the names in the plans of the week. Findings name the line,
-the column and what was found there, and never a person: they end in logs.
+The source is read whole each night; what is kept of it are the names in the plans of the week.
+Findings name the line, the column and what was found there, and never a person: they end in logs.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ LEFT_OUT = "the row is left out"
 
 
 def people(spec: Spec, depot_ids: Iterable[str], former: pd.DataFrame, findings: list[Finding]) -> tuple[Worker, ...]:
-    """The people of these depots, in the order of their first rows; nobody where no table is declared. `former` are
-    resolved aliases.
+    """The people of these depots, in the order of their first rows; nobody where no table is
+    declared. `former` are resolved aliases.
 
-    Several rows of a person are several spans of days off; the first of them says the contract. Raises SourceError and
-    its kin as `sources.read` does.
+    Several rows of a person are several spans of days off; the first of them says the contract.
+    Raises SourceError and its kin as `sources.read` does.
     """
     if spec.staffing is None or spec.staffing.people_table is None:
         return ()
@@ -99,7 +100,8 @@ def _valid(
         wrong = is_valid & ~fits
         near = nearest_word(str(named[name][wrong].iloc[0]), list(words)) if wrong.any() and words else None
         shown = rows[wrong]
-        if name == "name":  # of which no finding says more than that it is not there, or not in one line
+        # of which no finding says more than that it is not there, or not in one line
+        if name == "name":
             shown = shown.assign(**{column: named["name"][wrong].where(named["name"][wrong] == "", "several lines")})
         tell("person_form", shown, column, wanted, sentence(N_("the row is left out{hint}"), hint=did_you_mean(near)))
         is_valid = is_valid & fits

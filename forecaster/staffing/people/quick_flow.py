@@ -1,8 +1,9 @@
 """A good plan at once, where there is no time for the cheapest: people choose one after the other.
 
-Each takes the way through the graph of the contract that saves most beside whoever chose before (dynamic programming
-over the days), and then each once more beside all others, as often as that saves something. Rules hold in every such
-plan; what it may cost more than the cheapest is for `flow` to say.
+Each takes the way through the graph of the contract that saves most beside whoever chose before
+(dynamic programming over the days), and then each once more beside all others, as often as that
+saves something. Rules hold in every such plan; what it may cost more than the cheapest is for
+`flow` to say.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ LEAST_GAIN = 1e-9  # of money
 
 @dataclass(frozen=True)
 class Crowd:
-    """The people of one contract: where they enter the graph, and how many took each arc in the plan before."""
+    """The people of one contract: where they enter the graph, and how many took each arc in the
+    plan before."""
 
     graph: RuleGraph
     entering: Mapping[WorkState, int]
@@ -88,7 +90,8 @@ def _worth(
 
 def _best_way(graph: RuleGraph, entry: int, worth: Mapping[Arc, float]) -> tuple[Way, float]:
     """The way of most worth from the first morning to the last evening, the first of equals."""
-    best: dict[tuple[int, int], tuple[float, Arc]] = {}  # of a day's node: what follows it at best, and by which arc
+    # of a day's node: what follows it at best, and by which arc
+    best: dict[tuple[int, int], tuple[float, Arc]] = {}
     for arc in reversed(graph.arcs):  # by day, so that what follows is there first
         if arc in worth:
             following = best.get((arc.day + 1, arc.target))

@@ -1,8 +1,10 @@
-"""Plans of the week as planners' tools take them: CSV, an Excel workbook (XLSX), and a calendar (iCalendar, RFC 5545).
+"""Plans of the week as planners' tools take them: CSV, an Excel workbook (XLSX), and a calendar
+(iCalendar, RFC 5545).
 
-Calendars hold instants in UTC, which need no rules of a time zone to be read right, also where clocks change during a
-shift. An event is named by depot, person and day, so that a calendar which is read again changes what it has: an event
-of another shift has the same UID and a higher SEQUENCE, and one that fell away is there as cancelled.
+Calendars hold instants in UTC, which need no rules of a time zone to be read right, also where
+clocks change during a shift. An event is named by depot, person and day, so that a calendar which
+is read again changes what it has: an event of another shift has the same UID and a higher SEQUENCE,
+and one that fell away is there as cancelled.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ MEDIA_TYPES: Mapping[Form, str] = {
 }
 COLUMNS = ("depot", "city", "person", "contract", "date", "shift", "start", "end", "hours")
 OPEN = "open"  # in the place of a person: nobody is planned
-WIDTHS = {"depot": 18, "city": 18, "person": 18, "contract": 14, "start": 17, "end": 17}  # of columns, in letters
+# of columns, in letters
+WIDTHS = {"depot": 18, "city": 18, "person": 18, "contract": 14, "start": 17, "end": 17}
 
 
 @dataclass(frozen=True)
@@ -48,8 +51,8 @@ class WeekFile:
     weeks: tuple[DepotWeek, ...]
 
     def of_person(self, person: str) -> WeekFile:
-        """With this person's shifts alone, and without what is open; a person is told by name, or by the key that
-        addresses have."""
+        """With this person's shifts alone, and without what is open; a person is told by name, or
+        by the key that addresses have."""
 
         def narrow(week: DepotWeek) -> DepotWeek:
             depot = week.plan.depot_id
@@ -65,8 +68,8 @@ class WeekFile:
 
 
 def shift_rows(weeks: Iterable[DepotWeek]) -> list[list[Any]]:
-    """A row for each shift of a person, and one for each driver that nobody is planned for, by depot and time; local
-    times with their offset. The columns are `COLUMNS`."""
+    """A row for each shift of a person, and one for each driver that nobody is planned for, by
+    depot and time; local times with their offset. The columns are `COLUMNS`."""
     rows = []
     for week in weeks:
         zone = ZoneInfo(week.timezone)
@@ -127,7 +130,8 @@ def _uid(pipeline: str, depot: str, person: str, day: date) -> str:
 
 
 def _workbook(file: WeekFile) -> bytes:
-    """Three sheets: the week with a column for each day, its shifts one by one, and what is open."""
+    """Three sheets: the week with a column for each day, its shifts one by one, and what is
+    open."""
     try:
         from xlsxwriter import Workbook
     except ModuleNotFoundError as error:
@@ -166,7 +170,8 @@ def _week_sheet(page: Any, weeks: Sequence[DepotWeek], formats: Mapping[str, Any
 
 
 def _week_lines(plan: WeekPlan, days: Sequence[date], short: Any) -> Iterator[tuple[str, list[tuple[str, Any]]]]:
-    """A line for each person, then one for each shift: its name, and text and format of its cells."""
+    """A line for each person, then one for each shift: its name, and text and format of its
+    cells."""
     for position in plan.positions:
         shifts = dict.fromkeys(position.days_off, "off") | {duty.date: duty.shift for duty in position.duties}
         yield position.name, [(shifts.get(day, ""), None) for day in days]

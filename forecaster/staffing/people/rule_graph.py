@@ -1,11 +1,13 @@
-"""A contract's rules as a graph: every path through it is a week that the rules allow, and no other week is one.
+"""A contract's rules as a graph: every path through it is a week that the rules allow, and no other
+week is one.
 
-Nodes are what the rules need to know of somebody on the morning of a day: shifts and hours since Monday, days in a row,
-and until when rest lasts. An arc is a shift of the day, or a free day. People with the same contract differ in where
-they enter, by what they worked before, so that one graph serves all of them, and a plan is a flow through it: how many
-people take each arc (Côté, Gendron, Quimper & Rousseau 2011, "Formal languages for integer programming modeling of
-shift scheduling problems", Constraints 16). Nodes from which the same can follow are one node, as in a minimal
-automaton.
+Nodes are what the rules need to know of somebody on the morning of a day: shifts and hours since
+Monday, days in a row, and until when rest lasts. An arc is a shift of the day, or a free day.
+People with the same contract differ in where they enter, by what they worked before, so that one
+graph serves all of them, and a plan is a flow through it: how many people take each arc (Côté,
+Gendron, Quimper & Rousseau 2011, "Formal languages for integer programming modeling of shift
+scheduling problems", Constraints 16). Nodes from which the same can follow are one node, as in a
+minimal automaton.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ TOLERANCE = 1e-9  # hours
 
 @dataclass(frozen=True)
 class ShiftHours:
-    """A shift of a day that somebody may be planned for; `index` is its place among the day's shifts."""
+    """A shift of a day that somebody may be planned for; `index` is its place among the day's
+    shifts."""
 
     index: int
     start: datetime
@@ -47,7 +50,8 @@ class WorkState:
 
 @dataclass(frozen=True)
 class Arc:
-    """A way through a day: from a node of its morning to one of the next, with a shift or OFF; overtime in hours."""
+    """A way through a day: from a node of its morning to one of the next, with a shift or OFF;
+    overtime in hours."""
 
     day: int
     source: int
@@ -65,8 +69,8 @@ class RuleGraph:
 
 
 def state_after(duties: Sequence[Duty], first: date, contract: EmploymentContract) -> WorkState:
-    """The state on the morning of `first` of somebody who worked these shifts; `duties` rise by day, without gaps in
-    what the rules ask."""
+    """The state on the morning of `first` of somebody who worked these shifts; `duties` rise by
+    day, without gaps in what the rules ask."""
     monday = first - timedelta(days=first.weekday())
     before = [duty for duty in duties if duty.date < first]
     this_week = [duty for duty in before if duty.date >= monday]
@@ -85,7 +89,8 @@ def build(
     shifts: tuple[tuple[ShiftHours, ...], ...],
     starts: frozenset[WorkState],
 ) -> RuleGraph:
-    """The graph over these days, each with the shifts that may be worked on it, for who enters in these states."""
+    """The graph over these days, each with the shifts that may be worked on it, for who enters in
+    these states."""
     steps: list[dict[WorkState, list[tuple[int, WorkState, float]]]] = []
     morning = {_settled(state, shifts) for state in starts}
     for place, day in enumerate(days):
@@ -106,8 +111,8 @@ def build(
 def _alike(
     ways_of: Mapping[WorkState, Sequence[tuple[int, WorkState, float]]], numbers: Mapping[WorkState, int]
 ) -> tuple[dict[tuple[tuple[int, int, float], ...], int], dict[WorkState, int]]:
-    """A number for each set of ways through a day that states have, and of each state the number of its ways; `numbers`
-    are those of the day after."""
+    """A number for each set of ways through a day that states have, and of each state the number of
+    its ways; `numbers` are those of the day after."""
     kinds: dict[tuple[tuple[int, int, float], ...], int] = {}
     before = {}
     for state, ways in ways_of.items():

@@ -1,8 +1,8 @@
 """Plan of a depot's week: who works which shift at least cost, under the rules of the contracts.
 
-The people of a contract are alike but for what they worked before, for days off, and for shifts that they cannot work.
-So the plan is solved for how many do what (`flow`), and people are then led along: whoever has a shift in the plan
-before keeps it where the flow allows.
+The people of a contract are alike but for what they worked before, for days off, and for shifts
+that they cannot work. So the plan is solved for how many do what (`flow`), and people are then led
+along: whoever has a shift in the plan before keeps it where the flow allows.
 """
 
 from __future__ import annotations
@@ -100,7 +100,8 @@ class WeekTask:
     before: WeekPlan | None = None
 
     def plan(self, seconds: float = flow.TIME_LIMIT) -> WeekPlan:
-        """The cheapest plan that all rules allow, or after so many seconds a good one; without what rules cost.
+        """The cheapest plan that all rules allow, or after so many seconds a good one; without what
+        rules cost.
 
         Equal inputs give equal plans.
         """
@@ -118,15 +119,16 @@ class WeekTask:
         return WeekPlan(self.depot_id, tuple(positions), shifts, (), solution.cost, overtime, solution.gap)
 
     def explain(self, plan: WeekPlan) -> WeekPlan:
-        """The plan of this task with what it would cost less without each rule of each contract, and with one person
-        more of it."""
+        """The plan of this task with what it would cost less without each rule of each contract,
+        and with one person more of it."""
         if plan.cost <= CENT:
             return plan
         return replace(plan, rules=_rule_costs(self._problem, self.staff, self._groups, plan.cost))
 
     @property
     def _groups(self) -> list[_Group]:
-        """The people as they stood in the plan before: worked is what was planned up to the first day."""
+        """The people as they stood in the plan before: worked is what was planned up to the first
+        day."""
         return [
             group
             for staff in self.staff
@@ -178,7 +180,8 @@ class _Problem:
         return cls(tuple(days), shifts, {slot: shift.savings for slot, shift in shifts.items()}, hours, cost_short)
 
     def crowd(self, group: _Group) -> Crowd:
-        """The people of a group, its graph, and the way that the plan before led each of them through it."""
+        """The people of a group, its graph, and the way that the plan before led each of them
+        through it."""
         contract = group.contract
         entering = Counter(rule_graph.state_after(person.before, self.days[0], contract) for person in group.people)
         hours = tuple(
@@ -205,7 +208,8 @@ class _Problem:
         return usual
 
     def _way_before(self, person: Position, contract: EmploymentContract, graph: RuleGraph) -> list[Arc]:
-        """The arcs that a person took in the plan before, on free days where the rules allow its shift no more."""
+        """The arcs that a person took in the plan before, on free days where the rules allow its
+        shift no more."""
         usual, node, way = self.usual_shifts(person), graph.entry[self._entry(person, contract)], []
         if usual is None:
             return []
@@ -235,7 +239,8 @@ def _as_before(people: Iterable[Position], first: date, before: WeekPlan | None)
 
 
 def _lead(group: _Group, crowd: Crowd, taken: Mapping[Arc, int], problem: _Problem) -> list[list[int]]:
-    """Lead people through the graph as the flow says: the shift of each person (or OFF) on each day."""
+    """Lead people through the graph as the flow says: the shift of each person (or OFF) on each
+    day."""
     people, contract = group.people, group.contract
     node = [crowd.graph.entry[rule_graph.state_after(person.before, problem.days[0], contract)] for person in people]
     usual = list(map(problem.usual_shifts, people))
@@ -320,7 +325,8 @@ def _rule_costs(
 def _without_rules(
     contract: EmploymentContract, groups: Sequence[_Group]
 ) -> Iterator[tuple[Rule, float, Sequence[_Group]]]:
-    """The groups of a contract without each of its rules, with nobody off, and with one person more."""
+    """The groups of a contract without each of its rules, with nobody off, and with one person
+    more."""
     crew = [person for group in groups for person in group.people]
     for rule, freed in WITHOUT_RULE.items():
         if crew and getattr(contract, rule) is not None:

@@ -1,4 +1,5 @@
-"""Plans of the week of all depots of a publication: who works which shift, from the shifts' crews and the contracts."""
+"""Plans of the week of all depots of a publication: who works which shift, from the shifts' crews
+and the contracts."""
 
 from __future__ import annotations
 
@@ -24,9 +25,12 @@ from forecaster.staffing.people.week_planner import CENT, Staff, WantedShift, We
 from forecaster.staffing.people.worker import Worker
 from forecaster.staffing.shift_values import ShiftRoster
 
-PLAN_SECONDS = 120.0  # after which no further depot is planned, so that the publication is not held up
-QUICK_SECONDS = 80.0  # after which no plan is sought for longer than a program without whole numbers takes
-MOST_EXPLAINED = 500  # depots of a publication for which the costs of rules are worked out: that takes the longest
+# after which no further depot is planned, so that the publication is not held up
+PLAN_SECONDS = 120.0
+# after which no plan is sought for longer than a program without whole numbers takes
+QUICK_SECONDS = 80.0
+# depots of a publication for which the costs of rules are worked out: that takes the longest
+MOST_EXPLAINED = 500
 CHUNK = 25  # depots that a process plans at once
 FEW = 300  # depots below which further processes take longer to start than they save
 
@@ -50,11 +54,11 @@ def plan_weeks(
     before: Mapping[str, WeekPlan],
     people: Sequence[Worker] | None = None,
 ) -> PlannedWeeks:
-    """The plans of published depots; `before` are the plans before these, by depot, and `timezone` the pipeline's.
-    Where `people` are not told, those whom the plans before name are planned again.
+    """The plans of published depots; `before` are the plans before these, by depot, and `timezone`
+    the pipeline's. Where `people` are not told, those whom the plans before name are planned again.
 
-    No plans where the pipeline declares no people. A depot that cannot be planned is a trouble, and the others go on.
-    What rules cost is worked out last, for the depots whose plans cost most.
+    No plans where the pipeline declares no people. A depot that cannot be planned is a trouble, and
+    the others go on. What rules cost is worked out last, for the depots whose plans cost most.
     """
     if staffing is None or not staffing.people or not isinstance(roster, ShiftRoster):
         return PlannedWeeks(())
@@ -175,8 +179,8 @@ def _explain(task: WeekTask, plan: WeekPlan) -> WeekPlan:
 def wanted_shifts(
     depot: PublishedDepot, savings: Sequence[Sequence[Doubles]], row: int, staffing: Staffing, zone: ZoneInfo
 ) -> list[WantedShift]:
-    """The shifts of a depot's open days with what their crews save, by day and time; `row` is the depot's place in
-    `savings`, as `ShiftRoster` has them."""
+    """The shifts of a depot's open days with what their crews save, by day and time; `row` is the
+    depot's place in `savings`, as `ShiftRoster` has them."""
     order = sorted(range(len(staffing.shifts)), key=lambda place: staffing.shifts[place].starts)
     return [
         WantedShift(

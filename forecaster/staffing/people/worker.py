@@ -1,4 +1,5 @@
-"""People by name, as a table says of them: where they work, when they are off, which shifts they cannot work."""
+"""People by name, as a table says of them: where they work, when they are off, which shifts they
+cannot work."""
 
 from __future__ import annotations
 

@@ -1,9 +1,11 @@
-"""Only worthwhile changes of days with shifts: a day's crew is that of its shifts, and stays or changes as one.
+"""Only worthwhile changes of days with shifts: a day's crew is that of its shifts, and stays or
+changes as one.
 
-What `changes` asks of whole days is asked here of the sum over shifts: a change saves what the published crew of each
-shift is expected to cost less what the plan's is, and the drivers by which a plan is beyond what is published are
-counted shift by shift, so that one who moves from late to early counts as one more. Shares are fixed, so that the sum
-is what the day is expected to cost (`shift_crews`).
+What `changes` asks of whole days is asked here of the sum over shifts: a change saves what the
+published crew of each shift is expected to cost less what the plan's is, and the drivers by which a
+plan is beyond what is published are counted shift by shift, so that one who moves from late to
+early counts as one more. Shares are fixed, so that the sum is what the day is expected to cost
+(`shift_crews`).
 """
 
 from __future__ import annotations

@@ -1,18 +1,21 @@
-"""Crews of shifts: the newsvendor asked of each shift, within a depot's limits and the vans that its shifts share.
+"""Crews of shifts: the newsvendor asked of each shift, within a depot's limits and the vans that
+its shifts share.
 
-A shift has a declared share of the day's orders, or one that is learned of the depot's weekday (`shift_shares`), and
-the same share of each of the day's quantiles: shares are taken as fixed, so that all shifts of a day are high or low
-together (they are comonotone), and what is uncertain is how many orders the day has. A shift then needs
-ceil(share × orders / orders_per_driver) drivers, its expected cost G is convex as a day's is, and the day's cost is the
-sum. The day's crew is the sum of its shifts' crews.
+A shift has a declared share of the day's orders, or one that is learned of the depot's weekday
+(`shift_shares`), and the same share of each of the day's quantiles: shares are taken as fixed, so
+that all shifts of a day are high or low together (they are comonotone), and what is uncertain is
+how many orders the day has. A shift then needs ceil(share × orders / orders_per_driver) drivers,
+its expected cost G is convex as a day's is, and the day's cost is the sum. The day's crew is the
+sum of its shifts' crews.
 
-Limits hold for the sum of a day. Whoever is driver k of a shift saves G(k - 1) - G(k), which only falls with k; so
-taking drivers of all shifts by what they save, the largest first, is optimal under a limit of the sum (Fox 1966).
-Shifts that overlap do not share a van, others use it one after the other, up to `drivers_per_van` on a day: limits of
-the parts of a day below one of the whole day are laminar, for which taking the largest first is optimal too
-(Federgruen & Groenevelt 1986). Where shifts overlap in a chain, none of the chain share a van, which errs on the safe
-side. Where vans are scarce, a driver saves what `shortage` says, so that they are shared as days without shifts share
-them; what a depot's further van carries only falls in worth, as `placing` wants it.
+Limits hold for the sum of a day. Whoever is driver k of a shift saves G(k - 1) - G(k), which only
+falls with k; so taking drivers of all shifts by what they save, the largest first, is optimal under
+a limit of the sum (Fox 1966). Shifts that overlap do not share a van, others use it one after the
+other, up to `drivers_per_van` on a day: limits of the parts of a day below one of the whole day are
+laminar, for which taking the largest first is optimal too (Federgruen & Groenevelt 1986). Where
+shifts overlap in a chain, none of the chain share a van, which errs on the safe side. Where vans
+are scarce, a driver saves what `shortage` says, so that they are shared as days without shifts
+share them; what a depot's further van carries only falls in worth, as `placing` wants it.
 """
 
 from __future__ import annotations
@@ -37,8 +40,9 @@ from forecaster.staffing.vans import VanPool
 def roster(
     forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None, learned: ShiftShares | None = None
 ) -> ShiftRoster:
-    """The cheapest crews of all shifts under the declared limits and, with a fleet, the vans that there are. Shares are
-    declared, or `learned` of the forecast's depots; where they should be and are not, they are those of hours."""
+    """The cheapest crews of all shifts under the declared limits and, with a fleet, the vans that
+    there are. Shares are declared, or `learned` of the forecast's depots; where they should be and
+    are not, they are those of hours."""
     if learned is None and staffing.learns_shares:
         learned = shift_shares.of_hours(staffing, len(forecast.depot_ids))
     needs = shift_needs(forecast, staffing, learned)
@@ -69,8 +73,8 @@ def shift_needs(forecast: Forecast, staffing: Staffing, learned: ShiftShares | N
 
 
 def day_shares(forecast: Forecast, staffing: Staffing, learned: ShiftShares | None) -> Doubles:
-    """The share of each shift on a forecast's days, (shifts, depots, horizon), or where they are declared and the same
-    on all days (shifts, 1, 1); they sum to 1."""
+    """The share of each shift on a forecast's days, (shifts, depots, horizon), or where they are
+    declared and the same on all days (shifts, 1, 1); they sum to 1."""
     if learned is not None:
         return learned.on(forecast.target_dates)
     declared = np.array([shift.declared_share for shift in staffing.shifts])
@@ -79,7 +83,8 @@ def day_shares(forecast: Forecast, staffing: Staffing, learned: ShiftShares | No
 
 
 def cheapest_crews(needs: Sequence[Need], open_: Bools, staffing: Staffing) -> Ints:
-    """The crews (shifts, depots, horizon) that are cheapest within the limits of `staffing.crew`, with vans for all."""
+    """The crews (shifts, depots, horizon) that are cheapest within the limits of `staffing.crew`,
+    with vans for all."""
     rows = []
     for shift, need in enumerate(needs):
         useful = np.ceil(need.knots[-1]).astype(np.intp)  # beyond, a driver is idle for sure
@@ -97,8 +102,8 @@ def cheapest_crews(needs: Sequence[Need], open_: Bools, staffing: Staffing) -> I
 
 
 def vans_per_driver(forecast: Forecast, staffing: Staffing, fleet: VanPool, learned: ShiftShares | None) -> Doubles:
-    """Vans for each driver that a day needs, in fractions, to be broadcast over (depots, horizon): by the largest block
-    of shifts that share none."""
+    """Vans for each driver that a day needs, in fractions, to be broadcast over (depots, horizon):
+    by the largest block of shifts that share none."""
     shares, block = day_shares(forecast, staffing, learned), np.array(blocks(staffing.shifts))
     of_block = np.stack([shares[block == number].sum(axis=0) for number in range(block.max() + 1)])
     needed: Doubles = np.maximum(of_block.max(axis=0), 1 / fleet.drivers_per_van)

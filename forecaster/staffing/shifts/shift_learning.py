@@ -1,10 +1,11 @@
 """Orders of days by shift, from their half hours: what the shares of shifts are learned from.
 
-A shift that passes midnight belongs to the day on which it starts, with the orders of its hours on the next day: what
-is shared out is a day from the first start to the last end, which takes the place of the calendar day whose total is
-forecast. Sums over weeks agree; a single day is off by as much as the small hours after it differ from its own. Orders
-outside of all shifts are of the next shift that starts, who finds them waiting. A day counts where all of it is known:
-of shifts that pass midnight, where the next day is known, or the depot was closed on it.
+A shift that passes midnight belongs to the day on which it starts, with the orders of its hours on
+the next day: what is shared out is a day from the first start to the last end, which takes the
+place of the calendar day whose total is forecast. Sums over weeks agree; a single day is off by as
+much as the small hours after it differ from its own. Orders outside of all shifts are of the next
+shift that starts, who finds them waiting. A day counts where all of it is known: of shifts that
+pass midnight, where the next day is known, or the depot was closed on it.
 """
 
 from __future__ import annotations
@@ -34,7 +35,8 @@ def learn(spec: Spec, knowledge: Knowledge, panel: Panel) -> ShiftShares:
     """The learned shares of a panel's depots from what was known. Raises LakeError."""
     assert spec.staffing is not None
     window = 7 * spec.staffing.share_weeks
-    first = (panel.cutoff - date(1970, 1, 1)).days - window  # a day more: its last hours may belong to the next one
+    # a day more: its last hours may belong to the next one
+    first = (panel.cutoff - date(1970, 1, 1)).days - window
     lake, version = Lake.of(spec), knowledge.versions.get("half_hours")
     days, orders = latest_profiles(lake, first=first, as_of=knowledge.as_of, version=version)
     former = frame(lake, "aliases", version=knowledge.versions.get("aliases"), until=knowledge.as_of)
@@ -46,8 +48,8 @@ def learn(spec: Spec, knowledge: Knowledge, panel: Panel) -> ShiftShares:
 def orders_by_shift(
     ids: Any, day: Ints, orders: Floats, panel: Panel, first: int, shifts: Sequence[Shift]
 ) -> tuple[Doubles, Bools]:
-    """Orders by shift (shifts, depots, days) of the days after `first` (since 1970) up to the cutoff, and of which days
-    all that belongs to them is known (depots, days)."""
+    """Orders by shift (shifts, depots, days) of the days after `first` (since 1970) up to the
+    cutoff, and of which days all that belongs to them is known (depots, days)."""
     length = (panel.cutoff - date(1970, 1, 1)).days - first + 1
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     row = ids.map(place).fillna(-1).to_numpy(np.intp)
@@ -83,7 +85,8 @@ def _closed(panel: Panel, length: int) -> Bools:
 
 
 def _belongs(shifts: Sequence[Shift]) -> Ints:
-    """The shift of each half hour, and the day beside its own on which that starts (half hours, 2)."""
+    """The shift of each half hour, and the day beside its own on which that starts (half hours,
+    2)."""
     starts = [shift.starts.hour * 2 + shift.starts.minute // 30 for shift in shifts]
     answer = np.zeros((HALF_HOURS, 2), np.int32)
     for half in range(HALF_HOURS):

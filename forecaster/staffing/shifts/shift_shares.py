@@ -1,15 +1,18 @@
-"""Shares of shifts that are learned from the times of day of orders, partially pooled over weekdays and depots.
+"""Shares of shifts that are learned from the times of day of orders, partially pooled over weekdays
+and depots.
 
-A depot's share of a shift on a weekday is a credibility estimate (Bühlmann 1967), with Z(n, k) = n / (n + k) of days:
+A depot's share of a shift on a weekday is a credibility estimate (Bühlmann 1967), with Z(n, k) = n
+/ (n + k) of days:
 
     network        p      = orders of the shift / all orders, of all depots and days; p_w of those of a weekday
     depot          p_d    = Z(n_d, 7) · own share of its n_d days + (1 - Z) · p
     depot, weekday p_dw   = Z(n_dw, 4) · own share of its n_dw such days + (1 - Z) · (p_d · p_w / p, normed)
 
-so that seven days of a depot weigh as much as the network, and four Mondays as much as what its other days and the
-network's Mondays let expect. Own shares are of all orders of those days together. A depot with fewer than `FEW_DAYS`
-days takes the network's share of the weekday, and where no time of day is known at all, shifts share the day as their
-hours do. All are averages of shares, or normed, and therefore sum to 1.
+so that seven days of a depot weigh as much as the network, and four Mondays as much as what its
+other days and the network's Mondays let expect. Own shares are of all orders of those days
+together. A depot with fewer than `FEW_DAYS` days takes the network's share of the weekday, and
+where no time of day is known at all, shifts share the day as their hours do. All are averages of
+shares, or normed, and therefore sum to 1.
 """
 
 from __future__ import annotations
@@ -33,7 +36,8 @@ def of_hours(staffing: Staffing, depots: int) -> ShiftShares:
 
 
 def pooled(counts: Doubles, known: Bools, first: date, staffing: Staffing) -> ShiftShares:
-    """Shares from orders by shift (shifts, depots, days) on the days that are known (depots, days), from `first` on."""
+    """Shares from orders by shift (shifts, depots, days) on the days that are known (depots, days),
+    from `first` on."""
     counts = np.where(known & (counts.sum(axis=0) > 0), counts, 0.0)
     taught = counts.sum(axis=0) > 0
     if not taught.any():

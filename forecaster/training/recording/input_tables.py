@@ -1,7 +1,8 @@
-"""Input datasets of a run: what each table that a night read has for columns, and what it held, in numbers.
+"""Input datasets of a run: what each table that a night read has for columns, and what it held, in
+numbers.
 
-The digest changes with the table's version in the lake, its columns and these numbers: it names what was read without
-a look at every cell of it.
+The digest changes with the table's version in the lake, its columns and these numbers: it names
+what was read without a look at every cell of it.
 """
 
 from __future__ import annotations

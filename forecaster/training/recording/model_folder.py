@@ -23,7 +23,8 @@ from forecaster.core.panel import Panel
 PIPELINE, STATIC, EVENTS = "pipeline.json", "static.parquet", "events.parquet"
 EXAMPLE_DEPOTS, EXAMPLE_DAYS = 2, 56
 ANY = "any"  # MLflow refuses whole numbers where it was told of `double`
-KEPT_RULES = {"max_demand", "closed_after_days", "max_gap_days"}  # the others are about a source's batches
+# the others are about a source's batches
+KEPT_RULES = {"max_demand", "closed_after_days", "max_gap_days"}
 BUSINESS = ("opened", "closed", "timezone")
 
 
@@ -52,7 +53,8 @@ def example(spec: Spec, knowledge: Knowledge, panel: Panel) -> dict[str, Any]:
     """Example call of the model: columns with their types and whether they must be there, some
     rows, and what it gives.
 
-    Rows are those of two depots on the last days; of covariates that the readings bring also of the days ahead.
+    Rows are those of two depots on the last days; of covariates that the readings bring also of the
+    days ahead.
     """
     covariates = [name for name in spec.calendar.known_future if name in knowledge.demand.columns]
     is_open = panel.open[:, panel.history :].any(axis=1)

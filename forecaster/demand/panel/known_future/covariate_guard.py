@@ -16,7 +16,9 @@ from forecaster.core.panel import Panel
 from forecaster.demand.panel.known_future.usual_covariates import usual_ahead
 
 MAX_NAMED = 5  # depots
-TIMES = 4.0  # above the largest count of a depot's open days, or below its smallest, from which on a median is odd
+# above the largest count of a depot's open days, or below its smallest, from which on a median is
+# odd
+TIMES = 4.0
 
 NOTES = (
     N_(
@@ -31,8 +33,8 @@ NOTES = (
 def without_odd_covariates(
     predicted: Forecast, panel: Panel, predict: Callable[[Panel], Forecast]
 ) -> tuple[Forecast, Panel, list[tuple[str, str]]]:
-    """The forecast and its panel, with the usual covariates for depots whose medians are odd only because of theirs;
-    and a note in full and for readers where there are any."""
+    """The forecast and its panel, with the usual covariates for depots whose medians are odd only
+    because of theirs; and a note in full and for readers where there are any."""
     names = panel.encoding.covariates
     odd = _odd(predicted, panel)
     if not names or not odd.any():
@@ -55,7 +57,8 @@ def without_odd_covariates(
 
 
 def _odd(predicted: Forecast, panel: Panel) -> Bools:
-    """The open days ahead (depots, horizon) whose median is far above, or below, every count of a settled depot."""
+    """The open days ahead (depots, horizon) whose median is far above, or below, every count of a
+    settled depot."""
     observed = np.isfinite(panel.demand) & panel.open[:, : panel.history]
     smallest = np.where(observed, panel.demand, np.inf).min(axis=1, initial=np.inf)
     smallest = np.where(np.isfinite(smallest), smallest, 0)[:, None]

@@ -1,4 +1,5 @@
-"""Known-future covariates as numbers: numeric columns, one-hot words, kinds of events; and which are not believable."""
+"""Known-future covariates as numbers: numeric columns, one-hot words, kinds of events; and which
+are not believable."""
 
 from __future__ import annotations
 
@@ -29,8 +30,8 @@ _NOTHING = ("", "0", "nan")  # words that say that nothing is special
 
 
 def learn_encoding(frame: pd.DataFrame, at: Cells, spec: Spec) -> tuple[str, ...]:
-    """The covariates in the order of the panel's last axis: one a column of numbers or kind of event, and one for
-    each of the most frequent words of a column of words."""
+    """The covariates in the order of the panel's last axis: one a column of numbers or kind of
+    event, and one for each of the most frequent words of a column of words."""
     names: list[str] = []
     inside = at.cell < at.outside
     for name in spec.calendar.known_future:
@@ -56,9 +57,10 @@ def covariate_values(
 ) -> Floats:
     """(depots, days, covariates) in the order of the encoding.
 
-    Ahead and on counted days the usual value (`usual_covariates`) stands for one that is missing or far outside its
-    history; 0 elsewhere, and where a source mostly has no value, as blanks then mean "nothing special".
-    Raises NoUsableData for a covariate that is nowhere to be found, or was numbers in training and is words now.
+    Ahead and on counted days the usual value (`usual_covariates`) stands for one that is missing or
+    far outside its history; 0 elsewhere, and where a source mostly has no value, as blanks then
+    mean "nothing special". Raises NoUsableData for a covariate that is nowhere to be found, or was
+    numbers in training and is words now.
     """
     result = np.zeros((*at.grid.shape, len(encoding.covariates)), np.float32)
     indicators: dict[str, dict[int, str]] = {}  # column of words → place on the last axis → word
@@ -87,7 +89,8 @@ def covariate_values(
 
 
 def _indicate(result: Floats, column: Any, word_at: Mapping[int, str], at: Cells, needs: _Needs) -> None:
-    """1 in the place of the word that a day has; a few depots at a time, which stay in the processor's cache."""
+    """1 in the place of the word that a day has; a few depots at a time, which stay in the
+    processor's cache."""
     words, codes = coded(column)
     day_codes = at.spread(codes, -1, np.int32)
     places = words.astype("str").get_indexer(pd.Index(list(word_at.values()), dtype="str"))
@@ -116,7 +119,8 @@ class _Needs(NamedTuple):
         return cls(needed, at.grid.history)
 
     def is_usual(self, known: Bools) -> bool:
-        """Whether the source has the covariate on half of the past days with a count, so that a blank is a gap."""
+        """Whether the source has the covariate on half of the past days with a count, so that a
+        blank is a gap."""
         past = self.needed[:, : self.history]
         return bool(past.any()) and 2 * int((known[:, : self.history] & past).sum()) >= int(past.sum())
 
@@ -144,8 +148,9 @@ def _middle(values: Floats) -> float:
 
 
 def covariate_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """Findings for covariates of the demand source that have no value, or one far outside their history, on open days
-    of the horizon or on counted days of the past; those that lack the same days are one finding."""
+    """Findings for covariates of the demand source that have no value, or one far outside their
+    history, on open days of the horizon or on counted days of the past; those that lack the same
+    days are one finding."""
     frame = knowledge.demand
     names = [name for name in spec.calendar.known_future if name in frame and not _is_opening(name, spec)]
     if not names:
@@ -173,7 +178,8 @@ def covariate_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[
 
 
 def _windows(missing: Bools, is_usual: bool, history: int) -> Iterator[Bools]:
-    """The missing cells of the horizon, and those of the past where the last weeks have some, each if there are any."""
+    """The missing cells of the horizon, and those of the past where the last weeks have some, each
+    if there are any."""
     days = np.arange(missing.shape[1])
     if missing[:, history:].any():
         yield missing & (days >= history)
@@ -259,8 +265,8 @@ def _numbers(column: Any, name: str) -> Any:
 def refuse_unknown_days(
     knowledge: Knowledge, panel: Panel, covariates: Sequence[str], strangers: Sequence[str] = ()
 ) -> None:
-    """Raises SpecError where a covariate is not known of a day ahead on which its depot is open: as 0 it would say
-    something. Among the `strangers` is the name of which it may have been given."""
+    """Raises SpecError where a covariate is not known of a day ahead on which its depot is open: as
+    0 it would say something. Among the `strangers` is the name of which it may have been given."""
     ahead, rows = panel.days[panel.history :], {depot: row for row, depot in enumerate(panel.depot_ids)}
     demand = knowledge.demand[(knowledge.demand["date"] >= ahead[0]) & knowledge.demand["depot_id"].isin(rows)]
     places = (

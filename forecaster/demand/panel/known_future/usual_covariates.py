@@ -1,7 +1,7 @@
 """The usual value of a covariate, which replaces missing values and values far outside its history.
 
-Usual is the median of the same weekdays of the season a year and two years ago, else of the last eight weeks, else of
-the depot's known days.
+Usual is the median of the same weekdays of the season a year and two years ago, else of the last
+eight weeks, else of the depot's known days.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ SEASON = (*range(50, 55), *range(102, 107))  # weeks ago
 RECENT = tuple(range(1, 9))  # weeks ago
 LEAST = 3  # known values that make a usual one
 LEAST_DAYS = 28  # known days of history, before which nothing is far outside of it
-CODES = (-99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0)  # numbers that stand for "not known"
+# numbers that stand for "not known"
+CODES = (-99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0)
 
 
 def known_range(history: Floats) -> tuple[float, float] | None:
-    """The lowest and the highest value of a covariate's history (depots, days), NaN = not known; None where fewer than
-    `LEAST_DAYS` days are known. An extreme that is a code for "not known" and far outside of the others is left out."""
+    """The lowest and the highest value of a covariate's history (depots, days), NaN = not known;
+    None where fewer than `LEAST_DAYS` days are known. An extreme that is a code for "not known" and
+    far outside of the others is left out."""
     low, high = _ends(history)
     while code := next((end for end in (low, high) if end in CODES), None):
         others = np.where(history == np.float32(code), np.nan, history)
@@ -42,8 +44,8 @@ def is_far(values: Floats, known: tuple[float, float]) -> Bools:
 
 
 def with_usual(values: Floats, needed: Bools, *, of_nobody: float) -> Floats:
-    """The values (depots, days) with the usual one where NaN stands and one is `needed`; a depot of which nothing is
-    known gets `of_nobody`."""
+    """The values (depots, days) with the usual one where NaN stands and one is `needed`; a depot of
+    which nothing is known gets `of_nobody`."""
     rows, days = np.nonzero(np.isnan(values) & needed)
     if not len(rows):
         return values
@@ -61,8 +63,8 @@ def with_usual(values: Floats, needed: Bools, *, of_nobody: float) -> Floats:
 
 
 def usual_ahead(covariates: Floats, history: int, kept: NDArray[np.intp]) -> Floats:
-    """Covariates (depots, days, covariates) with the usual values on the days after the `history`, but for those at
-    the places `kept`."""
+    """Covariates (depots, days, covariates) with the usual values on the days after the `history`,
+    but for those at the places `kept`."""
     result = covariates.copy()
     ahead = np.broadcast_to(np.arange(covariates.shape[1]) >= history, covariates.shape[:2])
     for index in set(range(covariates.shape[2])) - set(kept.tolist()):

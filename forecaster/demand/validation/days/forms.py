@@ -1,4 +1,5 @@
-"""Forms in which days are written as text: those that are tried, and which of several that read it is the likeliest."""
+"""Forms in which days are written as text: those that are tried, and which of several that read it
+is the likeliest."""
 
 from __future__ import annotations
 
@@ -42,9 +43,10 @@ def day_forms() -> Iterator[str]:
 def likeliest(read: Mapping[str, Days]) -> list[str]:
     """Forms, each with the days as which it reads one text, the likeliest first.
 
-    It is the one of which the most days follow upon another, or else of which they stand closest; among equals the
-    first. A form that takes for the day what the likeliest takes for a year of two digits is listed only where it is
-    its equal: it reads most of what the other reads, in days that are years apart.
+    It is the one of which the most days follow upon another, or else of which they stand closest;
+    among equals the first. A form that takes for the day what the likeliest takes for a year of two
+    digits is listed only where it is its equal: it reads most of what the other reads, in days that
+    are years apart.
     """
     spread = {form: _spread(days) for form, days in read.items()}
     ranked = sorted(read, key=spread.__getitem__)
@@ -52,7 +54,8 @@ def likeliest(read: Mapping[str, Days]) -> list[str]:
 
 
 def _spread(days: Days) -> tuple[float, float]:
-    """The share of days that do not follow upon another, and how many days later the next one comes as a rule."""
+    """The share of days that do not follow upon another, and how many days later the next one comes
+    as a rule."""
     gaps = np.diff(np.unique(day_numbers(days.dropna().to_numpy())))
     return (float((gaps != 1).mean()), float(np.median(gaps))) if len(gaps) else (1.0, 0.0)
 

@@ -1,4 +1,5 @@
-"""Days read with day and month, or day and year, in each other's place: far apart, and dense the other way round."""
+"""Days read with day and month, or day and year, in each other's place: far apart, and dense the
+other way round."""
 
 from __future__ import annotations
 
@@ -16,14 +17,16 @@ from forecaster.demand.parsing import Notation
 
 _FEW_DAYS = 4  # which may be far apart by chance
 _WEEK = 7  # days: fewer may be restated ones of several years, as each 24th of December
-_FARTHER = 2  # times as long as the other order's is the stretch of days that are all read in the wrong one
-_CLOSER, _DENSE = 20, 0.65  # days by which a stretch shrinks when a part of its days is exchanged; days of it that come
+# times as long as the other order's is the stretch of days that are all read in the wrong one
+_FARTHER = 2
+# days by which a stretch shrinks when a part of its days is exchanged; days of it that come
+_CLOSER, _DENSE = 20, 0.65
 
 
 @dataclass(frozen=True)
 class OtherOrder:
-    """Days that make a dense run once day and month, or day and year, change places: (first, last, how many) before and
-    after."""
+    """Days that make a dense run once day and month, or day and year, change places: (first, last,
+    how many) before and after."""
 
     before: tuple[np.datetime64, np.datetime64, int]
     after: tuple[np.datetime64, np.datetime64, int]
@@ -67,7 +70,8 @@ def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
     """True if days stand far apart as they are read, and close together with day and month the
     other way round.
 
-    `days_read` are days since 1970, and `days_ahead` those of rows that were refused because they are not over yet.
+    `days_read` are days since 1970, and `days_ahead` those of rows that were refused because they
+    are not over yet.
     """
     read = np.unique(np.concatenate([days_read, days_ahead]).astype("int64")).astype("datetime64[D]")
     year, month = read.astype("datetime64[Y]"), read.astype("datetime64[M]")
@@ -79,7 +83,8 @@ def other_order(days_read: Any, days_ahead: Any) -> OtherOrder | None:
     other = np.unique(np.where(is_either, exchanged, read))
     span, other_span = int((read[-1] - read[0]).astype("int64")) + 1, int((other[-1] - other[0]).astype("int64")) + 1
     if is_either.all():
-        is_of_months = not len(days_ahead) and not day_of_month.any()  # as counts of months are written
+        # as counts of months are written
+        is_of_months = not len(days_ahead) and not day_of_month.any()
         is_other = 2 * len(other) >= other_span and span >= _FARTHER * other_span and not is_of_months
     else:
         is_other = len(other) >= _DENSE * other_span and span - other_span >= _CLOSER
@@ -98,7 +103,8 @@ def other_year(days_read: Any, days_ahead: Any, spec: Spec) -> OtherOrder | None
         return None
     days = read.tolist()
     exchanged = [_with_year_for_day(day) for day in days]
-    is_one_date = len({(day.month, day.day) for day in days}) == 1  # a feast of each year, not a run of days
+    # a feast of each year, not a run of days
+    is_one_date = len({(day.month, day.day) for day in days}) == 1
     if is_one_date or None in exchanged:
         return None
     other = np.unique(np.array(exchanged, "datetime64[D]"))
@@ -122,7 +128,8 @@ def _with_other_order(spec: Spec) -> str | None:
 
 
 def _exchanged(spec: Spec, first: str, second: str) -> str | None:
-    """The declared form of days with two signs in each other's place, None where it has not both."""
+    """The declared form of days with two signs in each other's place, None where it has not
+    both."""
     source = spec.demand.source
     if not isinstance(source, WrittenSource) or (source.kind == "excel" and source.date_format is None):
         return None
