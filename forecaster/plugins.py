@@ -23,16 +23,8 @@ class Plugin(NamedTuple):
 
 
 PLUGINS: Mapping[str, Plugin] = {
-    "worthwhile": Plugin(
-        ("training.when: worthwhile",),
-        "skipped trainings",
-        ("forecaster.training.worthwhile",),
-    ),
-    "hosts": Plugin(
-        ("training.hosts",),
-        "training on several machines",
-        ("flows.orchestration.training_hosts",),
-    ),
+    "worthwhile": Plugin(("training.when: worthwhile",), "skipped trainings", ("forecaster.training.worthwhile",)),
+    "hosts": Plugin(("training.hosts",), "training on several machines", ("flows.orchestration.training_hosts",)),
     "groups": Plugin(
         ("execution.depots_at_a_time", "execution.runner: dask"),
         "a publication by groups of depots, and work on a Dask cluster",
@@ -70,9 +62,7 @@ PLUGINS: Mapping[str, Plugin] = {
         ("dashboards.ops.portal", "dashboards.ops.views.tiles", "dashboards.ops.reading.overview"),
     ),
     "inference": Plugin(
-        ("forecaster infer",),
-        "other programs that ask for forecasts over HTTP",
-        ("dashboards.inference",),
+        ("forecaster infer",), "other programs that ask for forecasts over HTTP", ("dashboards.inference",)
     ),
     "people": Plugin(
         ("staffing.people",),
@@ -84,11 +74,7 @@ PLUGINS: Mapping[str, Plugin] = {
             "dashboards.ops.routes.weeks",
         ),
     ),
-    "shifts": Plugin(
-        ("staffing.shifts",),
-        "crews by shift",
-        ("forecaster.staffing.shifts",),
-    ),
+    "shifts": Plugin(("staffing.shifts",), "crews by shift", ("forecaster.staffing.shifts",)),
 }
 MODULES: Mapping[str, str] = {
     "worthwhile": "forecaster.training.worthwhile",
