@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import FileResponse, RedirectResponse, Response
 
 from dashboards.ops.formatting.far_weeks import opened_week
@@ -30,7 +30,7 @@ from dashboards.ops.views.reliability.promises import promises
 from dashboards.ops.views.roster import RosterQuery, roster
 from dashboards.ops.views.wall import wall
 from forecaster.core.language import _
-from forecaster.plugins import optional, plugin
+from forecaster.plugins import optional
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -94,7 +94,9 @@ def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage,
     @router.api_route("/roster", methods=GET)
     def rosters(request: Request) -> Response:
         if "format" in request.query_params:
-            file: Response = plugin("people.routes").roster_file(renderer, request)
+            if (weeks := optional("people.routes")) is None:
+                raise HTTPException(404)
+            file: Response = weeks.roster_file(renderer, request)
             return file
         query = RosterQuery.of(request.query_params)
 
