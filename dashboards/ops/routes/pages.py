@@ -65,6 +65,13 @@ def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Sp
     return router
 
 
+def _file_of_plans(renderer: Renderer, request: Request) -> Response:
+    if (weeks := optional("people.routes")) is None:
+        raise HTTPException(404)
+    file: Response = weeks.roster_file(renderer, request)
+    return file
+
+
 def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage, plans: bool) -> None:
     @router.api_route("/", methods=GET)
     def network_page(request: Request) -> Response:
@@ -94,10 +101,7 @@ def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage,
     @router.api_route("/roster", methods=GET)
     def rosters(request: Request) -> Response:
         if "format" in request.query_params:
-            if (weeks := optional("people.routes")) is None:
-                raise HTTPException(404)
-            file: Response = weeks.roster_file(renderer, request)
-            return file
+            return _file_of_plans(renderer, request)
         query = RosterQuery.of(request.query_params)
 
         def make(edition: Edition) -> bytes:
