@@ -87,8 +87,7 @@ def write(
     signer: Signer,
     cipher: Cipher | None = None,
 ) -> Path:
-    """Write a bundle into `parent`, in a folder named after its digest; the same content gives the
-    same bytes.
+    """Write a bundle into `parent`, in a folder named after its digest; equal content, equal bytes.
 
     With a `cipher` model and weights are encrypted, with a new nonce each time. One that is there
     already is sealed anew where another key had signed it, is encrypted or opened where it would be

@@ -72,14 +72,10 @@ def fit(
     """A candidate trained on everything up to the panel's cutoff.
 
     Same panel, spec and device: the same parameters to the last bit, also when a killed training
-    goes on from its checkpoint in the folder `checkpoints`. Where memory runs out the batch is
-    halved and training starts over; `on_trouble` is told of that, and of a checkpoint that cannot
-    be used. `profile` is a folder for a trace of two epochs after the first one, for
-    `jax.profiler`'s viewers. `epochs` are fewer than the pipeline file's, by the same compiled
-    programs; `steps` are those of an epoch, where they are not to be the recipe's. `prior` takes
-    the place of the package's own where `training.start` is `prior`. Raises NoUsableData when the
-    history is too short, MissingExtra where `model.boosted` has no LightGBM, TrainingError when the
-    loss stops being a number, or the smallest batch is too large for the memory.
+    goes on from its checkpoint in the folder `checkpoints`. `profile` is a folder for a trace of
+    two epochs; `epochs` and `steps` replace the recipe's, `prior` the package's own. Raises
+    NoUsableData, MissingExtra without LightGBM, and TrainingError when the loss is no number or the
+    smallest batch is too large for the memory.
     """
     started, days = time.monotonic(), panel.history - VALIDATION
     if days < LEAST_HISTORY + panel.horizon:
@@ -89,37 +85,28 @@ def fit(
             "bring a longer history"
         )
     recipe = choose_recipe(spec, len(panel.depot_ids), days, jax.device_count())
-    recipe = replace(recipe, epochs=recipe.epochs if epochs is None else epochs)
-    recipe = replace(recipe, steps=recipe.steps if steps is None else steps)
+    recipe = replace(recipe, epochs=epochs or recipe.epochs, steps=steps or recipe.steps)
     prior = _prior_to_begin_from(spec, prior)
     monitoring = Monitoring(on_epoch, on_trouble, checkpoints, profile)
-    # or say at once what is missing
     with_trees = boosted_trees.are_fitted(spec, panel.horizon, monitoring.report)
     inputs = _training_inputs(panel, days, recipe)
     with count_compilations() as compilations:
         trained = _trained(panel, spec, recipe, inputs, monitoring, compilations, prior)
     constants = jax.tree.map(np.asarray, inputs.facts.constants)
     boosted = boosted_trees.fit(panel, days, constants, trained.validated) if with_trees else None
-    about_prior = {"prior": prior.digest} if prior is not None else {}
-    about_trees = {"boosted": boosted.about, "trees_seconds": boosted.seconds} if boosted is not None else {}
-    return uncalibrated(
-        panel,
-        trained.shape,
-        trained.parameters,
-        constants,
-        _blend_parameters(trained.weights, boosted),
-        summary={
-            **trained.sizes(),
-            **about_prior,
-            "depots": len(panel.depot_ids),
-            "trained_until": str(panel.days[days - 1]),
-            "validated_until": str(panel.cutoff),
-            **trained.results(),
-            **about_trees,
-            **_measured(trained.history, compilations, time.monotonic() - started),
-            "recurrence": training_loop.recurrence(spec),
-        },
-    )
+    summary = {
+        **trained.sizes(),
+        **({"prior": prior.digest} if prior is not None else {}),
+        "depots": len(panel.depot_ids),
+        "trained_until": str(panel.days[days - 1]),
+        "validated_until": str(panel.cutoff),
+        **trained.results(),
+        **({"boosted": boosted.about, "trees_seconds": boosted.seconds} if boosted is not None else {}),
+        **_measured(trained.history, compilations, time.monotonic() - started),
+        "recurrence": training_loop.recurrence(spec),
+    }
+    blended = _blend_parameters(trained.weights, boosted)
+    return uncalibrated(panel, trained.shape, trained.parameters, constants, blended, summary)
 
 
 class Trained(NamedTuple):

@@ -90,11 +90,9 @@ def member_forward(
     masks: Float[Array, "depots units"] | None = None,
     layer: Layer = gru.layer,
 ) -> NetworkOutput:
-    """Forward pass of one member: quantiles of each day of the horizon, from origins `stride` days
-    apart.
+    """Forward pass of one member: quantiles of each day, from origins `stride` days apart.
 
-    `masks` (`dropout_masks`) leaves units out; None keeps everything. The arithmetic is done in the
-    precision of the features.
+    `masks` (`dropout_masks`) leaves units out. The arithmetic has the precision of the features.
     """
     scan, origins = inputs.encoder.shape[1], inputs.decoder.shape[1]
     dtype = inputs.encoder.dtype

@@ -70,14 +70,11 @@ def make(
     stride: int = 1,
     trees: bool = False,
 ) -> Features:
-    """The features of a window's last `origins` origins, with an encoder that runs over its last
-    `scan` days.
+    """Features of a window's last `origins` origins, `stride` days apart, and its last `scan` days.
 
-    Origins lie `stride` days apart, the last of them on the window's last day. `trees` asks for
-    `tree_vectors`. `constants` are what training measured: `mean` and `spread` of log counts, and
-    how far the yearly cycle can be trusted: `calendar` (features,) is 0 for features of the
-    calendar that are left out and else 1, `yearly` () the same for what was a year ago, but for
-    days near a holiday: what was unusual on these is expected again at once.
+    `trees` asks for `tree_vectors`. `constants` are measured by training: `mean` and `spread` of
+    log counts; `calendar` (features,), 0 for features that are left out and else 1; `yearly` (),
+    the same for the values of a year ago, except on days near a holiday.
     """
     yearly, days = constants["yearly"], window.demand.shape[1]
     places = Origins(days - 1 - stride * (origins - 1), origins, stride, horizon)
