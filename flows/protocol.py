@@ -75,7 +75,7 @@ class Steps(Protocol):
         """Champion → publication, in `forecaster.publishing.predict`."""
 
     def archive(self, night: Night, exported: ExportedBundle | None, /) -> None:
-        """A past date's forecast → the lake's archive, in `forecaster.publishing.archive`."""
+        """A past date's forecast → the lake's archive, in `forecaster.publishing.predict`."""
 
     def tidy(self, night: Night, /) -> None:
         """Apply the declared retention, in `forecaster.operations.retention`."""

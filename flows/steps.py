@@ -380,7 +380,7 @@ def archive(night: Night, exported: ExportedBundle | None = None) -> None:
     What forecasts is the model given, else the champion of that date, since a later one has seen
     what came after.
     """
-    from forecaster.publishing.archive import archive as archive_forecast
+    from forecaster.publishing.predict import archive as archive_forecast
 
     with night.stage("predict"):
         bundle = exported.folder if exported else None

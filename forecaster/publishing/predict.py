@@ -1,4 +1,4 @@
-"""Batch inference outside a night: the morning's refresh, or a machine that holds only bundle and lake."""
+"""Batch inference outside a night: the morning's refresh, a past date, a machine with only bundle and lake."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError, Ledger
 from forecaster.ledger import run_start
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 from forecaster.ledger.store import Ledger
-from forecaster.publishing.forecast import ModelChoice, choose
+from forecaster.publishing.forecast import ModelChoice, choose, choose_as_of
 from forecaster.publishing.outcome import PublishedForecast
 from forecaster.publishing.publish import publish
 
@@ -74,3 +74,10 @@ def predict(
             published.tier,
         )
         return published
+
+
+def archive(spec: Spec, *, as_of: datetime, run_id: str, bundle: Path | None = None) -> PublishedForecast:
+    """Forecast of the bundle as of an instant into the lake's archive, or without one of the champion
+    of that date: a later champion has seen its actuals. Raises as `publish` does."""
+    choice = choose_as_of(spec, as_of, bundle)
+    return publish(spec, choice, as_of=as_of, run_id=run_id, show=False)

@@ -72,7 +72,7 @@ def publish(
         _archive(spec, result, overrides, run_id, now)
     number, notes = None, [*caveats.notes([note] if note else []), *result.notes]
     if show:
-        draft = Draft(spec, knowledge, result, overrides, as_of, now, run_id, onto_page)
+        draft = PublicationDraft(spec, knowledge, result, overrides, as_of, now, run_id, onto_page)
         publication, shares = draft.publication(notes, troubles)
         number = draft.write(publication, troubles)
         listeners.notify(PublicationEvent(spec, result.panel, run_id, shares), troubles, remarks)
@@ -105,7 +105,7 @@ def _archive(
 
 
 @dataclass(frozen=True)
-class Draft:
+class PublicationDraft:
     """A publication in the making. Nothing up to its transaction may hold it up: saved inputs,
     explanations and plans of the week fail into `troubles`."""
 
