@@ -1,4 +1,4 @@
-"""Execute the cells of notebooks from top to bottom, in a process beside this one, and write what they showed.
+"""Execute the cells of notebooks from top to bottom, in a process next to this one, and write what they showed.
 
 Notebooks are committed without outputs, so that none can lie: `make docs` executes them for the site, and a test from
 the wheel. A cell is plain Python, whose last expression is shown as a notebook shows it: `_repr_html_`, a figure, or

@@ -50,7 +50,7 @@ def _judge_canary(night: Night, steps: Steps, panel: Panel) -> None:
 
 
 def _trained(night: Night, steps: Steps, panel: Panel, knowledge: Knowledge) -> Judged:
-    """Tonight's model, and the verdict on it; admitted, it reigns, or is tried as a canary
+    """Tonight's model, and the verdict on it; admitted, it becomes champion, or is tried as a canary
     first."""
     candidate = steps.train(night, panel, knowledge)
     candidate, scores = steps.backtest(night, candidate, panel, knowledge)

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from forecaster.demand.history.past_panels import Past
 
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
-LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds after which a run hangs, beside twice what training may take
+LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds after which a run hangs, next to twice what training may take
 PREDICTION = 3600.0  # seconds after which a prediction hangs, where the night has as many
 WITHOUT_TRAINING: Mapping[Kind, tuple[str, ...]] = {"refresh": ("ingest", "predict"), "maintain": ("tidy",)}
 """The steps of the kinds of runs that never train."""
@@ -82,7 +82,7 @@ class Night:
         self.past_panels: Past | None = None  # between training and backtest
         self.findings: list[Finding] = []
         self.verdict: Verdict | None = None
-        self.promoted: str | None = None  # the bundle that came to reign tonight and did not before
+        self.promoted: str | None = None  # the bundle that became champion tonight and did not before
         self.prior_scores: Mapping[str, Scores] = {}  # of the prior, where it goes out until there is a model
         self.preview: int | None = None  # the publication that stands until there is a model
         self.canary: CanaryOutcome | None = None  # what became of the one that ran
@@ -302,7 +302,7 @@ class Night:
             self.progress.say(f"           {message}")
 
     def _keep_findings(self, findings: Iterable[Finding]) -> None:
-        """Keep what was found and tell of it, each finding once."""
+        """Keep what was found and report it, each finding once."""
         for finding in findings:
             if finding not in self.findings:
                 self.findings.append(finding)
@@ -314,14 +314,14 @@ class Night:
         return self.spec.paths.bundle(reigning.bundle_digest) if reigning else None
 
     def keep_verdict(self, verdict: Verdict) -> None:
-        """Keep the verdict, and tell of it."""
+        """Keep the verdict, and report it."""
         self.verdict = verdict
         self._ledger.note(self.run_id, verdict=verdict_row(verdict))
         for line in verdict_lines(verdict):
             self.progress.say(line)
 
     def promote(self, bundle: str) -> None:
-        """Make a bundle the champion; one that reigns already goes on, confirmed by this run."""
+        """Make a bundle the champion; one that is champion already goes on, confirmed by this run."""
         reason = self.verdict.sentence() if self.verdict else sentence(N_("promoted"))
         promotion = self._ledger.promote(
             self.spec.name, run_id=self.run_id, bundle_digest=bundle, by=GATE, reason=reason

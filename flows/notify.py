@@ -43,7 +43,7 @@ class Email(AppriseNotificationBlock):
             server.request_rate_per_sec = 0
 
     def notify_html(self, html: str, subject: str) -> None:
-        """Send an HTML mail; the text beside it is Apprise's. Raises NotificationError with its
+        """Send an HTML mail; the text next to it is Apprise's. Raises NotificationError with its
         log."""
         with LogEavesdropper("apprise", level=logging.WARNING) as eavesdropper:
             sent = self._apprise_client.notify(body=html, title=subject, body_format=NotifyFormat.HTML)

@@ -21,7 +21,7 @@ from forecaster.errors import ForecasterError
 from forecaster.operations import prefect_api
 
 HOST = "127.0.0.1"
-PATIENCE = 120  # seconds until it must answer, beside the work
+PATIENCE = 120  # seconds until it must answer, next to the work
 URL = prefect_api.URL
 
 

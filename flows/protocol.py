@@ -65,7 +65,7 @@ class Steps(Protocol):
         """Scores, Verdict and bundle → the registry's outbox, in `forecaster.training.record`."""
 
     def promote(self, night: Night, exported: ExportedBundle, panel: Panel, /) -> None:
-        """Bundle → champion, or canary beside it, in `forecaster.ledger.store`."""
+        """Bundle → champion, or canary next to it, in `forecaster.ledger.store`."""
 
     def register(self, night: Night, /) -> None:
         """Outbox → registry, in `forecaster.registry.outbox`; its aliases follow the ledger's

@@ -196,7 +196,7 @@ def _require_packages(names: tuple[str, ...]) -> None:
 def _imported_ahead(
     names: tuple[str, ...], later: tuple[str, ...] = (), waits: threading.Event | None = None
 ) -> Iterator[None]:
-    """Import modules beside a line, which needs them later: some at once, and those that are
+    """Import modules next to a line, which needs them later: some at once, and those that are
     `later` when it first `waits` for another process, as until then the two would only take turns.
     One that is being imported when the line is over is waited for: a process that ends in the
     middle of importing JAX ends with a traceback, or is aborted (SIGABRT)."""

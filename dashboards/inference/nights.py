@@ -148,7 +148,7 @@ class Nights:
                 continue
             try:
                 await asyncio.to_thread(self._read_ahead, loop)
-            except Exception as error:  # whoever asks gets to hear it, or computes the rest
+            except Exception as error:  # the caller gets to hear it, or computes the rest
                 self._log.warn_of(error)
 
     def _read_ahead(self, loop: asyncio.AbstractEventLoop) -> None:

@@ -1,7 +1,7 @@
 """The other hosts of a training (`training.hosts`), started by the night on workers of a Dask
 cluster.
 
-A worker lends its machine: `forecaster assist` runs beside it in a process of its own, as JAX ends
+A worker lends its machine: `forecaster assist` runs next to it in a process of its own, as JAX ends
 a process whose others are gone. Each host is on another worker, and on another machine as long as
 there are as many.
 """
@@ -62,7 +62,7 @@ def other_hosts(spec: Spec, file: Path) -> Iterator[Callable[[], None]]:
 
 @dataclass
 class _OtherHosts:
-    """The processes beside the night's own, by the number of their host."""
+    """The processes next to the night's own, by the number of their host."""
 
     hosts: Hosts
     execution: Execution

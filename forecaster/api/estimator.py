@@ -103,7 +103,7 @@ class Forecaster:
         with in_caller_terms(work.path):
             folder = PipelineFolder.create(work.path, content, frames)
             fitted = fit(folder, progress=self.progress, logged=logged)
-        self._logged = logged  # so that `predict` tells of each finding once
+        self._logged = logged  # so that `predict` reports each finding once
         self._content, self._parameters = content, parameters  # which `set_params` changes for the next `fit` alone
         self._work, self._folder, self._frames, self._kind = work, folder, frames, frames.kind
         self._fitted: FittedModel | None = fitted

@@ -49,7 +49,7 @@ TrialState = Literal["running", "promoted", "rolled_back", "stopped", "supersede
 
 @dataclass(frozen=True)
 class CanaryTrial:
-    """A new model beside the champion, as far as it got."""
+    """A new model next to the champion, as far as it got."""
 
     id: int
     pipeline: str

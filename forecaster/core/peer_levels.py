@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 # peers by which a label's own mean is drawn to the others'
 PENALTIES = (0.3, 1.0, 3.0, 10.0, 30.0, np.inf)
 SHARED = 2  # peers that a label needs, or it tells of one depot
-MOST = 64  # labels of an attribute that are told apart
+MOST = 64  # labels of an attribute that are distinguished
 ALONE = 1.0  # variance of levels, in log counts, where there is but one peer
 
 _Doubles = NDArray[np.float64]
@@ -35,7 +35,7 @@ class TypicalLevels(NamedTuple):
 def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Sequence[str]]) -> TypicalLevels:
     """Expected levels of all depots from the levels (depots,) of the depots `peers`, one at least.
 
-    `attributes` are words a depot, "" where one is not known, which tells nothing.
+    `attributes` are words a depot, "" where one is not known, which says nothing.
     """
     peer_levels = log_level[peers]
     mean = float(peer_levels.mean())
@@ -65,7 +65,7 @@ def typical_levels(log_level: _Doubles, peers: _Rows, attributes: Sequence[Seque
 
 def _columns(attributes: Sequence[Sequence[str]], peers: _Rows, depots: int) -> tuple[_Rows, int]:
     """Numbers of depots' labels, (attributes, depots), and how many numbers there are, which itself
-    is the number of a label that tells nothing: of one peer, of all of them, or of too rare a
+    is the number of a label that says nothing: of one peer, of all of them, or of too rare a
     kind."""
     columns, count_so_far = np.zeros((len(attributes), depots), np.intp), 0
     for row, words in enumerate(attributes):

@@ -60,7 +60,7 @@ def from_table(table: Any, depots: DepotCategories | None = None) -> pd.DataFram
     one.
 
     The categories of a coded `depot_id` are those of `depots`, which grow by what the table has
-    beside them.
+    next to them.
     """
     columns: dict[str, Any] = {}
     for name in table.column_names:

@@ -3,7 +3,7 @@ meets what came.
 
 Cutoffs are a horizon apart, a week at most, where nothing else is said, so that up to a week each
 of the held-out days is forecast exactly once by each model; nearer together each is forecast from
-several distances, and weekdays and distances can be told apart. Of a horizon that reaches beyond
+several distances, and weekdays and distances can be distinguished. Of a horizon that reaches beyond
 the held-out days what is known of it is scored. One of more than a week begins before them as well
 (`reaching_cutoffs`), so that each held-out day is forecast from each week ahead; what lies before
 the held-out days is not scored.

@@ -1,5 +1,5 @@
 """Canary analysis (sequential test): is a new model surely worse, or surely no worse, than the
-champion beside it?
+champion next to it?
 
 Both forecast the same days of all depots, so their losses are compared in pairs, on the days that
 came in. A night looks again whenever a further day did, so each look gets its share of the error

@@ -34,7 +34,7 @@ class HeldOut:
     depot_days: int
     demand: float  # of all scored depot-days
     effective: float  # depot-days that would tell as much of the coverage, were they independent
-    # standard error of the bias, as a share of demand; inf where a single depot-day tells nothing
+    # standard error of the bias, as a share of demand; inf where a single depot-day says nothing
     bias_error: float
 
     @classmethod

@@ -173,7 +173,7 @@ class Lake:
         self, table: str, *, version: int, columns: Iterable[str], number: int, of: int, where: Any = None
     ) -> Iterator[pa.Table]:
         """One of `of` shares of a commit's rows, about as large as the others, a million rows or so
-        at a time, in the order in which they lie; words that repeat are codes. Whoever asks, the
+        at a time, in the order in which they lie; words that repeat are codes. The caller, the
         shares are the same.
 
         Raises LakeError when the table is damaged.

@@ -245,7 +245,7 @@ def _engine(url: str, path: Path | None, *, read_only: bool, patience: float) ->
 
 
 def _connected_reader(path: Path, url: str, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
-    """A reader's connection. SQLite's readers write beside the file: on a full disk, a copy elsewhere is read."""
+    """A reader's connection. SQLite's readers write next to the file: on a full disk, a copy elsewhere is read."""
     connection = connect()
     try:
         connection.execute("select 1 from sqlite_master").fetchone()
@@ -277,7 +277,7 @@ def _connect_patiently(patience: float, dialect: Any, _: Any, arguments: Any, pa
             if time.monotonic() + pause >= deadline:
                 cause = str(error).strip().partition("\n")[0]
                 raise type(error)(f"{cause}; tried for {patience:g} s" if patience else cause) from error
-        time.sleep(pause * random.uniform(0.5, 1))  # whoever waits beside us comes at another moment
+        time.sleep(pause * random.uniform(0.5, 1))  # whoever waits next to us comes at another moment
         pause = min(2 * pause, 2.0)
 
 

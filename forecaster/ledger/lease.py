@@ -2,7 +2,7 @@
 
 A holder renews its lease while it lives. Killed on the machine that asks, it is found at once, by its process; killed
 elsewhere, when the lease has expired. One that lives here and does not renew hangs, and loses its lease too; since a
-clock may be moved, whoever asks first waits for one renewal more (`run_start.begin`).
+clock may be moved, the caller first waits for one renewal more (`run_start.begin`).
 
 Each function works on a connection whose transaction the caller holds.
 """

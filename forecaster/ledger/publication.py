@@ -108,7 +108,7 @@ class PublishedRoster:
 
 @dataclass(frozen=True)
 class PublishedOverride:
-    """A planner's number in the place of the model's, which stays beside it."""
+    """A planner's number in the place of the model's, which stays next to it."""
 
     id: int
     orders: int

@@ -1,7 +1,7 @@
 """What each way to roster cost, day by day and city by city, as the ledger keeps it, and its sums.
 
 A row is of one day, one city and one way to roster: what its missing and idle drivers cost, over the depots whose count
-is known and of which something was forecast, which are the same for every way. Beside them stands, of each day, on
+is known and of which something was forecast, which are the same for every way. Next to them stands, of each day, on
 which readings that rests, so that a night restates what corrections have changed.
 """
 

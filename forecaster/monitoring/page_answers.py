@@ -2,7 +2,7 @@
 without a Prometheus.
 
 The page's process counts, and once a minute writes its hours into a file of its own in the state
-folder; whoever asks puts the files together. No lock, and nothing of the ledger: a count that is a
+folder; the caller puts the files together. No lock, and nothing of the ledger: a count that is a
 minute late harms nobody.
 """
 

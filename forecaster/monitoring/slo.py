@@ -347,7 +347,7 @@ def _scored_days(connection: sa.Connection, pipeline: str, newest: date) -> int:
 
 
 def _champion_wape(connection: sa.Connection, pipeline: str) -> float | None:
-    """WAPE of the champion's own backtest when it came to reign."""
+    """WAPE of the champion's own backtest when it became champion."""
     champion = records.champion(connection, pipeline)
     if champion is None:
         return None

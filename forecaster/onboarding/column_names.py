@@ -28,7 +28,7 @@ Role = Literal[
 ]
 INEXACT = 1_000.0  # the rank from which on a name only holds a word of a role
 
-# What stands beside counts, and may rise and fall with them.
+# What stands next to counts, and may rise and fall with them.
 _MEASURES = """price preis prix precio prezzo preco revenue cost costs kosten temp temperature temperatur rain regen
     weather wetter lat latitude lon lng longitude plz zip postcode humidity wind snow schnee forecast prognose plan
     budget target ziel vorjahr share anteil percent prozent staff returns retouren stock bestand inventory discount

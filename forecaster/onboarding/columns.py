@@ -74,7 +74,7 @@ def of(table: FileTable) -> dict[str, Column]:
 
 
 def marks(column: Column, columns: dict[str, Column]) -> tuple[str | None, str]:
-    """The thousands and decimal mark of a column of numbers, beside what the other columns show."""
+    """The thousands and decimal mark of a column of numbers, next to what the other columns show."""
     if column.is_typed:
         return None, "."
     others = [other.distinct for other in columns.values() if other is not column and not other.is_typed]

@@ -1,4 +1,4 @@
-"""The pipeline file that is written from guesses: each key with its reason beside it."""
+"""The pipeline file that is written from guesses: each key with its reason next to it."""
 
 from __future__ import annotations
 

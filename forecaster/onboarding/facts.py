@@ -1,4 +1,4 @@
-"""What is seen in readings beside their columns: how far they reach, whether they are an archive, closed weekdays."""
+"""What is seen in readings next to their columns: how far they reach, whether they are an archive, closed weekdays."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def of(readings: Readings, today: date) -> Facts | None:
 
 
 def statics(table: FileTable, readings: Readings) -> tuple[str, ...]:
-    """Columns beside the readings that are one value a depot, and tell depots apart."""
+    """Columns next to the readings that are one value a depot, and tell depots apart."""
     if readings.layout != "long" or readings.depot_column is None:
         return ()
     depots = table.frame[readings.depot_column]
@@ -102,7 +102,7 @@ def known_future(table: FileTable, readings: Readings, static: tuple[str, ...]) 
 
 
 def other_days(table: FileTable, readings: Readings) -> tuple[str, ...]:
-    """Further columns of days that rows might be counted by, such as the day of delivery beside that of the order."""
+    """Further columns of days that rows might be counted by, such as the day of delivery next to that of the order."""
     if readings.layout != "long":
         return ()
     dated = (columns.Column(name, table.frame[name]) for name in _others(table, readings))

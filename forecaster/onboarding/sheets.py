@@ -1,4 +1,4 @@
-"""Sheets of a workbook beside the one that is read: those of the same columns hold readings too, which are not read."""
+"""Further sheets of a workbook: those with the same columns hold readings that are not read."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Details:
-    """Guesses beside the readings themselves, and what is told of it."""
+    """Guesses next to the readings themselves, and what is told of it."""
 
     stamps: RecordedAt
     spans: Lifespans

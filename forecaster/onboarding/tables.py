@@ -53,7 +53,7 @@ def read(path: Path) -> FileTable:
 
 
 def _settings(cells: RawCells, header_row: int) -> dict[str, Any]:
-    """The keys of the source beside its path, but for those that the values decide."""
+    """The keys of the source next to its path, but for those that the values decide."""
     settings: dict[str, Any] = {"kind": cells.kind}
     if cells.kind == "csv" and cells.delimiter != ",":
         settings["delimiter"] = cells.delimiter

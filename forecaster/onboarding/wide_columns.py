@@ -30,7 +30,7 @@ def depots_among(names: Sequence[str], by_name: dict[str, Column], days: Any) ->
     numbers = {name: by_name[name].numbers(columns.marks(by_name[name], by_name)).to_numpy()[order] for name in names}
     plain = [name for name in names if not is_doubtful(name)]
     reasons = {name: "by its name" for name in names if name not in plain}
-    if len(plain) == 1 and column_names.says(plain[0], "demand"):  # one series, and what is known beside it
+    if len(plain) == 1 and column_names.says(plain[0], "demand"):  # one series, and what is known next to it
         return plain, reasons
     doubtful = [
         name

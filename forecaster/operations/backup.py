@@ -5,7 +5,7 @@ The secret keys, of which one signs bundles and one decrypts them, come along on
 wanted.
 
 The ledger is copied first, in one transaction, and what it names after it, so that a backup taken
-beside a night fits together. Whatever database the ledger is in, its copy is an SQLite file: a
+next to a night fits together. Whatever database the ledger is in, its copy is an SQLite file: a
 restore brings it into SQLite or PostgreSQL.
 """
 

@@ -57,7 +57,7 @@ def send(spec: Spec, signal: Signal, sentence: str = "") -> str | None:
 
 
 def begin(spec: Spec) -> Callable[[], None]:
-    """Tell that a night began, beside it; gives a function that waits until that is through."""
+    """Tell that a night began, next to it; gives a function that waits until that is through."""
     if spec.notify.heartbeat is None:
         return lambda: None
     thread = threading.Thread(target=send, args=(spec, "start"), name="heartbeat", daemon=True)

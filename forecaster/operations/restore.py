@@ -33,7 +33,7 @@ LEAP = 10_000
 """Numbers of publications that are left out: those given since the backup may still be in some
 browser's cache."""
 BESIDE = ".restore-"  # how the folder begins in which a copy of the ledger is brought up to date
-# a public key of a backup, by its digest: beside those of this machine
+# a public key of a backup, by its digest: next to those of this machine
 BROUGHT = f"restored-{{}}{PUBLIC}"
 
 

@@ -118,7 +118,7 @@ def _leftovers(paths: StatePaths) -> Iterator[Path]:
 
 
 def _unfinished(path: Path) -> bool:
-    """True for what a writer makes beside, before it renames it."""
+    """True for what a writer makes as well, before it renames it."""
     return path.name.startswith(".") or path.name.endswith(".new")
 
 

@@ -1,6 +1,6 @@
 """Append-only audit log of overrides in the ledger: who changed which day, when, why and until when.
 
-Nothing in it is ever changed or deleted; a withdrawal is a row of its own. `override_results` beside it holds what
+Nothing in it is ever changed or deleted; a withdrawal is a row of its own. `override_results` next to it holds what
 follows from the publications: the model's number in the last one before the day, and what came. Every function works on
 a connection whose transaction the caller holds.
 """

@@ -43,7 +43,7 @@ class Override:
         return self.withdrawn is None and day <= self.until
 
     def to_published(self, quantiles: Sequence[float]) -> PublishedOverride:
-        """As it is published beside the model's quantiles."""
+        """As it is published next to the model's quantiles."""
         return PublishedOverride(
             self.id, self.orders, tuple(quantiles), self.reason, self.note, self.by, self.at, self.until
         )

@@ -38,7 +38,7 @@ OVERRIDE = "override"  # the part of a change that planners made
 @dataclass(frozen=True)
 class RefreshOutcome:
     """Outcome for the shown publication; `trouble` says why it could not be brought into line,
-    `remark` what beside the numbers was left as it was."""
+    `remark` what next to the numbers was left as it was."""
 
     days: int
     trouble: DeskError | None = None

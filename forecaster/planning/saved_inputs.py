@@ -1,7 +1,7 @@
 """Content-addressed snapshot of the model's inputs of a publication, which the page reads when a planner asks.
 
 `state/desks/DIGEST.npz` holds the model's raw inputs of all depots, the name of the bundle, and how depots are staffed.
-It is a file beside the ledger, and not rows in it, since a night's inputs are a hundred times what is published, and
+It is a file next to the ledger, and not rows in it, since a night's inputs are a hundred times what is published, and
 since the bundle that reads them lies in the same folder. The publication names it by its sha256, so that what is read
 is what the night wrote. One that is too large for a page's memory is not written.
 """
@@ -94,7 +94,7 @@ class SavedInputs:
 
 @dataclass(frozen=True)
 class CanaryInputs:
-    """The inputs of the canary beside it, and the depots that see its numbers."""
+    """The inputs of the canary next to it, and the depots that see its numbers."""
 
     panel: SavedPanel  # the champion's own where their inputs have one form
     bundle: str

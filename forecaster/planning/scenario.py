@@ -19,7 +19,7 @@ class Supposition:
     target_date: date
     kind: str
     value: float = 1.0
-    others: tuple[str, ...] = ()  # depots beside the first
+    others: tuple[str, ...] = ()  # depots next to the first
     last: date | None = None  # None: the day alone
 
     @property

@@ -1,4 +1,4 @@
-"""Data freshness and cold starts, as sentences beside a forecast: stale readings, depots that the model never saw."""
+"""Data freshness and cold starts, as sentences next to a forecast: stale readings, depots that the model never saw."""
 
 from __future__ import annotations
 

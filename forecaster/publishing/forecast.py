@@ -43,7 +43,7 @@ class ModelChoice:
     model: str
     tier: Tier
     absence: str = sentence(N_("no model was ever admitted"))  # why there is no bundle
-    trial: CanaryTrial | None = None  # the canary that forecasts beside it
+    trial: CanaryTrial | None = None  # the canary that forecasts next to it
     standby: Path | None = None  # the prior's bundle, which forecasts where this one cannot be used
     is_required: bool = False  # named by a command: nothing else forecasts in its place
 
@@ -118,7 +118,7 @@ def of_prior(bundle: Path) -> ModelChoice:
 
 
 def standby_bundle(head: Head | None, night: str | None) -> str | None:
-    """The bundle that forecasts where no model reigns, or none that can be used; None: the seasonal naive does.
+    """The bundle that forecasts where there is no champion, or none that can be used; None: the seasonal naive does.
 
     The prior stands by where it was found better than the seasonal naive (`training.preview`) and forecast what is
     shown: in this very run where that is a `night`, which judges it anew, else in whichever.

@@ -19,7 +19,7 @@ from forecaster.publishing.caveats import Note
 
 
 class Troubles:
-    """Non-fatal errors: what could not be done beside publishing, in sentences."""
+    """Non-fatal errors: what could not be done next to publishing, in sentences."""
 
     def __init__(self, messages: Iterable[str] = ()) -> None:
         self._messages = list(messages)
@@ -64,7 +64,7 @@ class PublishedForecast:
         return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "forecast"}
 
     def to_json(self) -> str:
-        """The report, with what its sentences were made of beside them."""
+        """The report, with what its sentences were made of next to them."""
         return json.dumps(packed(self.report()))
 
     def sentence(self, *, with_note: bool = True) -> str:

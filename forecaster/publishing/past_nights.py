@@ -1,7 +1,7 @@
 """Past nights for a first look: what the champion would have published on mornings that its training has not seen.
 
 A new pipeline has one publication and nothing to look back at. Its model was trained and validated on days before the
-backtest's; so it can say what it would have said on the mornings since, and what came of it is known. The widths of its
+backtest's; so it can say what it would have said on the mornings since, and its result is known. The widths of its
 ranges alone were settled on those days too. What is shown stays tonight's. Where nothing had arrived by a morning, as
 before a pipeline's first file, its history is replayed.
 """

@@ -1,6 +1,6 @@
 """Publish: from the chosen bundle to what the depots read, by way of forecast, overrides, archive and ledger.
 
-What goes out is worth more than what is kept beside it: nothing that only explains or looks back can hold it up.
+What goes out is worth more than what is kept next to it: nothing that only explains or looks back can hold it up.
 """
 
 from __future__ import annotations

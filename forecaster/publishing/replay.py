@@ -110,7 +110,7 @@ class _Comparison:
 
 
 def _compare(where: str, before: Values, reproduced: Values) -> _Comparison:
-    """What is written in one place beside the forecast made again, cell by cell in the order of depots and days."""
+    """What is written in one place next to the forecast made again, cell by cell in the order of depots and days."""
     count, largest, differences = 0, 0.0, []
     for key in sorted(before.keys() | reproduced.keys()):
         depot, day = key
@@ -142,7 +142,7 @@ def _archived_values(rows: pa.Table) -> Values:
 
 
 def _canary_depots(rows: pa.Table, run: Run) -> dict[str, set[str]]:
-    """Bundle → the depots that it forecast beside the run's own."""
+    """Bundle → the depots that it forecast next to the run's own."""
     depots: dict[str, set[str]] = {}
     for depot, bundle in zip(rows["depot_id"].to_pylist(), rows["bundle"].to_pylist(), strict=True):
         if bundle is not None and bundle != run.bundle_digest:

@@ -1,4 +1,4 @@
-"""Forecast accuracy tracking: past forecasts against what came, beside the seasonal naive and another system.
+"""Forecast accuracy tracking: past forecasts against what came, next to the seasonal naive and another system.
 
 Of a night that was run again, its last word counts. Weeks are made anew while late counts may still come, and later
 ones are added; so a night reads few weeks of the archive, whatever its length.

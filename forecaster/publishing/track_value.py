@@ -1,4 +1,4 @@
-"""Track what rosters cost: those that were published, and those of other ways to roster, on the days that came in.
+"""Track what rosters cost: those that were published, and those of other rostering policies, on the days that came in.
 
 The roster of a day is the last one published by the end of its morning: of the forecasts in the archive as of that day
 or before it those of the latest night, refresh or prediction; where none of these covers the day, of a past night that
@@ -193,7 +193,7 @@ class _Reckoner:
         return max(in_time, key=order, default=None)
 
     def _fold(self, rows: pa.Table, day: date) -> Fold:
-        """A run's forecast of a day beside what came; a depot that it did not forecast is closed, and not billed."""
+        """A run's forecast of a day next to what came; a depot that it did not forecast is closed, and not billed."""
         rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))  # of a run taken up again
         levels = tuple(rows["levels"][0].as_py())
         place = {depot: row for row, depot in enumerate(self._panel.depot_ids)}

@@ -64,7 +64,7 @@ def _served_by_up(spec: Spec) -> str | None:
 
 
 def keep(spec: Spec, run_id: str, registered: RegisteredRun) -> None:
-    """Write down which run of MLflow a night is, beside its report."""
+    """Write down which run of MLflow a night is, next to its report."""
     artifact.write(spec.paths.registered_run(run_id), json.dumps(vars(registered)).encode())
 
 

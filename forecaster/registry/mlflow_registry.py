@@ -73,7 +73,7 @@ class Registry:
         """Log one run; with a bundle, register its model, unless it has a version from an earlier
         run already.
 
-        `files` holds `pictures`, which go in as they are, and `model`, what lies beside the bundle
+        `files` holds `pictures`, which go in as they are, and `model`, what lies next to the bundle
         in the model; `keys` is the folder of public keys. A run that was logged before, but not to
         its end, is logged anew under the same name. `ended` is when the night did; None: now.
         """

@@ -36,7 +36,7 @@ def enqueue(
     record: Record, pictures: Mapping[str, bytes], spec: Spec, model: Mapping[str, bytes] | None = None
 ) -> None:
     """Put a record into the outbox, where it stays until the registry has it; `pictures` are files
-    by name, `model` those that lie beside the bundle in the registered model."""
+    by name, `model` those that lie next to the bundle in the registered model."""
     folder = spec.paths.registry_outbox / record.run_id
     with artifact.writing_folder(folder) as new:
         (new / _RECORD).write_text(json.dumps(asdict(record), default=str), "utf-8")

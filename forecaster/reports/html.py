@@ -48,7 +48,7 @@ def document(title: str, top: Iterable[Element], sections: Iterable[Element]) ->
 
 
 def write_atomically(file: Path, text: str) -> None:
-    """Atomic write: a page is written beside its place, then renamed into it."""
+    """Atomic write: a page is written next to its place, then renamed into it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     beside = file.with_name(f".{file.name}.{os.getpid()}")
     try:

@@ -7,7 +7,7 @@ for.
     manifest.sig    the seal of whoever trained it, over manifest.json (`keys`)
 
 The digest of a bundle is the sha256 of its manifest, and its folder is named after it. A bundle is
-written beside its place and then renamed into it, so that a half-written one is never seen. What is
+written next to its place and then renamed into it, so that a half-written one is never seen. What is
 read is believed in this order: the files are exactly these; the seal fits the manifest, whose bytes
 nobody has parsed so far; the manifest vouches for the other files; the graph keeps to itself
 (`onnx_checks`). All of it is one look at each file, whose bytes are then used. Model and weights
@@ -108,7 +108,7 @@ def write(
     if cipher is not None:
         files |= {name: cipher.encrypt(files[name], target.name, name) for name in ENCRYPTABLE}
     parent.mkdir(parents=True, exist_ok=True)
-    # Beside its place and then renamed: a bundle is there whole or not at all.
+    # Next to its place and then renamed: a bundle is there whole or not at all.
     beside = Path(tempfile.mkdtemp(prefix=".bundle-", dir=parent))
     try:
         for name, content in files.items():
@@ -202,7 +202,7 @@ def _decrypt_files(
 
 
 def _write_anew(folder: Path, beside: Path) -> None:
-    """Replace what is left of a bundle by the files beside it, one by one, and remove what is none
+    """Replace what is left of a bundle by the files next to it, one by one, and remove what is none
     of a bundle's."""
     try:
         for path in folder.iterdir():

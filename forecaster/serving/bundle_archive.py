@@ -29,7 +29,7 @@ class Readable(Protocol):
 
 
 def pack(folder: Path) -> Path:
-    """Write a bundle's folder as one file beside it, whole or not at all."""
+    """Write a bundle's folder as one file next to it, whole or not at all."""
     import pyarrow as pa  # which those who read folders do without
 
     target = folder.with_name(folder.name + SUFFIX)

@@ -36,7 +36,7 @@ class SpecialDayArrays(NamedTuple):
         """Deviation of each day from the usual by its counterpart and by the days off of a year, of
         which the height above the level and the share of it to be trusted are given.
 
-        Of two days off a part of what tells their weekdays apart goes; where only one of them is a
+        Of two days off a part of what distinguishes their weekdays goes; where only one of them is a
         day off, what days off have as a rule comes on top or is left out.
         """
         surprise, off_then, off = self.surprise_then, self.off_then > 0, self.day_off > 0
@@ -49,7 +49,7 @@ class SpecialDayArrays(NamedTuple):
 
 def of_year(series: DaySeries, back: Doubles, day_off: Doubles, of: Lengths) -> SpecialDayArrays:
     """Known values by which each day near a holiday is foretold: its counterpart of last year, and
-    the days off of the year. A day on which demand moved to another level tells nothing, nor one
+    the days off of the year. A day on which demand moved to another level says nothing, nor one
     before which nothing was usual."""
     days, horizon = series.log.shape[1], back.shape[1] - series.log.shape[1]
 

@@ -112,11 +112,11 @@ def _differences(bundle: Bundle, panel: Panel) -> Iterator[str]:
 
 
 def session(model: bytes) -> onnxruntime.InferenceSession:
-    """A graph ready to run on a CPU, from memory; whoever asks has looked into it
+    """A graph ready to run on a CPU, from memory; the caller has looked into it
     (`onnx_checks.inspect`).
 
     A run takes one thread. With more, onnxruntime cuts the recurrence into single depots, which
-    takes twice as much processor time; runs beside one another cost nothing (`Predictor`).
+    takes twice as much processor time; runs together cost nothing (`Predictor`).
     """
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1

@@ -238,7 +238,7 @@ def _stay_on(day: int, vans: VanChange | None, eligible: Bools, worth: Doubles, 
 
 
 def _chosen(eligible: Bools, worth: Doubles, further: Ints, placed: Ints, fleet: VanPool) -> Bools:
-    """Depots that stay, if that takes so many `further` vans of each beside those `placed`,
+    """Depots that stay, if that takes so many `further` vans of each next to those `placed`,
     (depots,)."""
     stay = np.zeros_like(eligible)
     if fleet.home is None:

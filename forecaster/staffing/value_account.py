@@ -84,7 +84,7 @@ class WayTotal:
 
 @dataclass(frozen=True)
 class ValuePart:
-    """The ways to roster over everything, a city or a month."""
+    """The rostering policies over everything, a city or a month."""
 
     label: str
     ways: tuple[WayTotal, ...]
@@ -156,7 +156,7 @@ def account(
 
 
 def computing(runs: Sequence[ComputedRun], currency: str | None) -> Computing | None:
-    """The runs together; those whose cost is in another currency are told in seconds alone."""
+    """The runs together; those whose cost is in another currency are shown in seconds alone."""
     if not runs:
         return None
     priced = [(run.cost, run.forecasts) for run in runs if run.cost is not None and run.currency == currency]

@@ -45,7 +45,7 @@ def to_bundle(
     folder and as a file.
 
     With `quick` JAX, which would compile the model for this alone, is not asked. Raises ExportError
-    when they differ, BundleError when the bundle would not be believed: such a model never reigns.
+    when they differ, BundleError when the bundle would not be believed: such a model never becomes champion.
     """
     graph, weights = onnx_cache.graph(candidate, spec), to_onnx.weights(candidate)
     agreement = parity.agree(candidate, graph, bundles.npz(weights), to_onnx.about(candidate), panel, quick=quick)

@@ -128,7 +128,7 @@ def train_uncalibrated(
 
 
 def assist(spec: Spec, number: int, *, on_epoch: Callable[[Epoch], None] | None = None) -> None:
-    """Distributed training as host `number` of `training.hosts`, beside the night's own, whose
+    """Distributed training as host `number` of `training.hosts`, next to the night's own, whose
     panel comes to this one.
 
     Raises SpecError where the pipeline file names no such host, TrainingError as

@@ -1,7 +1,7 @@
 """Train in a child process: one that hangs, or that the kernel ends for want of memory, costs no
 night.
 
-The panel goes in on its standard input, and the model comes back as bytes, which are cached beside
+The panel goes in on its standard input, and the model comes back as bytes, which are cached as well
 the checkpoints: a night with the same panel and pipeline file trains nothing. With `training.hosts`
 the process is one of several; where one of them dies, JAX ends all, and the night is none of them.
 """
@@ -223,7 +223,7 @@ def _prepared_meanwhile(before: Panel, spec: Spec, hears: Listeners) -> Iterator
 
 
 def _prepare(before: Panel, spec: Spec) -> None:
-    """Beside a process that has imports and compiling of its own to do: what follows its training
+    """Next to a process that has imports and compiling of its own to do: what follows its training
     is compiled and exported here, but for the weights. Whoever needs it does that again where it
     fails, and says what is wrong."""
     with suppress(Exception):

@@ -206,7 +206,7 @@ def _as_the_night_does(
     warming: Warming,
     progress: NightProgress,
 ) -> None:
-    """Compile what the night itself compiles, beside the process that trains: calibration,
+    """Compile what the night itself compiles, next to the process that trains: calibration,
     backtest, export and parity."""
     with jax_setup.count_compilations() as compilations:
         with progress.stage("backtest"):

@@ -266,7 +266,7 @@ def _replays(
 
 
 def _first_day(predictor: Predictor, before: Panel, panel: Panel) -> Fold:
-    """Forecast of the day after a cutoff, and what came of it by tonight."""
+    """Forecast of the day after a cutoff, and its result by tonight."""
     whole = predictor(before)
     forecast = replace(
         whole, target_dates=whole.target_dates[:1], quantiles=whole.quantiles[:, :1], open=whole.open[:, :1]

@@ -120,7 +120,7 @@ def address(key: str, base: str, link: ledger_access.Link) -> str:
 
 
 def rss_address(calendar: str) -> str:
-    """The address of the RSS feed beside a calendar."""
+    """The address of the RSS feed next to a calendar."""
     return f"{calendar.removesuffix('ics')}rss"
 
 

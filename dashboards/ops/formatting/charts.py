@@ -197,7 +197,7 @@ def _marks(plot: _Plot, marks: Sequence[tuple[date, str]], last: date) -> list[t
 
 
 def _apart(places: Sequence[tuple[T, float]], room: float) -> list[tuple[T, float]]:
-    """Those of the places, from left to right, that have room beside the one before."""
+    """Those of the places, from left to right, that have room next to the one before."""
     chosen: list[tuple[T, float]] = []
     for value, at in places:
         if not chosen or at - chosen[-1][1] >= room:
@@ -321,7 +321,7 @@ def running(
     height: int = 220,
 ) -> Running:
     """Lines over the weeks on one scale that holds 0, from where each starts before the first week; `text` writes an
-    amount beside its grid line."""
+    amount next to its grid line."""
     left, right, top, bottom = 64.0, width - 22.0, 12.0, height - 26.0
     values = [0.0, *(value for line in lines for value in line)]
     low, high = min(values), max(values)

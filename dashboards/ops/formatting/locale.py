@@ -1,7 +1,7 @@
 """The reader's locale: language of sentences and dates, and how numbers are written (Accept-Language, CLDR).
 
-Sentences and dates are told in a language that has a catalogue. Numbers follow the first language that CLDR knows, so
-that they read 1.234,5 also where the sentences are English. Digits are Latin everywhere: they stand beside ids such as
+Sentences and dates are shown in a language that has a catalogue. Numbers follow the first language that CLDR knows, so
+that they read 1.234,5 also where the sentences are English. Digits are Latin everywhere: they stand next to ids such as
 NYC-01.
 """
 
@@ -43,7 +43,7 @@ def current() -> ReaderLocale:
 
 @contextmanager
 def active(style: ReaderLocale) -> Iterator[None]:
-    """Inside, numbers, dates and sentences are told in this locale."""
+    """Inside, numbers, dates and sentences are shown in this locale."""
     token = _current.set(style)
     try:
         with use_language(style.language):

@@ -17,7 +17,7 @@ def told(text: str, made_of: object = None) -> str:
 
 
 def told_objections(verdict: Mapping[str, Any]) -> list[str]:
-    """The objections of a gate's verdict, which a run's row has as plain text beside what they were made of."""
+    """The objections of a gate's verdict, which a run's row has as plain text next to what they were made of."""
     written = [str(objection) for objection in verdict.get("objections", ())]
     made_of = verdict.get("made_of") or [None] * len(written)  # of a verdict that an earlier version wrote
     return [told(text, parts) for parts, text in zip(made_of, written, strict=False)]

@@ -54,7 +54,7 @@ class LanguageMiddleware:
 
 
 def of_request(request: Request) -> ReaderLocale:
-    """The locale of whoever asks."""
+    """The locale of the caller."""
     style = getattr(request.state, "locale", locale.DEFAULT)
     assert isinstance(style, ReaderLocale)
     return style

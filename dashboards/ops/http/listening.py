@@ -27,7 +27,7 @@ RARELY = 1000  # times that Python looks through young values before it looks th
 
 
 def quick() -> None:
-    """Let requests wait less for whoever computes: a new publication is read in a thread beside theirs.
+    """Let requests wait less for whoever computes: a new publication is read in a thread next to theirs.
 
     While Python looks through all values for cycles, everybody waits: 0.1 s for what was loaded at the start, 0.2 s for
     the values of 5,000 depots, which have no cycles. So the former is left out, and the latter are seldom looked at.

@@ -160,7 +160,7 @@ class ResponseCache:
         self._take(*known)
 
     async def _read(self) -> None:
-        with suppress(LedgerError):  # whoever asks next reads it, too
+        with suppress(LedgerError):  # the caller next reads it, too
             self._take(*await to_thread.run_sync(self._store.read_number))
 
     def _take(self, number: object, read_at: float) -> None:

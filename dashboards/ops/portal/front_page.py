@@ -32,7 +32,7 @@ PATIENCE = 1.0  # seconds that a reader waits for what is counted
 
 @dataclass(frozen=True)
 class FrontPage:
-    """Looks at the pipelines, and counts their depots beside."""
+    """Looks at the pipelines, and counts their depots in the background."""
 
     served: Mapping[str, ServedPipeline]
     readers: SharedReaders

@@ -86,11 +86,11 @@ def read_outline(head: Head, ledger: Ledger) -> Outline:
 
 @dataclass(frozen=True)
 class Edition:
-    """A publication as it reads today to whoever sees some cities, or all: what it says depends on nothing else."""
+    """A publication as it reads today to a reader of some cities, or of all: what it says depends on nothing else."""
 
     head: Head
     front: Front
-    notice: Notice | None  # what the last night kept aside
+    notice: Notice | None  # what the last night quarantined
     ledger: Ledger
     outlines: Outlines
     cities: frozenset[str] | None = None  # None: all
@@ -190,14 +190,14 @@ class Logbook:
         return tuple(depot for depot in depots if _sees(self.cities, depot))
 
     def promotions(self) -> tuple[Promotion, ...]:
-        """Promotions, the oldest first. The reasons tell of all depots together, and may name some."""
+        """Promotions, the oldest first. The reasons concern all depots together, and may name some."""
         promotions = self.ledger.promotions(self.pipeline) if self.pipeline else ()
         if self.cities is None:
             return promotions
         return tuple(replace(promotion, reason=_(HIDDEN_MESSAGE)) for promotion in promotions)
 
     def canary(self) -> CanaryTrial | None:
-        """The newest new model that was tried at some depots. Who does not see every city is told of theirs."""
+        """The newest new model that was tried at some depots. Readers of some cities see theirs."""
         trial: CanaryTrial | None = None
         if self.pipeline and (canaries := optional("canary.ledger")):
             with self.ledger.transaction() as connection:
@@ -208,7 +208,7 @@ class Logbook:
         return replace(trial, cohort=frozenset(visible), reason=_(HIDDEN_MESSAGE), judged={"days": trial.days})
 
     def tallies(self) -> tuple[Tally, ...]:
-        """Accuracy of earlier forecasts. Who does not see every city is told of theirs and of the
+        """Accuracy of earlier forecasts. Readers of some cities see theirs and of the
         depots in them."""
         with self.ledger.transaction() as connection:
             tallies = accuracy.all_tallies(connection, self.pipeline) if self.pipeline else ()
@@ -218,7 +218,7 @@ class Logbook:
         return tuple(tally for tally in tallies if (tally.part, tally.label) in visible)
 
     def drifts(self) -> tuple[Drift, ...]:
-        """Drifts as of the last night. Who does not see every city is told of theirs and of the
+        """Drifts as of the last night. Readers of some cities see theirs and of the
         depots in them."""
         with self.ledger.transaction() as connection:
             drifts = drift.drifts(connection, self.pipeline) if self.pipeline else ()

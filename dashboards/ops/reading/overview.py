@@ -1,4 +1,4 @@
-"""Overview of several pipelines: one cheap look at what each has published, and counts that are made beside.
+"""Overview of several pipelines: one cheap look at what each has published, and counts that are made in the background.
 
 A ledger that is away, slow or damaged is told of its own pipelines and holds up nobody else's.
 """
@@ -164,7 +164,7 @@ class LedgerLooks:
 
 
 class Counts(Generic[Count]):
-    """Numbers that take a look at all depots: made one after the other beside the requests, and remembered."""
+    """Numbers that take a look at all depots: made one after the other next to the requests, and remembered."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, "counts")

@@ -1,6 +1,6 @@
 """Links of a run: the report of its model on this page, and the run and the model's version in MLflow.
 
-They tell of all depots together: who does not see every city is given none.
+They concern all depots together: who does not see every city is given none.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RunLinks:
 
 @dataclass(frozen=True)
 class RunLinker:
-    """Finds the links of runs; without a pipeline file, or for whoever may not see them, there are none."""
+    """Finds the links of runs; without a pipeline file, or for a reader who may not see them, there are none."""
 
     spec: Spec | None
     base: str | None = None  # of MLflow

@@ -49,7 +49,7 @@ def _answer(
     make: Callable[[Edition, DigestScope, str], bytes],
 ) -> Response:
     link, reader = links.feed_reader(context, token)
-    request.state.person = reader  # whoever has signed in beside it: the link alone says what is seen
+    request.state.person = reader  # whoever has signed in next to it: the link alone says what is seen
     base = (context.access.url or str(request.base_url).rstrip("/")) + context.prefix
     try:
         scope = _scope(link, request.query_params.get("depot", ""), request.query_params.get("city", ""))

@@ -30,7 +30,7 @@ def router(spec: Spec | None) -> APIRouter:
 
     @routes.api_route("/runs/{run_id}/report", methods=["GET", "HEAD"])
     def report(request: Request, run_id: str) -> Response:
-        if person(request).cities is not None:  # it tells of all depots together
+        if person(request).cities is not None:  # it concerns all depots together
             raise HTTPException(403, _(HIDDEN_MESSAGE))
         file = report_file(spec, run_id) if spec else None
         if file is None:

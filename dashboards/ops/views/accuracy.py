@@ -1,4 +1,4 @@
-"""Forecast accuracy page: WAPE, bias and coverage by week and part, beside the seasonal naive and the legacy system."""
+"""Forecast accuracy page: WAPE, bias, coverage by week and part, against the seasonal naive and the legacy system."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ def accuracy(
     the `first_night` were made afterwards.
 
     The weeks one by one are those of the part that was asked for, and of everything where there is no such part. Where
-    nothing is told of all depots together, their cities together are: those that the reader sees.
+    nothing is shown of all depots together, their cities together are: those that the reader sees.
     """
     tallies = _with_whole(tallies)
     mondays = sorted({tally.week for tally in tallies if tally.part == ALL})[-query.span :]

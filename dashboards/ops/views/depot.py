@@ -25,7 +25,7 @@ from forecaster.ledger.records import Head
 PAST_DAYS = 60
 PAST_DAYS_PHONE = 21
 STRETCH = 2.5  # width of a day ahead, in days behind
-MOVED, MOVED_LEAST = 0.05, 3  # share of what was said before, and orders, from which on a change is told beside it
+MOVED, MOVED_LEAST = 0.05, 3  # share of what was said before, and orders, from which on a change is told next to it
 KINDS = {"holiday": N_("holiday"), "closure": N_("closure"), "event": N_("event")}
 COMPARED = 7  # days that are held against what was said of them
 
@@ -57,7 +57,7 @@ class ActualDay:
 
 @dataclass(frozen=True)
 class ForecastCheck:
-    """The actual of a day that is over beside its last forecast before it came."""
+    """The actual of a day that is over next to its last forecast before it came."""
 
     day: str
     median: str
@@ -100,7 +100,7 @@ class DepotPage:
     unheard: str  # said where no day was forecast the day before
     days: tuple[tuple[str, str], ...]  # of the days ahead: ISO date, name
     canary: bool  # whether these numbers are a new model's that is tried here
-    planned: str  # whose number stands in front, beside the model's; empty where it is the model's
+    planned: str  # whose number stands in front, next to the model's; empty where it is the model's
     shares: str  # how its orders fall on shifts, where that is learned; else empty
 
 

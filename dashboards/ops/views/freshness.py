@@ -24,7 +24,7 @@ class Freshness:
     late: tuple[str, ...]  # sentences
     silent: tuple[tuple[str, str], ...]  # depots without a count of the newest day: id, address
     others: int  # of them, those not named
-    aside: int  # rows that the last night kept aside
+    aside: int  # rows that the last night quarantined
 
 
 def freshness(

@@ -40,7 +40,7 @@ class DayTotal:
     weekday: str
     day: str
     name: str  # both
-    orders: str  # empty where cities are told apart
+    orders: str  # empty where cities are shown separately
     number: int  # the same, by which words are inflected
     short: str  # the same where there is little room
     range: str  # empty where only the depots' medians were published
@@ -51,7 +51,7 @@ class DayTotal:
 
 @dataclass(frozen=True)
 class NetworkView:
-    orders: str  # empty where cities are told apart
+    orders: str  # empty where cities are shown separately
     number: int  # the same, by which words are inflected
     range: str | None  # None where only the depots' medians were published
     drivers: int | None
@@ -77,7 +77,7 @@ def network(
     other cities, which the reader does not see; `opened` is the week after the first two whose days are shown, from 1.
     Drivers are None where no depot has any planned."""
     whole, cities = _groups(head, depots, together(totals, head.levels))
-    # Quantiles do not add up: of some cities together nothing was published, so each is told apart.
+    # Quantiles do not add up: of some cities together nothing was published, so each is shown separately.
     apart = some and len(cities) > 1
     meant, highest = front.meant, max(whole.medians)
     week = tuple(_day(whole, day, front, apart) for day in range(len(front.target_dates)))
@@ -141,7 +141,7 @@ def _groups(
         [name] = members_of
         whole = group(name, depots, published.get("") or published.get(name, ()))
         return whole, [whole]
-    # Under an empty name stands the network: depots without a city have no total beside those that have one.
+    # Under an empty name stands the network: depots without a city have no total next to those that have one.
     cities = [
         group(name, members, published.get(name, ())) if name else group(_("Without a city"), members, ())
         for name, members in sorted(members_of.items())

@@ -95,7 +95,7 @@ class PipelineTile:
 @dataclass(frozen=True)
 class PipelineRow:
     """A pipeline in the API: its day in front in orders of all depots together, and its state. Null is what is not
-    published, not counted yet, or not told to whoever sees some cities alone."""
+    published, not counted yet, or not told to a reader who sees some cities alone."""
 
     name: str
     address: str

@@ -33,7 +33,7 @@ class Tile:
 class Wall:
     heading: str
     open: bool  # any of its depots, on the day in front
-    orders: str  # empty where cities are told apart
+    orders: str  # empty where cities are shown separately
     number: int  # the same, by which words are inflected
     range: str | None
     drivers: str

@@ -1,7 +1,7 @@
 """Catalogues of sentences (gettext), and the language in which somebody reads, as a context
 variable.
 
-The compiled catalogue (.mo) lies beside its .po and is read once in a process. A language without
+The compiled catalogue (.mo) lies next to its .po and is read once in a process. A language without
 one, a sentence that it lacks, and English itself are told as they stand in the code.
 """
 
@@ -27,7 +27,7 @@ _language: ContextVar[str] = ContextVar("language", default=ENGLISH)
 
 @contextmanager
 def use_language(code: str) -> Iterator[None]:
-    """Inside, sentences are told in this language (`LANGUAGES`), here and in threads that take over
+    """Inside, sentences are shown in this language (`LANGUAGES`), here and in threads that take over
     the context."""
     token = _language.set(code)
     try:

@@ -20,7 +20,7 @@ _SAME = 0.6  # of the letters, which two spellings of a word have at least in co
 
 
 def fold(word: str) -> str:
-    """The word without what never tells it apart: case, surrounding and repeated blanks, Unicode
+    """The word without what never distinguishes it: case, surrounding and repeated blanks, Unicode
     form."""
     return " ".join(unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", word).casefold()).split())
 

@@ -1,10 +1,10 @@
-"""Sentences that are written down in English and told in the reader's language: text that knows its
+"""Sentences that are written down in English and shown in the reader's language: text that knows its
 own template.
 
     objection = sentence(N_("{metric} is {value}, wanted at most {limit}"), metric="wape", value="0.31", limit="0.30")
 
 It is a str, in English, for whoever logs or keeps it. `stored` gives the template and what fills
-it, to be kept beside the text as JSON; `restored` makes the same str of both again, and `retold`
+it, to be kept next to the text as JSON; `restored` makes the same str of both again, and `retold`
 tells it in the reader's language. What was kept by an earlier version has no template, and is told
 as it was written.
 """
@@ -22,7 +22,7 @@ from typing import Any
 from forecaster.core.language.catalogue import ENGLISH, N_, _, language, ngettext
 from forecaster.errors import ForecasterError
 
-MADE_OF = "made_of"  # the key or column beside a text that has what it was made of
+MADE_OF = "made_of"  # the key or column next to a text that has what it was made of
 
 
 class Sentence(str):
@@ -109,13 +109,13 @@ def stored(text: str | None) -> dict[str, Any] | None:
 
 
 def restored(made_of: object, text: str) -> str:
-    """The sentence as it was before it was `stored` beside its text; the text alone where it has
-    nothing beside it."""
+    """The sentence as it was before it was `stored` next to its text; the text alone where it has
+    nothing next to it."""
     return _made(text, made_of) if isinstance(made_of, dict) else text
 
 
 def packed(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Values for JSON, in which what sentences were made of stands beside them, under `MADE_OF`."""
+    """Values for JSON, in which what sentences were made of stands next to them, under `MADE_OF`."""
     parts = {name: made_of for name, value in values.items() if (made_of := stored(value)) is not None}
     return {**values, MADE_OF: parts} if parts else dict(values)
 

@@ -1,7 +1,7 @@
 """Half-hourly profiles of a batch: a day's orders by half hours, and which of them the lake does
 not hold yet.
 
-They stand beside the daily counts: a day that goes to quarantine leaves no profile, and one whose
+They stand next to the daily counts: a day that goes to quarantine leaves no profile, and one whose
 orders only moved to other hours leaves a new one though its count is the same. What came before is
 never changed: the latest version known by an instant counts, as it does of counts.
 """

@@ -78,7 +78,7 @@ class Past:
             ahead["open"] = np.where(loaded, np.int8(-1), ahead["open"].to_numpy())
         demand = reading_versions.latest(pd.concat([past, ahead]))
         small = {table: self._recorded_by(rows, instant) for table, rows in self._small.items() if table != "aliases"}
-        # Whom a name belongs to tonight tells nothing of demand, and keeps the depots comparable.
+        # Whom a name belongs to tonight says nothing of demand, and keeps the depots comparable.
         small["aliases"] = self._small["aliases"]
         return point_in_time.assemble(
             demand, small, self._recorded_by(self._refused, instant), spec, instant, self._knowledge.versions

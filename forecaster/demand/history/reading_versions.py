@@ -89,7 +89,7 @@ def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
 
 
 def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
-    """The readings that break a rule beside the others: `duplicate_row` or `superseded`.
+    """The readings that break a rule next to the others: `duplicate_row` or `superseded`.
 
     One for each depot, day (and declared instant) stays: the first that says what the last one
     says.
@@ -255,7 +255,7 @@ def _among_versions(
 
 
 def _equal(batch: pd.DataFrame, history: pd.DataFrame, position: Any) -> Bools:
-    """Does each row say what the known row at the position beside it says? An unknown value equals
+    """Does each row say what the known row at the position next to it says? An unknown value equals
     another one."""
     equal = np.ones(len(batch), np.bool_)
     for name in _values(batch):

@@ -1,10 +1,10 @@
 """Shuffle: the lake's readings put in order of their depots, so that a group of depots is read
 without all others.
 
-The lake's files lie in order of days. Each share of them is read once and written beside the state
+The lake's files lie in order of days. Each share of them is read once and written next to the state
 in pieces by depot (Dean & Ghemawat 2004, "MapReduce", whose shuffle this is); a group then reads
 its own piece of each. Rows keep the order in which they lie in the lake, and each depot's former
-ids lie beside it. The files are Arrow's, compressed, and are gone with the run.
+ids lie next to it. The files are Arrow's, compressed, and are gone with the run.
 """
 
 from __future__ import annotations

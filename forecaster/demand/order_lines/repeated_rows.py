@@ -1,4 +1,4 @@
-"""Deduplication of order lines: orders that a batch tells of again, and exports of which one
+"""Deduplication of order lines: orders that a batch repeats, and exports of which one
 repeats days of another.
 
 With `demand.columns.order_id` the last row of an order counts. Without it no single row says
@@ -27,7 +27,7 @@ from forecaster.demand.validation.feed_shape import batch_finding
 
 # rows of one file, each with another content, that are no corrections of orders
 FEW_ORDERS, MANY_ORDERS = 50, 0.25
-NEXT_FILES = 8  # with the same day of a depot, beside which a file is held
+NEXT_FILES = 8  # with the same day of a depot, next to which a file is held
 DAYS = 3  # of depots that must be alike in full
 CONTENTS = 10  # different rows of them, so that chance is none
 TOTALS = 3  # different counts of them: days of no order are alike anyway
@@ -169,7 +169,7 @@ def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repeti
     alike = [pair for _, pair in pairs.groupby(["file", "other"]) if _is_repetition(pair)]
     if not alike:
         return
-    # a row that three files have is twice too many: each is told of beside one of those before it
+    # a row that three files have is twice too many: each is told of next to one of those before it
     repeated_days = pd.concat(alike).sort_values(["rows", "step"], ascending=[False, True], kind="stable")
     names = files.astype("str").tolist()
     for _, pair in repeated_days.drop_duplicates(["slot", "other"]).groupby(["file", "other"]):
@@ -178,7 +178,7 @@ def _between_files(lines: pd.DataFrame, files: pd.Index[Any]) -> Iterator[Repeti
 
 
 def _pairs(lines: pd.DataFrame) -> pd.DataFrame:
-    """Each depot's day in a file beside the next files that have it: how many rows it has in both,
+    """Each depot's day in a file next to the next files that have it: how many rows it has in both,
     and how many of these are the same."""
     contents = lines.groupby(["slot", "file", "content"])["count"].agg(["size", "sum"]).reset_index()
     cells = contents.groupby(["slot", "file"], as_index=False).agg(

@@ -17,7 +17,7 @@ from forecaster.demand.parsing import words
 from forecaster.demand.readings import CONTENT, ORDER
 
 NO_ORDER = 0
-_ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads one hash before another is put beside it
+_ODD = np.uint64(0x9E3779B97F4A7C15)  # spreads one hash before another is put next to it
 Column = Any  # a pandas Series
 
 

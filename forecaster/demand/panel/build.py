@@ -34,7 +34,7 @@ _HOME = ["country", "subdivision"]
 
 @dataclass(frozen=True, eq=False)
 class Openings:
-    """Depots and days of a panel with what came of them, and when they were open."""
+    """Depots and days of a panel with their actuals, and when they were open."""
 
     grid: Grid
     at: Cells

@@ -3,7 +3,7 @@ declared.
 
 Learnt point in time: whether a day is closed rests on the weeks before it alone, as a night before
 it knew them, and it is taken back with the first reading on such a day. All of it is decided here;
-whoever asks reads `Panel.open`.
+the caller reads `Panel.open`.
 """
 
 from __future__ import annotations

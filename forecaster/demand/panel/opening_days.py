@@ -1,7 +1,7 @@
 """Missing-value semantics: when a depot is open, and when a day without a row was a day without
 demand.
 
-The four states of a depot's day are told apart by two arrays: counted (a count, open), zero (0,
+The four states of a depot's day are distinguished by two arrays: counted (a count, open), zero (0,
 open), closed (not open, whatever the count) and missing (NaN, open).
 """
 

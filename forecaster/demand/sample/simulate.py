@@ -3,7 +3,7 @@ seed.
 
 A day's expected orders are a product: depot level × weekday profile × yearly cycle × growth ×
 holidays × shopping season × promotions × local events. City-wide weather and negative-binomial
-noise come on top; nobody can know those. The numbers below are the whole recipe; README.md beside
+noise come on top; nobody can know those. The numbers below are the whole recipe; README.md next to
 the sample says them in words.
 """
 

@@ -67,7 +67,7 @@ class WideColumns(Columns):
         cells = _one_type([table[name] for name in names])
         filled = _filled(cells).reshape(len(names), len(table))
         faulty = _are_faulty(table)
-        lost = faulty & ~filled.any(axis=0)  # such a row is told of all the same
+        lost = faulty & ~filled.any(axis=0)  # such a row is reported all the same
         filled[0] |= lost
         rows, columns = np.nonzero(filled.T)
         turned = {name: pc.take(table[name], pa.array(rows)) for name in whole}

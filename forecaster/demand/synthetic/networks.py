@@ -3,7 +3,7 @@ business, from a seed.
 
 A day's expected count is a product, so its log is a sum: depot's level + weekday profile + yearly
 profile + trend and drift + holidays + weather + promotions + what happens to a depot (moves,
-openings). Counts are negative binomial around it. What tells networks apart is drawn first
+openings). Counts are negative binomial around it. What distinguishes networks is drawn first
 (`draw_traits`), then the days of their depots (`simulate`).
 
 Where the sample (`demand.sample`) is one fleet that a reader can follow, these are hundreds that

@@ -1,8 +1,8 @@
 """Deduplication and reconciliation of a batch: every row is accepted, unchanged, or quarantined
 with its rule.
 
-The contract has asked each row alone. Here they are asked beside one another, beside what is known
-already, and beside the days before them.
+The contract has asked each row alone. Here they are asked together, next to what is known
+already, and with the days before them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Column = Any  # a pandas Series
 
 @dataclass(frozen=True)
 class RepeatedDays:
-    """How a batch tells again of days whose counts are known, a row a reading of such a day."""
+    """How a batch repeats days whose counts are known, a row a reading of such a day."""
 
     depots: pd.Index[Any]
     depot: NDArray[np.integer[Any]]  # (readings,) place among the depots

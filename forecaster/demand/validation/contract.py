@@ -56,7 +56,7 @@ from forecaster.lake import TABLES, YEAR
 
 FIRST_DAY = pd.Timestamp("1970-01-01")
 _RESERVED = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
-# since the end of the day; beside the columns of a source, which do not start with a colon
+# since the end of the day; next to the columns of a source, which do not start with a colon
 _AGE = ":age"
 _NOW = pd.Timedelta(0)
 _SAMPLE = 20_000  # rows of the first block that tell whether rows have times of day

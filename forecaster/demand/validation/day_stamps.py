@@ -102,7 +102,7 @@ def _may_be_days(seconds: Any) -> bool:
 
 
 def _gather(seconds: Any, zone: ZoneInfo, times_by_zone: dict[str, pd.Index[Any]]) -> bool:
-    """Put further times beside those of a zone; whether all may still be days. None are none at
+    """Put further times next to those of a zone; whether all may still be days. None are none at
     all."""
     if not _may_be_days(seconds):
         return False

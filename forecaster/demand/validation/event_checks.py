@@ -1,4 +1,4 @@
-"""Validation of events beside depots and readings: kinds that nothing uses, places of no depot,
+"""Validation of events next to depots and readings: kinds that nothing uses, places of no depot,
 closures that go on.
 
 Events that lie outside the history and the days ahead are none of anybody's concern.
@@ -45,7 +45,7 @@ class Period:
 
 
 def period(accepted: pd.DataFrame, known_days: KnownDays, spec: Spec, now: datetime) -> Period:
-    """The days of a batch and those known beside it, and the days ahead of the newest that is
+    """The days of a batch and those known next to it, and the days ahead of the newest that is
     over."""
     over = np.datetime64(now.astimezone(spec.zone).date(), "D") - np.timedelta64(1, "D")
     own = accepted["day"].agg(["min", "max"]).to_numpy() if len(accepted) else np.zeros(0, np.int32)

@@ -14,7 +14,7 @@ from forecaster.core.arrays import Bools, Days, Doubles, Floats, Ints
 RARE = 1e-3
 # a count that is no smaller never stands still by chance, however few the depot's other days are
 NEVER_BY_CHANCE = 10
-APART = 28  # known days beside the run that must tell how often a depot's counts repeat
+APART = 28  # known days next to the run that must tell how often a depot's counts repeat
 A_WEEK = 7  # days, after which a depot that is open on one weekday alone has been heard again
 MANY = 0.2  # of the depots in business, whose readings never end on about the same day by chance
 SAME_WEEKDAYS = 4  # that tell how many depots such a day has; a feed that is younger is not judged

@@ -1,7 +1,7 @@
-"""Chunked read of the known history beside a batch, a stretch of days at a time, and the grid that
+"""Chunked read of the known history next to a batch, a stretch of days at a time, and the grid that
 it is put into.
 
-So 50 million known readings need not be there at once, beside as many new ones.
+So 50 million known readings need not be there at once, next to as many new ones.
 """
 
 from __future__ import annotations

@@ -269,7 +269,7 @@ def _named(marks: str) -> str:
 
 def advice(values: pd.Series[Any]) -> pd.Series[Any]:
     """Advice for each value that is no number, for its message: a word for nothing can be declared,
-    a mark beside a number be left out. Empty where it is neither."""
+    a mark next to a number be left out. Empty where it is neither."""
 
     def of_distinct(distinct: pd.Series[Any]) -> pd.Series[Any]:
         text = distinct.astype("str").str.strip()

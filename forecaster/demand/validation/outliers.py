@@ -1,4 +1,4 @@
-"""Outlier detection: counts not believable beside the days before them, as spikes or in another
+"""Outlier detection: counts not believable with the days before them, as spikes or in another
 unit.
 
 What a depot usually has on a day is the median of its last eight same weekdays, of which four must
@@ -70,7 +70,7 @@ def suspects(
     """Rule (`unit_change`, `spike`) → the fresh counts that break it; no cell is in both.
 
     `counts` (depots, days) hold consecutive days, NaN = not known; `fresh` and `closed` have the
-    same shape. What is said to be closed is not judged, and tells nothing of the usual.
+    same shape. What is said to be closed is not judged, and says nothing of the usual.
 
     spike: more than `spike_factor` times the usual, or than the usual times what the day brought to
     the median depot of the batch, where that is more; also well beyond the depot's second highest

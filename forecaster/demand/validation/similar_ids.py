@@ -1,5 +1,5 @@
-"""Depot ids that differ in what tells no depots apart: case, blanks, Unicode form, zeros in front,
-kinds of dashes; and former ids that go on counting beside the depots that they belong to."""
+"""Depot ids that differ in what distinguishes no depots: case, blanks, Unicode form, zeros in front,
+kinds of dashes; and former ids that go on counting next to the depots that they belong to."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def key(depot: str, without: str | None = None) -> str:
 
 
 def pairs(depots: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Ids with the next one that differs from them in nothing that tells depots apart."""
+    """Ids with the next one that differs from them in nothing that distinguishes depots."""
     ids = pd.Series(depots if isinstance(depots, pd.Index) else [*depots], dtype="str")
     keys = _keys(ids)
     is_shared = keys.duplicated(keep=False)
@@ -120,7 +120,7 @@ def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[F
 
 
 def counts_left_out(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[Finding]:
-    """A finding about former ids with new counts that `aliases.apply` leaves out beside the own
+    """A finding about former ids with new counts that `aliases.apply` leaves out next to the own
     ones of their depots.
 
     `former` are aliases, as in `findings`.

@@ -201,7 +201,7 @@ class Table:
 
 
 def is_holiday_feature(name: str) -> bool:
-    """Does the calendar feature mark holidays or days beside them?"""
+    """Does the calendar feature mark holidays or days next to them?"""
     return "holiday" in name
 
 

@@ -11,7 +11,7 @@ from forecaster.core.language.sentences import MADE_OF, restored, stored
 
 
 def sentence_columns(name: str, *, nullable: bool = True) -> tuple[sa.Column[str], sa.Column[Any]]:
-    """The text's column, and the one beside it."""
+    """The text's column, and the one next to it."""
     return sa.Column(name, sa.Text, nullable=nullable), sa.Column(_beside(name), sa.JSON(none_as_null=True))
 
 
@@ -21,7 +21,7 @@ def sentence_values(name: str, text: str | None) -> dict[str, Any]:
 
 
 def with_sentence(row: Mapping[Any, Any], name: str) -> dict[str, Any]:
-    """A row with the sentence as it was before it was written, and without the column beside it."""
+    """A row with the sentence as it was before it was written, and without the column next to it."""
     values = dict(row)
     made_of = values.pop(_beside(name))
     return values if values[name] is None else {**values, name: restored(made_of, values[name])}

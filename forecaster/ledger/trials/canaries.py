@@ -32,7 +32,7 @@ def start(
     cohort: Collection[str],
     now: datetime,
 ) -> CanaryTrial:
-    """Let a bundle run beside the champion. Raises LedgerError where there is none but itself, or another runs."""
+    """Let a bundle run next to the champion. Raises LedgerError where there is none but itself, or another runs."""
     champion = records.champion(connection, pipeline)
     if champion is None or champion.bundle_digest == bundle_digest:
         raise LedgerError(f"{bundle_digest} is no canary: wanted another champion beside which it runs")

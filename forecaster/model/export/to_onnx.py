@@ -121,7 +121,7 @@ def about(candidate: Candidate) -> dict[str, Any]:
     }
 
 
-# What a forward pass outside of this package has to know beside the parameters.
+# What a forward pass outside of this package has to know next to the parameters.
 FEATURES = {
     "level": LEVEL,
     "weeks": WEEKS,

@@ -1,4 +1,4 @@
-"""Boosted trees beside the network: fitted by LightGBM for the median of each day ahead, for the
+"""Boosted trees next to the network: fitted by LightGBM for the median of each day ahead, for the
 arrays of `network.trees`.
 
 They read what the graph computes of each day that is forecast (`features.tree_inputs`) but for the
@@ -60,7 +60,7 @@ PARAMETERS = {
     "force_row_wise": True,
     "verbosity": -1,
     "seed": 0,
-    # where others compute beside it, several wait for one another most of the time
+    # where others compute next to it, several wait for one another most of the time
     "num_threads": 1,
 }
 

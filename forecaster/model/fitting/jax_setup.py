@@ -32,7 +32,7 @@ _NOTE_BYTES = 8
 _COMPILE = "/jax/core/compile/backend_compile_duration"
 _HIT = "/jax/compilation_cache/cache_hits"
 _MISS = "/jax/compilation_cache/cache_misses"
-_CHECKED = "checked"  # a file, as old as the last look at the programs beside it
+_CHECKED = "checked"  # a file, as old as the last look at the programs next to it
 _ZLIB = b"\x78"
 
 
@@ -63,7 +63,7 @@ def configure_for(spec: Spec) -> str | None:
 
 
 def cache_folder(spec: Spec) -> Path:
-    """Folder of this machine's programs: in a folder that machines share, beside those of other
+    """Folder of this machine's programs: in a folder that machines share, next to those of other
     kinds of processors, whose instructions this one may not have."""
     if named := os.environ.get(FOLDER):
         return Path(named)
@@ -104,7 +104,7 @@ def configure(cache: Path, *, megabytes: int | None = None) -> None:
 
 
 def _note_last_uses(cache: Path) -> None:
-    """Note of each program when it was last used, where no note is: JAX writes nothing beside one
+    """Note of each program when it was last used, where no note is: JAX writes nothing next to one
     without. Those are of before there were bounds, or of a process that was killed."""
     for program in cache.glob("*-cache"):
         note = program.with_name(f"{program.name.removesuffix('-cache')}-atime")
@@ -148,7 +148,7 @@ def compiler_effort(level: int) -> dict[str, bool | int | str] | None:
     Measured on 2 cores: at 1 an epoch of training compiles in two thirds of the time that 3, the
     default, takes, and runs as fast; at 0 it runs four times slower, but what runs once is there
     six times sooner. Where the cores are devices, a program has one thread on each: with XLA's own
-    threads beside them, a product may wait for a core that waits for the product's device, for
+    threads next to them, a product may wait for a core that waits for the product's device, for
     ever.
     """
     if jax.config.values["jax_disable_most_optimizations"] or jax.default_backend() != "cpu":

@@ -49,7 +49,7 @@ BLUR = 0.5
 EARLY_MARGIN = 0.05  # share by which an earlier epoch must have been better
 VALIDATION_DEPOTS = 256  # depots that validation looks at, at most; with more devices one each
 SMALLEST_BATCH = 8  # crops a batch, below which less memory is no help
-# days of history from which the waves of the year are told apart from a trend
+# days of history from which the waves of the year are distinguished from a trend
 YEARLY_WAVES_HISTORY = 730
 LAST_YEAR_HISTORY = 540  # days of history from which enough crops know their last year
 # Of an epoch, what is the same whenever the training is repeated, and what is of this run alone:

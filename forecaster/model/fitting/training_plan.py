@@ -51,7 +51,7 @@ class Restraint:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Hyperparameters of one training, beside the data; its digest names the checkpoints that
+    """Hyperparameters of one training, next to the data; its digest names the checkpoints that
     belong to it."""
 
     hidden: int

@@ -177,7 +177,7 @@ def forward(
     `parameters` is a candidate's tree: {"members": …, "constants": …, "blend": {"members":
     (members,), "anchor": ()}, "calibration": (horizon, levels)}, members stacked on the first axis.
     Members are averaged as logs by their weights, the median is drawn to the seasonal anchor by its
-    share and, where there are "trees" beside the members, to what they say by the weight "trees" of
+    share and, where there are "trees" next to the members, to what they say by the weight "trees" of
     the blend; it follows a level that moved (`level_moves`), and the other quantiles go with it.
     Each level's distance to the median grows where the last week surprised, and the calibration
     widens or narrows it. Never crossing, never negative, never beyond what a depot's history

@@ -1,4 +1,4 @@
-"""Further inputs, which boosted trees read beside the decoder's: rolling means, misses and trends
+"""Further inputs, which boosted trees read next to the decoder's: rolling means, misses and trends
 up to an origin, more weeks of the same weekday, a year ago by date, what is known of the days
 around the one that is forecast, and the last days each by itself.
 
@@ -132,7 +132,7 @@ def _same_weekdays(series: Series, anchor: Array, origins: Origins) -> Array:
 
 
 def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
-    """The days beside the same weekday of a year ago, one of which has the same date, against the
+    """The days next to the same weekday of a year ago, one of which has the same date, against the
     level of then."""
     then = origins.ago(series.level, YEAR + 7)
     parts = []

@@ -19,7 +19,7 @@ Four habits of XLA on a CPU shape this code:
 - A product over two axes at once is several times slower than one of matrices.
 - A pass over an array of all days costs as much as a small product. So what one day needs is made within that day.
 
-Where a processor has a C++ compiler beside it, `gru_cpu` does the same for float32 in half the
+Where a processor has a C++ compiler next to it, `gru_cpu` does the same for float32 in half the
 time.
 
 Products add up in float32 also where the inputs are bfloat16, and so do the state and its gradient

@@ -24,7 +24,7 @@ MOVED = 1.0
 # usual
 SWING = 2.0
 MOST_SPECIAL = 2.0  # log counts that a special day adds to the anchor or takes from it, at most
-ALIKE = 0.3  # of what tells two weekdays apart, the share that goes where both are days off
+ALIKE = 0.3  # of what distinguishes two weekdays, the share that goes where both are days off
 LARGEST = 100.0  # log counts, above any
 # ordinary days that are counted with those few special ones from which others are foretold
 DOUBT = 1.0
@@ -67,7 +67,7 @@ class SpecialDays(NamedTuple):
 
 def of_year(series: Series, back: Array, day_off: Array, start: int) -> SpecialDays:
     """Known values by which each day near a holiday is foretold: its counterpart of last year, and
-    the days off of the year. A day on which demand moved to another level tells nothing, as no
+    the days off of the year. A day on which demand moved to another level says nothing, as no
     holiday did that, nor one before which nothing was usual.
     """
     days = series.log.shape[1]
@@ -131,7 +131,7 @@ def level_shifts(plain: Array, observed: Array) -> Array:
 
 def swings(plain: Array, observed: Array) -> Array:
     """1 on days before which the same weekdays lay so far apart that none of them is the usual, as
-    where a site was shut every other week and its counts say so: beside their mean an ordinary day
+    where a site was shut every other week and its counts say so: next to their mean an ordinary day
     looks special.
     """
     highest, lowest = jnp.zeros_like(plain), jnp.full_like(plain, LARGEST)
@@ -167,8 +167,8 @@ def out_of_the_usual(
     year's weather, by which a network would know the date. `free` marks that it was a day off, of
     which `free_weekday` says how far above the level its weekday was. `off` and `weekday` are the
     day's own; `height` is how far above the level the days off of a year were in the mean, and
-    `trust` the share of it to be trusted. Of two days off a part of what tells their weekdays apart
-    goes. A day off whose counterpart was none has beside it what days off have as a rule; a day
+    `trust` the share of it to be trusted. Of two days off a part of what distinguishes their weekdays
+    goes. A day off whose counterpart was none has next to it what days off have as a rule; a day
     like others whose counterpart was a day off has what is left without that.
     """
     # as a rule, on such a weekday

@@ -1,7 +1,7 @@
 """The prior on disk: a pretrained model with all that it was made of, believed only where its
 digest is right.
 
-`prior.npz` is a candidate as `serialization` writes it; `prior.json` beside it says its SHA-256 and
+`prior.npz` is a candidate as `serialization` writes it; `prior.json` next to it says its SHA-256 and
 where it comes from: command, seed, version, panels with their licences, days and depots.
 """
 

@@ -74,7 +74,7 @@ def forecast_both(
 
 
 def _with_canary(result: ForecastResult, trial: CanaryTrial, spec: Spec, knowledge: Knowledge) -> ForecastResult:
-    """Raises BundleError where the canary cannot forecast beside this champion."""
+    """Raises BundleError where the canary cannot forecast next to this champion."""
     choice = replace(result.choice, bundle=spec.paths.bundle(trial.bundle_digest), trial=None)
     canary, predictor = forecast_of_bundle(spec, choice, knowledge, result.panel)
     if canary.forecast.levels != result.forecast.levels:

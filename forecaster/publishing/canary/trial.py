@@ -40,7 +40,7 @@ class CanaryStart:
 
 
 def start(spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, bundle: str, now: datetime) -> CanaryStart | None:
-    """Let an admitted bundle run as a canary; None where nobody reigns beside whom it could.
+    """Let an admitted bundle run as a canary; None where there is no champion next to whom it could.
 
     One that runs is judged first: nights train every day, and if each new model took its place none were ever judged.
     The first model that is admitted after that is tried next. Raises LedgerError, LostLease.
@@ -79,7 +79,7 @@ def start(spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, bundle: str,
 
 
 def _cannot_be_compared(spec: Spec, champion: str, bundle: str) -> str | None:
-    """Why two bundles cannot be shown beside one another; None where they can."""
+    """Why two bundles cannot be shown together; None where they can."""
     manifests = []
     for name in (champion, bundle):
         try:

@@ -173,7 +173,7 @@ def _starts(seen: Sequence[group_work.SeenDepots], last: int, size: int, has_tab
 
 
 def _runs(current: pa.Array, starts: NDArray[np.int64]) -> Iterator[DepotGroup]:
-    """Groups that begin near these positions: former ids stay beside the depot that they belong to."""
+    """Groups that begin near these positions: former ids stay next to the depot that they belong to."""
     begin = []
     for start in starts.tolist():
         while start and current[start - 1] == current[start]:

@@ -28,7 +28,7 @@ from forecaster.lake import Lake
 from forecaster.staffing.shift_values import ShiftShares
 from forecaster.staffing.shifts import shift_shares
 
-_BEFORE, _SAME, _AFTER = -1, 0, 1  # the day to which a half hour belongs, beside its own
+_BEFORE, _SAME, _AFTER = -1, 0, 1  # the day to which a half hour belongs, next to its own
 
 
 def learn(spec: Spec, knowledge: Knowledge, panel: Panel) -> ShiftShares:
@@ -85,7 +85,7 @@ def _closed(panel: Panel, length: int) -> Bools:
 
 
 def _belongs(shifts: Sequence[Shift]) -> Ints:
-    """The shift of each half hour, and the day beside its own on which that starts (half hours,
+    """The shift of each half hour, and the day next to its own on which that starts (half hours,
     2)."""
     starts = [shift.starts.hour * 2 + shift.starts.minute // 30 for shift in shifts]
     answer = np.zeros((HALF_HOURS, 2), np.int32)

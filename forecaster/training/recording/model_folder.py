@@ -1,5 +1,5 @@
 """Files that let a bundle forecast from a long data frame alone, without the lake: what
-`forecaster.api.registered_model` reads beside the bundle.
+`forecaster.api.registered_model` reads next to the bundle.
 
     pipeline.json     how days are counted, which covariates are known ahead, what a reading must keep to
     static.parquet    the depots with what the model is told of them, where the pipeline has a depots source

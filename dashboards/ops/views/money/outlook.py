@@ -17,7 +17,7 @@ WEEKS = 4
 
 
 def outlook(book: Logbook) -> tuple[str, ...]:
-    """A sentence of each that is known; nothing for whoever does not see every city."""
+    """A sentence of each that is known; nothing for a reader who does not see every city."""
     if book.cities is not None:
         return ()
     sentences = (_orders(book), _error([tally for tally in book.tallies() if tally.part == ALL]), _kept(book))

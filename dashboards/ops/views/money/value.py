@@ -23,7 +23,7 @@ from forecaster.staffing.value_account import (
 )
 
 USUAL = SPANS[1]
-DRAWN = (LAST_WEEK, BUFFER)  # beside which the savings of ours are drawn
+DRAWN = (LAST_WEEK, BUFFER)  # next to which the savings of ours are drawn
 MOST_CITIES = 5  # where vans went
 VANS_BIND = 0.5  # share of the missing drivers that perfect foresight would miss too
 NOTHING_YET = N_(
@@ -46,7 +46,7 @@ class WayRow:
 
     name: str
     cost: str
-    saved: str  # by ours beside it; empty for ours
+    saved: str  # by ours next to it; empty for ours
     reach: str  # the range of what was saved
     short: str
     idle: str
@@ -58,7 +58,7 @@ class PartRow:
 
     name: str
     cost: str
-    saved: tuple[str, str]  # beside last week, and the buffer
+    saved: tuple[str, str]  # next to last week, and the buffer
     reach: str  # the range of the former
 
 
@@ -160,7 +160,7 @@ def _under(account: ValueAccount, fleet: Amount | None) -> str:
 
 
 def _binding(ours: WayTotal, best: WayTotal, fleet: Amount | None) -> str:
-    """Why the ways to roster cost nearly the same, where most missing drivers lack a van; else empty."""
+    """Why the rostering policies cost nearly the same, where most missing drivers lack a van; else empty."""
     if fleet is None or best.short < ours.short * VANS_BIND:
         return ""
     return _(

@@ -28,7 +28,7 @@ REASONS = {
 }
 YES, NO = ":1", ":0"  # behind a covariate that is on or off, in the form's list
 ALONE, CITY = "depot", "city"  # whom a form is for
-MOST_OTHERS = 200  # depots to choose from beside the one of the page
+MOST_OTHERS = 200  # depots to choose from next to the one of the page
 MOST_MOVED = 12  # depots with other vans that a sentence names
 
 
@@ -122,7 +122,7 @@ def plan_page(
 
 
 def _supposed(answer: WhatIfAnswer | None, day: PublishedDay) -> tuple[str, date, Collection[str]]:
-    """The value of what was supposed, its last day, and the depots beside the one of the page."""
+    """The value of what was supposed, its last day, and the depots next to the one of the page."""
     if answer is None:
         return "", day.target_date, ()
     supposed = answer.supposed
@@ -349,7 +349,7 @@ def planners_number(override: PublishedOverride | None, levels: tuple[float, ...
 
 
 def why_text(reason: str, note: str) -> str:
-    """A planner's reason, and what they wrote beside it."""
+    """A planner's reason, and what they wrote next to it."""
     return _("{reason}: {note}", reason=reason_text(reason), note=note) if note else reason_text(reason)
 
 

@@ -1,4 +1,4 @@
-"""The canary for the pages of champion and last nights: which new model is tried where, and what came of it."""
+"""The canary for the pages of champion and last nights: which new model is tried where, and its result."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class OnCall:
 
 
 def on_call(book: Logbook) -> OnCall | None:
-    """None for whoever does not see every city, and where the page has no pipeline file."""
+    """None for a reader who does not see every city, and where the page has no pipeline file."""
     if book.cities is not None or book.spec is None:
         return None
     known = {(row.name, *row.labels): row.value for row in readings.read(book.spec, book.ledger, book.now)}

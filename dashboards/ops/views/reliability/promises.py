@@ -55,7 +55,7 @@ class Promises:
 
 
 def promises(book: Logbook, spec: Spec | None) -> Promises | None:
-    """None where nothing is promised, and for whoever does not see every city, of which these numbers tell."""
+    """None where nothing is promised, and for a reader who does not see every city, of which these numbers tell."""
     if spec is None or spec.slo is None or book.cities is not None:
         return None
     freeze = slo.freeze(spec, book.ledger, book.now)
