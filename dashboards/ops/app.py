@@ -1,4 +1,5 @@
-"""ASGI application factory of a pipeline's page: answers from the ledger's current publication and last nights."""
+"""ASGI application factory of a pipeline's page: answers from the ledger's current publication and
+last nights."""
 
 from __future__ import annotations
 
@@ -63,11 +64,12 @@ def create_app(
     spec: Spec | None = None,
     metrics: PageMetrics | None = None,
 ) -> FastAPI:
-    """The page as an ASGI application. It starts without a ledger too, and answers 503 until there is one.
+    """The page as an ASGI application. It starts without a ledger too, and answers 503 until there
+    is one.
 
-    Without a declared access it serves its own machine alone. With a pipeline file planners can ask what-if and
-    override days; without one the page is for reading. `metrics` counts its answers. Raises
-    SpecError when a declared secret is not there.
+    Without a declared access it serves its own machine alone. With a pipeline file planners can ask
+    what-if and override days; without one the page is for reading. `metrics` counts its answers.
+    Raises SpecError when a declared secret is not there.
     """
     access = access or Access()
     store = PublicationStore(ledger_url, pipeline, clock, build(), spec=spec)
@@ -82,8 +84,9 @@ def page_app(
     outside: ASGIApp | None = None,
     metrics: PageMetrics | None = None,
 ) -> FastAPI:
-    """The page of one pipeline. Where it is one of several (`context.prefix`), its addresses come without the prefix,
-    people sign in elsewhere, and who may see nothing of it is answered by `outside`."""
+    """The page of one pipeline. Where it is one of several (`context.prefix`), its addresses come
+    without the prefix, people sign in elsewhere, and who may see nothing of it is answered by
+    `outside`."""
     store, oidc, plans = context.store, context.access.sign_in == "oidc", spec is not None
     page = templates(prefix=context.prefix, signs_out=oidc, plans_days=plans)
     refuse = errors.refusing(page)
@@ -91,7 +94,8 @@ def page_app(
     app = bare_app(context, refuse, language, partial(_serving, store), cached=store, outside=outside)
     if oidc and not context.prefix:
         app.add_middleware(SessionMiddleware, **session_options(context))
-        from dashboards.ops.access import oidc as signing_in  # a second of imports that other pages do without
+        # a second of imports that other pages do without
+        from dashboards.ops.access import oidc as signing_in
 
         app.include_router(signing_in.router(context, page))
     wrap(app, metrics, context.pipeline or "")
@@ -124,7 +128,8 @@ def bare_app(
     cached: PublicationStore | None = None,
     outside: ASGIApp | None = None,
 ) -> FastAPI:
-    """An application without routes; what stands before them lets people in, and finds their language."""
+    """An application without routes; what stands before them lets people in, and finds their
+    language."""
     app = FastAPI(
         title="Depot forecasts",
         version=__version__,
@@ -146,7 +151,8 @@ def bare_app(
 
 
 def wrap(app: FastAPI, metrics: PageMetrics | None, pipeline: str) -> None:
-    """Add the outermost middleware, which compresses, adds headers and counts, and the static files."""
+    """Add the outermost middleware, which compresses, adds headers and counts, and the static
+    files."""
     app.add_middleware(GZipMiddleware, minimum_size=800)
     app.add_middleware(SecurityHeaders)
     if metrics is not None:
@@ -173,10 +179,12 @@ async def _serving(store: PublicationStore, _: FastAPI) -> AsyncIterator[None]:
 
 
 class _CompiledOnce(BytecodeCache):
-    """The templates' code, which is the same for all pages of this process: a portal has hundreds."""
+    """The templates' code, which is the same for all pages of this process: a portal has
+    hundreds."""
 
     def __init__(self) -> None:
-        self._code: dict[tuple[str, str], CodeType] = {}  # by the template's key, and the checksum of its source
+        # by the template's key, and the checksum of its source
+        self._code: dict[tuple[str, str], CodeType] = {}
 
     def load_bytecode(self, bucket: Bucket) -> None:
         bucket.code = self._code.get((bucket.key, bucket.checksum))
@@ -190,9 +198,9 @@ _COMPILED = _CompiledOnce()
 
 
 def templates(*, prefix: str, signs_out: bool, plans_days: bool, portal: bool = False) -> RenderPage:
-    """Fills in a template; `prefix` stands before the addresses of the pipeline's pages, `signs_out` says whether
-    people sign in here, and can sign out, `plans_days` whether there are pages for planners, `portal` whether these are
-    the pages of all pipelines together."""
+    """Fills in a template; `prefix` stands before the addresses of the pipeline's pages,
+    `signs_out` says whether people sign in here, and can sign out, `plans_days` whether there are
+    pages for planners, `portal` whether these are the pages of all pipelines together."""
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         bytecode_cache=_COMPILED,
@@ -217,7 +225,8 @@ def templates(*, prefix: str, signs_out: bool, plans_days: bool, portal: bool = 
 
 
 def _with_markup(function: Callable[..., str]) -> Callable[..., Markup]:
-    """A sentence of the catalogue as HTML, which may have tags of its own; what is filled in is escaped."""
+    """A sentence of the catalogue as HTML, which may have tags of its own; what is filled in is
+    escaped."""
 
     def sentence(*message: Any, **values: Any) -> Markup:
         return languages.filled(Markup(function(*message)), values)
@@ -237,6 +246,7 @@ def _links(context: AccessContext) -> APIRouter:
 
 @lru_cache
 def build() -> str:
-    """Names what the pages are made with, so that a browser forgets those made with something else."""
+    """Names what the pages are made with, so that a browser forgets those made with something
+    else."""
     files = sorted(path for path in HERE.rglob("*") if path.suffix in {".html", ".css", ".svg", ".js", ".py"})
     return sha256(b"".join(path.read_bytes() for path in files)).hexdigest()[:16]

@@ -1,4 +1,5 @@
-"""Server of the page: listens on one address for one pipeline, or for several with a front page of all."""
+"""Server of the page: listens on one address for one pipeline, or for several with a front page of
+all."""
 
 from __future__ import annotations
 
@@ -26,13 +27,13 @@ if TYPE_CHECKING:
 
 
 def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str | None = None) -> None:
-    """Serve the page of a pipeline, or of several with a front page, until interrupted; port 0 takes a free one. One
-    that says `page.together` has the front page, too: its links lead there.
-    `metrics` is HOST:PORT of a listener of its own, where Prometheus is answered: behind the page's sign-in it would be
-    a stranger.
+    """Serve the page of a pipeline, or of several with a front page, until interrupted; port 0
+    takes a free one. One that says `page.together` has the front page, too: its links lead there.
+    `metrics` is HOST:PORT of a listener of its own, where Prometheus is answered: behind the page's
+    sign-in it would be a stranger.
 
-    Raises SpecError when an address cannot be had, others could come in and nothing says how they sign in, or the
-    pipelines cannot be served together.
+    Raises SpecError when an address cannot be had, others could come in and nothing says how they
+    sign in, or the pipelines cannot be served together.
     """
     with open_listener(specs[0].page.access, host, port) as listener:
         logs = _answer_logs(specs, port) if metrics is not None else {}
@@ -49,8 +50,8 @@ def serve(*specs: Spec, host: str = "127.0.0.1", port: int = 8000, metrics: str 
 
 @contextmanager
 def _killed_at_the_end() -> Iterator[None]:
-    """SIGTERM ends the process when all within has ended: uvicorn raises it once more, before what is around it could
-    write anything down."""
+    """SIGTERM ends the process when all within has ended: uvicorn raises it once more, before what
+    is around it could write anything down."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -93,7 +94,8 @@ def _app(specs: Sequence[Spec], metrics: PageMetrics | None) -> ASGIApp:
 
 
 def _answer_logs(specs: Sequence[Spec], port: int) -> Mapping[str, AnswerLog]:
-    """By pipeline, where this process writes how it answers: a file of its own for each machine and port."""
+    """By pipeline, where this process writes how it answers: a file of its own for each machine and
+    port."""
     name = f"{socket.gethostname()}-{port}.json"
     return {spec.name: AnswerLog(spec.paths.page_answers / name) for spec in specs}
 

@@ -1,1 +1,2 @@
-"""The ledger: runs, publications, promotions, overrides, access and the lease, in SQLite or PostgreSQL."""
+"""The ledger: runs, publications, promotions, overrides, access and the lease, in SQLite or
+PostgreSQL."""

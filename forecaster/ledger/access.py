@@ -1,7 +1,8 @@
 """Share links, audit log and sign-in sessions of the page, as rows of the ledger.
 
-Each function works on a connection whose transaction the caller holds, so a change and its audit entry are stored
-together or not at all. A browser holds a random token and the ledger its digest: the ledger alone opens no session.
+Each function works on a connection whose transaction the caller holds, so a change and its audit
+entry are stored together or not at all. A browser holds a random token and the ledger its digest:
+the ledger alone opens no session.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ MOST_DAYS = 400  # of a link: longer no browser keeps what lets the screen in
 
 @dataclass(frozen=True)
 class Link:
-    """A read-only way to one view, and to one city or depot where it names one, until it expires or is revoked."""
+    """A read-only way to one view, and to one city or depot where it names one, until it expires or
+    is revoked."""
 
     link_id: str
     pipeline: str
@@ -74,8 +76,8 @@ def link(connection: sa.Connection, link_id: str) -> Link | None:
 
 
 def revoke(connection: sa.Connection, pipeline: str, link_id: str, *, by: str, at: datetime) -> tuple[Link, bool]:
-    """Close a link for good; also whether it was open: one that is revoked already stays as it is, and there is nothing
-    to audit. NoSuchRow when there is none."""
+    """Close a link for good; also whether it was open: one that is revoked already stays as it is,
+    and there is nothing to audit. NoSuchRow when there is none."""
     existing = link(connection, link_id)
     if existing is None or existing.pipeline != pipeline:
         raise NoSuchRow(f"there is no link {link_id!r}; `forecaster links FILE` lists them")

@@ -1,8 +1,10 @@
-"""Forecast accuracy in hindsight: sums by week and segment that the ledger keeps, and WAPE, bias and coverage of them.
+"""Forecast accuracy in hindsight: sums by week and segment that the ledger keeps, and WAPE, bias
+and coverage of them.
 
-A tally is of one model (ours, the seasonal naive, or the system that the section `legacy` declares), one week of target
-days and one part of the depot-days: all of them, those of a horizon (days ahead), of a city, of a weekday, of a depot,
-of a tier (who forecast). Sums are kept and not rates, so that weeks can be put together.
+A tally is of one model (ours, the seasonal naive, or the system that the section `legacy`
+declares), one week of target days and one part of the depot-days: all of them, those of a horizon
+(days ahead), of a city, of a weekday, of a depot, of a tier (who forecast). Sums are kept and not
+rates, so that weeks can be put together.
 """
 
 from __future__ import annotations
@@ -23,7 +25,8 @@ WEEKS = 26  # that are kept
 
 @dataclass(frozen=True)
 class Tally:
-    """Sums over `days` depot-days whose count is known; what came and what was forecast are in orders."""
+    """Sums over `days` depot-days whose count is known; what came and what was forecast are in
+    orders."""
 
     week: date  # its Monday
     model: str
@@ -88,7 +91,8 @@ def has_model(connection: sa.Connection, pipeline: str, model: str) -> bool:
 
 
 def replace_weeks(connection: sa.Connection, pipeline: str, weeks: Iterable[date], tallies: Sequence[Tally]) -> None:
-    """Write these weeks anew. Depots are told of the newest time only, and weeks long past are forgotten."""
+    """Write these weeks anew. Depots are told of the newest time only, and weeks long past are
+    forgotten."""
     table, days = tables.hindsight, sorted(weeks)
     if not days:
         return

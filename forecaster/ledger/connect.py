@@ -1,7 +1,9 @@
-"""Database connection of the ledger: writers migrate it to the newest revision, readers are read-only.
+"""Database connection of the ledger: writers migrate it to the newest revision, readers are
+read-only.
 
-SQLite runs in WAL mode, where readers and the one writer do not wait for each other. A writer's transaction takes the
-write lock at its first statement, so that what it read cannot change before it writes.
+SQLite runs in WAL mode, where readers and the one writer do not wait for each other. A writer's
+transaction takes the write lock at its first statement, so that what it read cannot change before
+it writes.
 """
 
 from __future__ import annotations
@@ -31,10 +33,13 @@ from forecaster.ledger.tables import REVISION, REVISION_TABLE, metadata, revisio
 if TYPE_CHECKING:
     from alembic.config import Config
 
-WAIT_SECONDS = 20  # for another writer's lock, at least: planners who save at once come one after the other
-PATIENCE = 60.0  # seconds that a writer waits for SQLite's lock, or for a PostgreSQL that takes nobody just now
+# for another writer's lock, at least: planners who save at once come one after the other
+WAIT_SECONDS = 20
+# seconds that a writer waits for SQLite's lock, or for a PostgreSQL that takes nobody just now
+PATIENCE = 60.0
 ATTENDED = 2.0  # the same where somebody waits for the answer
-# What it says, or the system for it, while it is restarted, and while its connections are all taken.
+# What it says, or the system for it, while it is restarted, and while its connections are all
+# taken.
 PASSING = (
     "Connection refused",
     "server closed the connection",
@@ -44,8 +49,8 @@ PASSING = (
     "too many connections",
 )
 LEAST_ROOM = 65_536  # bytes without which SQLite cannot so much as open its shared memory
-# Of a PostgreSQL that accepts and says nothing, or whose machine is gone: seconds to connect, then milliseconds of
-# silence, of one statement and of another's lock, after which a transaction fails.
+# Of a PostgreSQL that accepts and says nothing, or whose machine is gone: seconds to connect, then
+# milliseconds of silence, of one statement and of another's lock, after which a transaction fails.
 ANSWER_LIMITS = {"connect_timeout": 10, "tcp_user_timeout": 30_000, "keepalives_idle": 10, "keepalives_interval": 5}
 STATEMENT_LIMITS = (
     f"-c statement_timeout=60000 -c lock_timeout={WAIT_SECONDS * 1000} -c idle_in_transaction_session_timeout=120000"
@@ -55,9 +60,10 @@ STATEMENT_LIMITS = (
 def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
     """An engine on the ledger at its newest revision; folder and tables are made if need be.
 
-    `patience` is for how many seconds a PostgreSQL that takes nobody just now is tried again, now and at each later
-    transaction; beyond `ATTENDED`, also for how many SQLite waits for another writer. Raises LedgerError when the place
-    cannot be written or the ledger is of an unknown revision.
+    `patience` is for how many seconds a PostgreSQL that takes nobody just now is tried again, now
+    and at each later transaction; beyond `ATTENDED`, also for how many SQLite waits for another
+    writer. Raises LedgerError when the place cannot be written or the ledger is of an unknown
+    revision.
     """
     with translated_errors(url):
         path = sqlite_file(url)
@@ -68,7 +74,8 @@ def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
                 raise LedgerError(f"the ledger's folder {path.parent} cannot be made: {error.strerror}") from error
         engine = _engine(url, path, read_only=False, patience=patience)
         with _disposed_on_error(engine), engine.begin() as connection:
-            if connection.dialect.name == "postgresql":  # two starting writers migrate one after the other
+            # two starting writers migrate one after the other
+            if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql("select pg_advisory_xact_lock(7261130)")
             if (revision := _revision(connection)) is None and not sa.inspect(connection).get_table_names():
                 _create(connection)
@@ -80,9 +87,11 @@ def writer(url: str, *, patience: float = PATIENCE) -> sa.Engine:
 
 
 def reader(url: str, *, patience: float = 0.0) -> sa.Engine:
-    """An engine that cannot write; a ledger of an older revision is first brought to today's. `patience` as `writer`.
+    """An engine that cannot write; a ledger of an older revision is first brought to today's.
+    `patience` as `writer`.
 
-    Raises NoLedger where there is none yet, LedgerError for one of an unknown revision, or that cannot be written.
+    Raises NoLedger where there is none yet, LedgerError for one of an unknown revision, or that
+    cannot be written.
     """
     with translated_errors(url):
         path = sqlite_file(url)
@@ -103,7 +112,8 @@ def reader(url: str, *, patience: float = 0.0) -> sa.Engine:
 
 
 def _is_older(revision: str | None) -> bool:
-    """Return true if a migration leads from this revision to today's; revisions are numbered from 0001."""
+    """Return true if a migration leads from this revision to today's; revisions are numbered from
+    0001."""
     return revision is not None and "0001" <= revision < REVISION
 
 
@@ -116,7 +126,8 @@ def _create(connection: sa.Connection) -> None:
 
 
 def _upgrade(connection: sa.Connection) -> None:
-    from alembic import command  # whose import takes longer than all that is done with a ledger of the newest revision
+    # whose import takes longer than all that is done with a ledger of the newest revision
+    from alembic import command
 
     command.upgrade(config(connection), "head")
 
@@ -143,7 +154,8 @@ def config(connection: sa.Connection) -> Config:
     """Alembic's configuration for this connection."""
     from alembic.config import Config
 
-    settings = Config(stdout=sys.stdout)  # its own default is what standard output was when alembic was imported
+    # its own default is what standard output was when alembic was imported
+    settings = Config(stdout=sys.stdout)
     settings.set_main_option("script_location", str(Path(__file__).with_name("migrations")).replace("%", "%%"))
     settings.attributes["connection"] = connection
     return settings
@@ -151,7 +163,8 @@ def config(connection: sa.Connection) -> Config:
 
 @contextmanager
 def translated_errors(url: str) -> Iterator[None]:
-    """A database's error stops here and goes on as a LedgerError; passwords in the URL are not shown."""
+    """A database's error stops here and goes on as a LedgerError; passwords in the URL are not
+    shown."""
     try:
         yield
     except (ArgumentError, NoSuchModuleError) as error:
@@ -204,7 +217,8 @@ def _disposed_on_error(engine: sa.Engine) -> Iterator[None]:
 
 
 def _full_disk(url: str) -> str | None:
-    """A sentence where the ledger's disk has no room left, which SQLite calls an I/O error among other things."""
+    """A sentence where the ledger's disk has no room left, which SQLite calls an I/O error among
+    other things."""
     path = sqlite_file(url)
     folder = next((place for place in (path, *path.parents) if place.exists()), None) if path else None
     if folder is None or (free := shutil.disk_usage(folder).free) >= LEAST_ROOM:
@@ -225,19 +239,22 @@ def sqlite_file(url: str) -> Path | None:
 
 def _engine(url: str, path: Path | None, *, read_only: bool, patience: float) -> sa.Engine:
     if path is None:
-        # A writer's connection lives for one transaction, too: hundreds of nights that train need none meanwhile.
+        # A writer's connection lives for one transaction, too: hundreds of nights that train need
+        # none meanwhile.
         pool: dict[str, Any] = {"pool_pre_ping": True} if read_only else {"poolclass": NullPool}
         engine = sa.create_engine(url, json_serializer=json_text, connect_args=_limits(url), **pool)
         sa.event.listen(engine, "do_connect", partial(_connect_patiently, patience))
     else:
         mode = "ro" if read_only else "rwc"
         address = f"file:{quote(str(path))}?mode={mode}"
-        # A planner's wish for many depots takes longer than anybody likes to wait, and may not cost a night.
+        # A planner's wish for many depots takes longer than anybody likes to wait, and may not cost
+        # a night.
         wait = WAIT_SECONDS if patience <= ATTENDED else patience
         connect = partial(sqlite3.connect, address, uri=True, check_same_thread=False, timeout=wait)
         if read_only:
             connect = partial(_connected_reader, path, url, connect)
-        # A connection lives for one transaction: a page goes on when the file is replaced from a backup.
+        # A connection lives for one transaction: a page goes on when the file is replaced from a
+        # backup.
         engine = sa.create_engine(url, json_serializer=json_text, poolclass=NullPool, creator=connect)
         sa.event.listen(engine, "connect", partial(_pragmas, read_only, wait))
     sa.event.listen(engine, "begin", partial(_begin, read_only))
@@ -245,7 +262,8 @@ def _engine(url: str, path: Path | None, *, read_only: bool, patience: float) ->
 
 
 def _connected_reader(path: Path, url: str, connect: Callable[[], sqlite3.Connection]) -> sqlite3.Connection:
-    """A reader's connection. SQLite's readers write next to the file: on a full disk, a copy elsewhere is read."""
+    """A reader's connection. SQLite's readers write next to the file: on a full disk, a copy
+    elsewhere is read."""
     connection = connect()
     try:
         connection.execute("select 1 from sqlite_master").fetchone()
@@ -277,7 +295,8 @@ def _connect_patiently(patience: float, dialect: Any, _: Any, arguments: Any, pa
             if time.monotonic() + pause >= deadline:
                 cause = str(error).strip().partition("\n")[0]
                 raise type(error)(f"{cause}; tried for {patience:g} s" if patience else cause) from error
-        time.sleep(pause * random.uniform(0.5, 1))  # whoever waits next to us comes at another moment
+        # whoever waits next to us comes at another moment
+        time.sleep(pause * random.uniform(0.5, 1))
         pause = min(2 * pause, 2.0)
 
 
@@ -300,8 +319,8 @@ def _pragmas(read_only: bool, wait: float, connection: sqlite3.Connection, _: An
 
 
 def _log_ahead(connection: sqlite3.Connection) -> None:
-    """Switch to a write-ahead log. Where another is just making the file, SQLite says at once that it is locked,
-    whatever its busy timeout: https://sqlite.org/c3ref/busy_handler.html"""
+    """Switch to a write-ahead log. Where another is just making the file, SQLite says at once that
+    it is locked, whatever its busy timeout: https://sqlite.org/c3ref/busy_handler.html"""
     deadline = time.monotonic() + WAIT_SECONDS
     while True:
         try:

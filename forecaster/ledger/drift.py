@@ -1,7 +1,9 @@
-"""Drift as the ledger keeps it: of each day how what came lies under what was forecast, and what drifts in the end.
+"""Drift as the ledger keeps it: of each day how what came lies under what was forecast, and what
+drifts in the end.
 
-Scores are `forecaster.evaluation.pit`'s of the newest forecast before the day. A day that was looked at and of which
-nothing can be scored has a row without depots, so that the archive is not asked for it again.
+Scores are `forecaster.evaluation.pit`'s of the newest forecast before the day. A day that was
+looked at and of which nothing can be scored has a row without depots, so that the archive is not
+asked for it again.
 """
 
 from __future__ import annotations
@@ -38,9 +40,11 @@ class Drift:
     label: str  # depot, city or covariate; empty: the network
     kind: str
     direction: int
-    since: date  # from which it seems to be so; of what has no beginning the first night that told it
+    # from which it seems to be so; of what has no beginning the first night that told it
+    since: date
     through: date  # the last day that was looked at
-    value: float  # level: what came over what was forecast, 1 = as before; a share; a covariate's mean
+    # level: what came over what was forecast, 1 = as before; a share; a covariate's mean
+    value: float
     usual: float | None  # the same before; of levels None
 
     @property
@@ -70,7 +74,8 @@ def replace_days(connection: sa.Connection, pipeline: str, days: Sequence[Scored
     old = sa.or_(table.c.day.in_([day.day for day in days]), table.c.day < keep_from)
     connection.execute(table.delete().where(table.c.pipeline == pipeline, old))
     if days:
-        lists = ("depots", "scores", "actual", "median")  # not copied value by value, as `asdict` would
+        # not copied value by value, as `asdict` would
+        lists = ("depots", "scores", "actual", "median")
         rows = [
             {"pipeline": pipeline, "day": day.day, "scores": {name: getattr(day, name) for name in lists}}
             for day in days

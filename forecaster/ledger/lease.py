@@ -1,8 +1,10 @@
-"""Lease (mutex with expiry) on a pipeline: one run at a time works on it, and a dead one keeps nobody out for long.
+"""Lease (mutex with expiry) on a pipeline: one run at a time works on it, and a dead one keeps
+nobody out for long.
 
-A holder renews its lease while it lives. Killed on the machine that asks, it is found at once, by its process; killed
-elsewhere, when the lease has expired. One that lives here and does not renew hangs, and loses its lease too; since a
-clock may be moved, the caller first waits for one renewal more (`run_start.begin`).
+A holder renews its lease while it lives. Killed on the machine that asks, it is found at once, by
+its process; killed elsewhere, when the lease has expired. One that lives here and does not renew
+hangs, and loses its lease too; since a clock may be moved, the caller first waits for one renewal
+more (`run_start.begin`).
 
 Each function works on a connection whose transaction the caller holds.
 """
@@ -84,7 +86,8 @@ def is_gone(holder: str) -> bool | None:
 
 
 def read_lease(connection: sa.Connection, pipeline: str, *, to_read: bool = False) -> Lease | None:
-    """The lease as last written, whether or not its holder lives; locked, unless it is wanted `to_read` alone."""
+    """The lease as last written, whether or not its holder lives; locked, unless it is wanted
+    `to_read` alone."""
     query = sa.select(tables.lease).where(tables.lease.c.pipeline == pipeline)
     row = connection.execute(query if to_read else query.with_for_update()).mappings().one_or_none()
     return None if row is None else Lease(**row)
@@ -93,7 +96,8 @@ def read_lease(connection: sa.Connection, pipeline: str, *, to_read: bool = Fals
 def take(
     connection: sa.Connection, pipeline: str, run_id: str, now: datetime, hung: Lease | None = None
 ) -> Lease | None:
-    """Take the lease; where another run that lives has it, nothing is changed, and its lease is returned.
+    """Take the lease; where another run that lives has it, nothing is changed, and its lease is
+    returned.
 
     `hung` is a lease that is known to be renewed no more: it is taken as long as it is as it was.
     """
@@ -121,7 +125,8 @@ def seems_hung(lease: Lease, now: datetime) -> bool:
 def end_holder(lease: Lease) -> bool:
     """End the process that holds a lease, if it is one of this machine; whether that could be done.
 
-    Its children end with it, since one that was stopped together with it would not notice that it is gone.
+    Its children end with it, since one that was stopped together with it would not notice that it
+    is gone.
     """
     if is_gone(lease.holder) is not False:
         return False
@@ -144,8 +149,8 @@ def renew(connection: sa.Connection, run_id: str, now: datetime) -> bool:
 
 
 def admit(connection: sa.Connection, pipeline: str, run_id: str) -> None:
-    """Raises LostLease where another run has the lease, or had it and closed this one: after a pause so long that
-    this one was taken for dead."""
+    """Raises LostLease where another run has the lease, or had it and closed this one: after a
+    pause so long that this one was taken for dead."""
     current = read_lease(connection, pipeline)
     if current is not None and current.run_id != run_id:
         raise LostLease(f"not for run {run_id} any more: {current.sentence()}")
@@ -160,7 +165,8 @@ def give_back(connection: sa.Connection, run_id: str) -> None:
 
 
 def close_dead(connection: sa.Connection, pipeline: str, now: datetime, found_by: str) -> list[str]:
-    """Give each run of a pipeline that was never ended, and no longer holds the lease, its outcome; returns their ids.
+    """Give each run of a pipeline that was never ended, and no longer holds the lease, its outcome;
+    returns their ids.
 
     Call it while the lease is `found_by`'s.
     """
@@ -185,10 +191,11 @@ def renewed_while_open(
     longest: float = float("inf"),
     on_loss: Callable[[], None] = lambda: None,
 ) -> Iterator[None]:
-    """Heartbeat: renew a lease from a thread while open, for `longest` seconds: a run that takes longer hangs.
+    """Heartbeat: renew a lease from a thread while open, for `longest` seconds: a run that takes
+    longer hangs.
 
-    What fails is tried again next time: the lease outlasts many renewals. `on_loss` is called, from that thread, once
-    the lease is another's.
+    What fails is tried again next time: the lease outlasts many renewals. `on_loss` is called, from
+    that thread, once the lease is another's.
     """
     stop = threading.Event()
     begun = time.monotonic()
@@ -217,7 +224,8 @@ def _has_lapsed(lease: Lease, now: datetime) -> bool:
 
 
 def _descendants(parent: int) -> list[int]:
-    """The processes that a process has started, and those that they have; none where the system does not say."""
+    """The processes that a process has started, and those that they have; none where the system
+    does not say."""
     parents = {}
     for file in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,8 +1,9 @@
-"""Bulk reads of a publication for a page of all depots, and of what the publications before it said.
+"""Bulk reads of a publication for a page of all depots, and of what the publications before it
+said.
 
-Columns of JSON are read as text and parsed many at once: one by one, the days of 5,000 depots take a second and a half.
-Not all at once either: that takes half as much memory again, and other threads wait until it is done.
-Each function works on a connection whose transaction the caller holds.
+Columns of JSON are read as text and parsed many at once: one by one, the days of 5,000 depots take
+a second and a half. Not all at once either: that takes half as much memory again, and other threads
+wait until it is done. Each function works on a connection whose transaction the caller holds.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ AT_ONCE = 500  # rows that are read and parsed together, in about a millisecond
 
 
 def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDepot, ...]:
-    """The depots of a publication in their order, with the last two days before it and without marks."""
+    """The depots of a publication in their order, with the last two days before it and without
+    marks."""
     days = _days(connection, publication_id)
     table = tables.published_depots.c
     columns = [
@@ -80,7 +82,8 @@ def medians(connection: sa.Connection, publication_id: int) -> Mapping[tuple[str
 
 
 def earlier_forecasts(connection: sa.Connection, head: Head, depot_id: str) -> Mapping[date, PublishedDay]:
-    """Day up to the cutoff → what the last kept publication before it said of a depot; only of the same levels."""
+    """Day up to the cutoff → what the last kept publication before it said of a depot; only of the
+    same levels."""
     table, about = tables.published, tables.publications.c
     query = (
         sa.select(table, about.levels)

@@ -43,8 +43,8 @@ def read(connection: sa.Connection, publication_id: int, depot_id: str | None = 
 
 
 def forget_names(connection: sa.Connection, pipeline: str, before: datetime) -> int:
-    """Put numbers in the place of the names in plans that were made as of before an instant; returns how many plans had
-    any."""
+    """Put numbers in the place of the names in plans that were made as of before an instant;
+    returns how many plans had any."""
     publication = tables.publications.c
     old = sa.select(publication.publication_id).where(publication.pipeline == pipeline, publication.as_of < before)
     count = 0

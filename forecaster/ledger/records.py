@@ -61,8 +61,10 @@ class Run:
     verdict: Mapping[str, Any] | None
     message: str | None
     kind: Kind = "night"
-    computing: Mapping[str, Any] | None = None  # {forecasts, cost_per_hour, currency}; None where nothing went out
-    measures: Mapping[str, Any] | None = None  # of `metric_names.OF_RUNS`, and versions; None: not counted
+    # {forecasts, cost_per_hour, currency}; None where nothing went out
+    computing: Mapping[str, Any] | None = None
+    # of `metric_names.OF_RUNS`, and versions; None: not counted
+    measures: Mapping[str, Any] | None = None
     night: datetime | None = None  # its scheduled instant; None: no night of the schedule
 
 
@@ -112,7 +114,8 @@ def single_row(connection: sa.Connection, query: sa.Select[Any]) -> sa.RowMappin
 
 
 def plain(value: Any) -> Any:
-    """A dataclass or mapping as JSON gives it back, with what its sentences were made of; anything else as it is."""
+    """A dataclass or mapping as JSON gives it back, with what its sentences were made of; anything
+    else as it is."""
     if is_dataclass(value) and not isinstance(value, type):
         return json.loads(json.dumps(packed(asdict(value))))
     return packed(value) if isinstance(value, Mapping) else value
@@ -135,7 +138,8 @@ def promotion_of_row(row: Mapping[Any, Any]) -> Promotion:
 
 
 def add_run(connection: sa.Connection, row: Mapping[str, Any]) -> None:
-    """The row of a run that has begun and knows nothing yet. Raises LedgerError when its id is taken."""
+    """The row of a run that has begun and knows nothing yet. Raises LedgerError when its id is
+    taken."""
     run_id = row["run_id"]
     if single_row(connection, sa.select(tables.runs.c.run_id).where(tables.runs.c.run_id == run_id)):
         raise LedgerError(f"run {run_id!r} is in the ledger already; wanted a new run id")
@@ -155,8 +159,8 @@ def head(connection: sa.Connection, pipeline: str) -> Head | None:
 
 
 def list_heads(connection: sa.Connection, pipeline: str) -> tuple[Head, ...]:
-    """Every publication that is still kept, the newest first; of those that are not shown, `previous_id` is None and
-    `flipped_at` the instant at which they were published."""
+    """Every publication that is still kept, the newest first; of those that are not shown,
+    `previous_id` is None and `flipped_at` the instant at which they were published."""
     current = head(connection, pipeline)
     query = sa.select(tables.publications).where(tables.publications.c.pipeline == pipeline)
     rows = connection.execute(query.order_by(tables.publications.c.publication_id.desc())).mappings()
@@ -165,7 +169,8 @@ def list_heads(connection: sa.Connection, pipeline: str) -> tuple[Head, ...]:
 
 
 def shown_at(connection: sa.Connection, pipeline: str, at: datetime) -> int | None:
-    """The id of the publication that was up at an instant; it may be kept no longer. None before the first."""
+    """The id of the publication that was up at an instant; it may be kept no longer. None before
+    the first."""
     row = tables.display_log.c
     query = sa.select(row.publication_id).where(row.pipeline == pipeline, row.at <= at)
     publication_id: int | None = connection.execute(query.order_by(row.id.desc()).limit(1)).scalar()
@@ -311,7 +316,8 @@ def depot_of_row(row: Mapping[Any, Any], days: tuple[PublishedDay, ...]) -> Publ
 def flip(
     connection: sa.Connection, pipeline: str, publication_id: int, previous_id: int | None, at: datetime | None = None
 ) -> None:
-    """Show another publication, from an instant on (now by default); `previous_id` is where a rollback leads."""
+    """Show another publication, from an instant on (now by default); `previous_id` is where a
+    rollback leads."""
     values = {"publication_id": publication_id, "previous_id": previous_id, "flipped_at": datetime.now(UTC)}
     update = connection.execute(tables.slot.update().where(tables.slot.c.pipeline == pipeline).values(**values))
     if update.rowcount == 0:
@@ -365,10 +371,12 @@ def add_promotion(
 
 
 def previous_champion(promotions: Sequence[Promotion]) -> Promotion | None:
-    """The promotion to go back to: of whom reigned before the champion, though not of whom a step back deposed.
+    """The promotion to go back to: of whom reigned before the champion, though not of whom a step
+    back deposed.
 
-    `promotions` are all of a pipeline, the oldest first. A promotion of the bundle before the reigning one is a step
-    back, one of the reigning bundle confirms it; so two steps back lead two champions back, not to and fro.
+    `promotions` are all of a pipeline, the oldest first. A promotion of the bundle before the
+    reigning one is a step back, one of the reigning bundle confirms it; so two steps back lead two
+    champions back, not to and fro.
     """
     reigns: list[Promotion] = []
     for promotion in promotions:

@@ -1,4 +1,5 @@
-"""Start of a run: its row and the lease are written together, dead runs are closed, a lost ledger is reported."""
+"""Start of a run: its row and the lease are written together, dead runs are closed, a lost ledger
+is reported."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ class RunStart:
 
     run_id: str
     closed_runs: tuple[str, ...] = ()  # earlier runs without an end, which have one now
-    hung: Lease | None = None  # of the run that was at work here without renewing its lease, and was ended
+    # of the run that was at work here without renewing its lease, and was ended
+    hung: Lease | None = None
     rival: Lease | None = None
 
 
@@ -51,7 +53,8 @@ def begin(
 
     `night` is the scheduled instant of the night that the run belongs to.
 
-    Raises LedgerError when the ledger cannot be written, its pages are broken or the run id is taken.
+    Raises LedgerError when the ledger cannot be written, its pages are broken or the run id is
+    taken.
     """
     # A reader, which keeps nobody from writing meanwhile.
     with Ledger.open_reader(ledger.url, patience=connect.PATIENCE) as reader, reader.transaction() as connection:
@@ -59,7 +62,8 @@ def begin(
     at = now or datetime.now(UTC)
     row = {"run_id": run_id, "pipeline": spec.name, "as_of": as_of, "spec_digest": spec.digest, "kind": kind}
     with ledger.transaction() as connection:
-        # Together with the lease: others take a row that has no end and no lease for that of a dead run.
+        # Together with the lease: others take a row that has no end and no lease for that of a dead
+        # run.
         records.add_run(connection, row | {"started_at": at, "lake_versions": {}, "night": night})
         start = _take_or_close(connection, spec, run_id, at)
         hung = start.rival if start.rival and lease.seems_hung(start.rival, at) else None
@@ -82,7 +86,8 @@ def _take_or_close(
     connection: sa.Connection, spec: Spec, run_id: str, at: datetime, hung: Lease | None = None
 ) -> RunStart:
     """Take the lease and close the runs that died; or the rival that has it."""
-    if connection.dialect.name == "postgresql":  # where there is no lease yet, there is no row to lock
+    # where there is no lease yet, there is no row to lock
+    if connection.dialect.name == "postgresql":
         connection.exec_driver_sql("select pg_advisory_xact_lock(7261131)")
     if rival := lease.take(connection, spec.name, run_id, at, hung):
         return RunStart(run_id, rival=rival)
@@ -113,7 +118,8 @@ def _is_renewed(ledger: Ledger, hung: Lease) -> bool:
 def lease_renewed(
     ledger: Ledger, run_id: str, *, longest: float = float("inf"), on_loss: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Renew the run's lease while open, for `longest` seconds; `on_loss` is called once it is another's."""
+    """Renew the run's lease while open, for `longest` seconds; `on_loss` is called once it is
+    another's."""
 
     def renewal() -> bool:
         with ledger.transaction() as connection:

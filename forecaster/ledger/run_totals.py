@@ -1,4 +1,5 @@
-"""How many runs ended in which way, counted so that the numbers never fall: those that were removed count on.
+"""How many runs ended in which way, counted so that the numbers never fall: those that were removed
+count on.
 
 Each function works on a connection whose transaction the caller holds.
 """

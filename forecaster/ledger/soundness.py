@@ -1,6 +1,8 @@
-"""Verification of a ledger: SQLite's check of its pages, and a SHA-256 over the rows of each publication.
+"""Verification of a ledger: SQLite's check of its pages, and a SHA-256 over the rows of each
+publication.
 
-The digest covers depots, days and totals of a publication. It is written in the transaction that writes them.
+The digest covers depots, days and totals of a publication. It is written in the transaction that
+writes them.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import sqlalchemy as sa
 from forecaster.errors import UnusableLedger
 from forecaster.ledger import tables
 
-MOST_DEPOTS = 500  # whose publication a page verifies: 5,000 depots take a second; `forecaster doctor` verifies all
+# whose publication a page verifies: 5,000 depots take a second; `forecaster doctor` verifies all
+MOST_DEPOTS = 500
 REMEDY = "`forecaster restore` brings a backup back"
 
 

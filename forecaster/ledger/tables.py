@@ -1,6 +1,7 @@
 """Database schema of the ledger (SQLAlchemy tables) as it stands after the newest revision.
 
-A new ledger is made from them, an older one by the revisions in `migrations/versions`; a test compares both.
+A new ledger is made from them, an older one by the revisions in `migrations/versions`; a test
+compares both.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.columns.sentences import sentence_columns
 
 REVISION = "0001"
-REVISION_TABLE = "forecaster_revision"  # not alembic's own name: other tools in the same database use that one
+# not alembic's own name: other tools in the same database use that one
+REVISION_TABLE = "forecaster_revision"
 
 Json = sa.JSON(none_as_null=True)
 metadata = sa.MetaData(
@@ -43,13 +45,16 @@ runs = sa.Table(
     sa.Column("tier", sa.Text),
     sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("exit_code", sa.Integer),
-    sa.Column("findings", Json, nullable=False),  # list of {rule, severity, count, message, places, made_of}
+    # list of {rule, severity, count, message, places, made_of}
+    sa.Column("findings", Json, nullable=False),
     sa.Column("timings", Json, nullable=False),  # stage → seconds
     sa.Column("verdict", Json),
     *sentence_columns("message"),
     sa.Column("kind", sa.Text, nullable=False, server_default="night"),
-    sa.Column("computing", Json),  # {forecasts, cost_per_hour, currency}: depot-days that went out, as declared then
-    sa.Column("measures", Json),  # of `forecaster.core.metric_names.OF_RUNS`, and versions; null: not counted
+    # {forecasts, cost_per_hour, currency}: depot-days that went out, as declared then
+    sa.Column("computing", Json),
+    # of `forecaster.core.metric_names.OF_RUNS`, and versions; null: not counted
+    sa.Column("measures", Json),
     sa.Column("night", Instant),  # its scheduled instant by the schedule of then; null: none
 )
 
@@ -134,9 +139,11 @@ published = sa.Table(
     sa.Column("open", sa.Boolean, nullable=False),
     sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
     sa.Column("drivers", sa.Integer),
-    # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent, shifts}; money in the spec's unit
+    # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent, shifts}; money in the spec's
+    # unit
     sa.Column("roster", Json),
-    sa.Column("override", Json),  # {id, orders, quantiles, reason, note, by, at, until}; the quantiles are the model's
+    # {id, orders, quantiles, reason, note, by, at, until}; the quantiles are the model's
+    sa.Column("override", Json),
     sa.Column("change", Json),  # {since, before, parts: list of [name, orders]}
 )
 
@@ -154,7 +161,8 @@ published_plans = sa.Table(
     metadata,
     _of_publication(),
     sa.Column("depot_id", sa.Text, primary_key=True),
-    sa.Column("plan", Json, nullable=False),  # who works which shift: `forecaster.ledger.week_plan.WeekPlan`
+    # who works which shift: `forecaster.ledger.week_plan.WeekPlan`
+    sa.Column("plan", Json, nullable=False),
 )
 
 # Sums, so that weeks can be put together; what a row is stands in `forecaster.ledger.accuracy`.
@@ -173,7 +181,8 @@ hindsight = sa.Table(
     sa.Column("covered", sa.Integer),
 )
 
-# The days of which it is known what rosters cost; what a row is stands in `forecaster.ledger.value`.
+# The days of which it is known what rosters cost; what a row is stands in
+# `forecaster.ledger.value`.
 value_days = sa.Table(
     "value_days",
     metadata,
@@ -203,7 +212,8 @@ value_costs = sa.Table(
     sa.Column("depots", sa.Integer, nullable=False),
 )
 
-# How what came lies under what was forecast, a row a day; what is in it stands in `forecaster.ledger.drift`.
+# How what came lies under what was forecast, a row a day; what is in it stands in
+# `forecaster.ledger.drift`.
 drift_days = sa.Table(
     "drift_days",
     metadata,
@@ -251,7 +261,8 @@ promotions = sa.Table(
     sqlite_autoincrement=True,
 )
 
-# New models that are tried at some depots; what a row is stands in `forecaster.ledger.trials.canaries`.
+# New models that are tried at some depots; what a row is stands in
+# `forecaster.ledger.trials.canaries`.
 _RUNNING = sa.text("state = 'running'")  # of a pipeline one at a time
 canaries = sa.Table(
     "canaries",
@@ -298,7 +309,8 @@ links = sa.Table(
     sa.Column("depot_id", sa.Text),  # null: all of the city
 )
 
-# Morning digests, the last of each receiver's day; what a row is stands in `forecaster.ledger.once.digests`.
+# Morning digests, the last of each receiver's day; what a row is stands in
+# `forecaster.ledger.once.digests`.
 digests = sa.Table(
     "digests",
     metadata,
@@ -311,7 +323,8 @@ digests = sa.Table(
     sa.Column("at", Instant, nullable=False),
     sa.Column("state", sa.Text, nullable=False),
     sa.Column("old", sa.Boolean, nullable=False),  # of a night before that day's
-    sa.Column("crews", Json, nullable=False),  # ISO date → depot → drivers as it said them; -1: closed
+    # ISO date → depot → drivers as it said them; -1: closed
+    sa.Column("crews", Json, nullable=False),
 )
 
 audit = sa.Table(
@@ -369,6 +382,7 @@ override_results = sa.Table(
     "override_results",
     metadata,
     sa.Column("override_id", sa.Integer, sa.ForeignKey("overrides.id"), primary_key=True),
-    sa.Column("model_orders", sa.Float, nullable=False),  # the model's median in the last publication before the day
+    # the model's median in the last publication before the day
+    sa.Column("model_orders", sa.Float, nullable=False),
     sa.Column("actual", sa.Float),  # null = not known yet, or the depot was closed
 )

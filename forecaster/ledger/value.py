@@ -1,8 +1,9 @@
 """What each way to roster cost, day by day and city by city, as the ledger keeps it, and its sums.
 
-A row is of one day, one city and one way to roster: what its missing and idle drivers cost, over the depots whose count
-is known and of which something was forecast, which are the same for every way. Next to them stands, of each day, on
-which readings that rests, so that a night restates what corrections have changed.
+A row is of one day, one city and one way to roster: what its missing and idle drivers cost, over
+the depots whose count is known and of which something was forecast, which are the same for every
+way. Next to them stands, of each day, on which readings that rests, so that a night restates what
+corrections have changed.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ class WayCost:
 
 @dataclass(frozen=True)
 class WeekCost:
-    """The costs of a way to roster over one week and part: everything, a city, or the days of a month."""
+    """The costs of a way to roster over one week and part: everything, a city, or the days of a
+    month."""
 
     week: date  # its Monday
     part: str
@@ -125,8 +127,8 @@ def week_costs(
     part: str = ALL,
     cities: Collection[str] | None = None,
 ) -> tuple[WeekCost, ...]:
-    """The sums of the weeks from `since` on, of the days whose money is in a currency; only of some cities where these
-    are named."""
+    """The sums of the weeks from `since` on, of the days whose money is in a currency; only of some
+    cities where these are named."""
     costs, days = tables.value_costs, tables.value_days
     label: dict[str, sa.ColumnElement[Any]] = {ALL: sa.literal(""), CITY: costs.c.city, MONTH: costs.c.month}
     group: list[sa.ColumnElement[Any]] = [costs.c.week, costs.c.way, *([] if part == ALL else [label[part]])]

@@ -1,7 +1,9 @@
-"""A depot's plan of the week, as it is published: who works which shift, what is uncovered, what each rule costs.
+"""A depot's plan of the week, as it is published: who works which shift, what is uncovered, what
+each rule costs.
 
-People are positions, by their names where a table names them, else numbered within their contract: "full-time 3".
-Instants are UTC; a day is a local day of the depot, the one on which the shift begins.
+People are positions, by their names where a table names them, else numbered within their contract:
+"full-time 3". Instants are UTC; a day is a local day of the depot, the one on which the shift
+begins.
 """
 
 from __future__ import annotations
@@ -15,13 +17,15 @@ from typing import Any, Literal, Self
 
 from pydantic import TypeAdapter
 
-EPOCH = datetime(2020, 1, 1, tzinfo=UTC)  # from which SEQUENCE of calendars counts seconds; 31 bits until 2088
+# from which SEQUENCE of calendars counts seconds; 31 bits until 2088
+EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 Rule = Literal["max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "per_depot"]
 
 
 @dataclass(frozen=True)
 class Duty:
-    """A shift of one person; `since`: as of when it is planned so, by which calendars know that it changed."""
+    """A shift of one person; `since`: as of when it is planned so, by which calendars know that it
+    changed."""
 
     date: date
     shift: str
@@ -35,7 +39,8 @@ class Duty:
 
     @property
     def hours(self) -> float:
-        """Hours between start and end, an hour more or less where clocks are put back or forward."""
+        """Hours between start and end, an hour more or less where clocks are put back or
+        forward."""
         return (self.end - self.start).total_seconds() / 3600
 
 
@@ -46,8 +51,10 @@ class Position:
     name: str
     contract: str
     duties: tuple[Duty, ...]
-    before: tuple[Duty, ...] = ()  # of the days before, as they were planned last; rules look back at them
-    cancelled: tuple[Duty, ...] = ()  # planned by an earlier night for a day of this plan that is free now
+    # of the days before, as they were planned last; rules look back at them
+    before: tuple[Duty, ...] = ()
+    # planned by an earlier night for a day of this plan that is free now
+    cancelled: tuple[Duty, ...] = ()
     days_off: tuple[date, ...] = ()  # of this plan's days and those of the week after
     cannot_work: tuple[str, ...] = ()  # names of shifts
     is_named: bool = False  # whether a table of people names it
@@ -78,7 +85,8 @@ class RuleCost:
 
     contract: str
     rule: Rule
-    limit: float  # as declared; of `days_off` how many there are, of `per_depot` the number of people
+    # as declared; of `days_off` how many there are, of `per_depot` the number of people
+    limit: float
     cost: float
 
 
@@ -92,7 +100,8 @@ class WeekPlan:
     rules: tuple[RuleCost, ...]  # those that cost something, the dearest first
     cost: float  # expected, of what is uncovered, and of overtime
     overtime_hours: float
-    gap: float  # how far this cost may lie above the least one, as a share of it; 0: it is the least
+    # how far this cost may lie above the least one, as a share of it; 0: it is the least
+    gap: float
 
     @property
     def missing(self) -> int:

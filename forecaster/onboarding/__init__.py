@@ -1,1 +1,2 @@
-"""First contact with somebody's data: guess from files what a pipeline file has to say, and write it."""
+"""First contact with somebody's data: guess from files what a pipeline file has to say, and write
+it."""

@@ -1,4 +1,5 @@
-"""What columns are called in the languages that files come in: words that name a depot, a day, a count, or none."""
+"""What columns are called in the languages that files come in: words that name a depot, a day, a
+count, or none."""
 
 from __future__ import annotations
 
@@ -81,7 +82,8 @@ WORDS: dict[Role, str] = {
 
 @lru_cache(4096)
 def normalized(name: str) -> str:
-    """Lower case without accents, words parted by _: `Anzahl Aufträge` and `anzahlAuftraege` are anzahl_auftraege."""
+    """Lower case without accents, words parted by _: `Anzahl Aufträge` and `anzahlAuftraege` are
+    anzahl_auftraege."""
     name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name.strip())
     for letter, letters in (("ä", "ae"), ("ö", "oe"), ("ü", "ue"), ("Ä", "Ae"), ("Ö", "Oe"), ("Ü", "Ue"), ("ß", "ss")):
         name = name.replace(letter, letters)
@@ -100,7 +102,8 @@ def _ranks(role: Role) -> dict[str, int]:
 def rank(name: str, role: Role) -> float:
     """Rank of a name for a role: the lower the better, infinite where it does not.
 
-    A whole name that is a word of the role is better than one that holds it, as `order_count` holds `order`.
+    A whole name that is a word of the role is better than one that holds it, as `order_count` holds
+    `order`.
     """
     ranks, text = _ranks(role), normalized(name)
     if text in ranks:
@@ -120,7 +123,8 @@ def holds_word(name: str, role: Role) -> bool:
 
 
 def is_order_number(name: str) -> bool:
-    """Does it number orders, as `order_no`, `Bestellnr`, `Receipt` and `ref` do, and no customers or days?"""
+    """Does it number orders, as `order_no`, `Bestellnr`, `Receipt` and `ref` do, and no customers
+    or days?"""
     text, words = normalized(name), _ranks("order_number")
     if text in words:
         return True

@@ -1,4 +1,5 @@
-"""What each column of a table holds: days, numbers or words, and in which notation; guessed by name and by content."""
+"""What each column of a table holds: days, numbers or words, and in which notation; guessed by name
+and by content."""
 
 from __future__ import annotations
 
@@ -74,7 +75,8 @@ def of(table: FileTable) -> dict[str, Column]:
 
 
 def marks(column: Column, columns: dict[str, Column]) -> tuple[str | None, str]:
-    """The thousands and decimal mark of a column of numbers, next to what the other columns show."""
+    """The thousands and decimal mark of a column of numbers, next to what the other columns
+    show."""
     if column.is_typed:
         return None, "."
     others = [other.distinct for other in columns.values() if other is not column and not other.is_typed]
@@ -82,7 +84,8 @@ def marks(column: Column, columns: dict[str, Column]) -> tuple[str | None, str]:
 
 
 def date_column(columns: dict[str, Column]) -> Column | None:
-    """The column of days: of those that hold days, the one that its name says best, else the first."""
+    """The column of days: of those that hold days, the one that its name says best, else the
+    first."""
     dated = [name for name, column in columns.items() if column.dates is not None]
     exact = [name for name in dated if not column_names.says(name, "recorded")] or dated
     names = column_names.best(exact, "date") or exact
@@ -90,7 +93,8 @@ def date_column(columns: dict[str, Column]) -> Column | None:
 
 
 def depot_column(columns: dict[str, Column], days: Any, date_name: str) -> Column | None:
-    """The column that names the depot: by its name, else the one of which each value has one row a day."""
+    """The column that names the depot: by its name, else the one of which each value has one row a
+    day."""
     taken = [name for name in columns if name != date_name and columns[name].dates is None]
     taken = [name for name in taken if not pd.api.types.is_float_dtype(columns[name].values) or _whole(columns[name])]
     by_name = [
@@ -135,7 +139,8 @@ def _counts(column: Column) -> bool:
 
 
 def _varies_by_day(column: Column, days: Any) -> bool:
-    """Has it a row a day and another number on many, as the counts of a site called Centre have, and no ids?"""
+    """Has it a row a day and another number on many, as the counts of a site called Centre have,
+    and no ids?"""
     if not column.are_numbers or days.nunique() < _NEARLY_UNIQUE * len(days):
         return False
     values = column.values.to_numpy()[np.argsort(days.to_numpy(), kind="stable")]
@@ -144,7 +149,8 @@ def _varies_by_day(column: Column, days: Any) -> bool:
 
 def _depot_by_content(names: list[str], columns: dict[str, Column], days: Any) -> Column | None:
     rows = len(days)
-    if days.nunique() >= _NEARLY_UNIQUE * rows:  # a row a day: no column tells rows of one day apart
+    # a row a day: no column tells rows of one day apart
+    if days.nunique() >= _NEARLY_UNIQUE * rows:
         return None
     excluded: tuple[column_names.Role, ...] = ("calendar", "other", "demand", "kind")
     words = [columns[name] for name in names if not any(column_names.says(name, role) for role in excluded)]
@@ -176,9 +182,10 @@ def constant_a_depot(column: Column, depots: Any) -> bool:
 def demand_column(
     columns: dict[str, Column], names: list[str], *, lines: bool = False, orders: bool = False
 ) -> tuple[Column | None, str]:
-    """Of these columns of numbers the one that counts, and why it is that one. `lines` says that a depot has several
-    rows a day: among those of single orders a number may be the order's own, or its customer's, or what it costs;
-    `orders`, that each row is an order with a number of its own."""
+    """Of these columns of numbers the one that counts, and why it is that one. `lines` says that a
+    depot has several rows a day: among those of single orders a number may be the order's own, or
+    its customer's, or what it costs; `orders`, that each row is an order with a number of its
+    own."""
     names = [name for name in names if not column_names.is_id(name)]
     if lines:
         names = [name for name in names if not _numbers_rows(columns[name], columns)]
@@ -200,8 +207,8 @@ def is_money(column: Column, columns: dict[str, Column], *, orders: bool) -> boo
 
 
 def order_numbers(table: FileTable) -> list[str]:
-    """The columns that number orders by their names and whose values each stand once, as text or whole numbers, but in
-    rows that are the same in full."""
+    """The columns that number orders by their names and whose values each stand once, as text or
+    whole numbers, but in rows that are the same in full."""
     rows, by_name = table.frame.drop_duplicates(), of(table)
     candidates = [Column(name, rows[name]) for name in by_name if column_names.is_order_number(name)]
     return [column.name for column in candidates if _is_one_a_row(column)]
@@ -234,8 +241,9 @@ def _counting_column(columns: dict[str, Column], names: list[str]) -> tuple[Colu
 
 
 def _numbers_rows(column: Column, columns: dict[str, Column]) -> bool:
-    """Does it number rows? Whole numbers, each once though counts as large would have some twice; or, where the name
-    says who orders, of four digits and more, all equally long and few twice, as customers' numbers are."""
+    """Does it number rows? Whole numbers, each once though counts as large would have some twice;
+    or, where the name says who orders, of four digits and more, all equally long and few twice, as
+    customers' numbers are."""
     numbers = column.numbers(marks(column, columns)).dropna().to_numpy()
     if len(numbers) < _SOME_ROWS or (numbers % 1 != 0).any() or numbers.min() < 0:
         return False

@@ -30,9 +30,11 @@ class Draft:
     recorded: tuple[str, str]
     date_zone: tuple[str, str] | None = None
     static: tuple[str, ...] = ()
-    depots: tuple[tuple[str, Any, str], ...] | None = None  # the source of depots, where it is another file
+    # the source of depots, where it is another file
+    depots: tuple[tuple[str, Any, str], ...] | None = None
     depots_id: str = ""
-    depots_columns: tuple[tuple[str, str, str], ...] = ()  # further ones of that file: key, value, reason
+    # further ones of that file: key, value, reason
+    depots_columns: tuple[tuple[str, str, str], ...] = ()
     notes: tuple[str, ...] = ()  # what was seen and has no key of its own
     known_future: tuple[str, ...] = ()  # columns that may be known ahead
     made_on: date = field(default_factory=date.today)

@@ -1,4 +1,5 @@
-"""What is seen in readings next to their columns: how far they reach, whether they are an archive, closed weekdays."""
+"""What is seen in readings next to their columns: how far they reach, whether they are an archive,
+closed weekdays."""
 
 from __future__ import annotations
 
@@ -79,7 +80,8 @@ def _is_attribute(column: columns.Column, depots: Any) -> bool:
 
 
 def known_future(table: FileTable, readings: Readings, static: tuple[str, ...]) -> tuple[str, ...]:
-    """Columns that differ from day to day and may be known ahead; what was observed (`obs_…`) is not."""
+    """Columns that differ from day to day and may be known ahead; what was observed (`obs_…`) is
+    not."""
     if readings.layout != "long" or readings.depot_column is None or readings.aggregate != "none":
         return ()
     depots = table.frame[readings.depot_column]
@@ -102,7 +104,8 @@ def known_future(table: FileTable, readings: Readings, static: tuple[str, ...]) 
 
 
 def other_days(table: FileTable, readings: Readings) -> tuple[str, ...]:
-    """Further columns of days that rows might be counted by, such as the day of delivery next to that of the order."""
+    """Further columns of days that rows might be counted by, such as the day of delivery next to
+    that of the order."""
     if readings.layout != "long":
         return ()
     dated = (columns.Column(name, table.frame[name]) for name in _others(table, readings))
@@ -115,7 +118,8 @@ def other_days(table: FileTable, readings: Readings) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class DayParts:
-    """A column that tells apart the rows of a depot and day, such as hours or channels, and its values."""
+    """A column that tells apart the rows of a depot and day, such as hours or channels, and its
+    values."""
 
     column: str
     values: tuple[str, ...]

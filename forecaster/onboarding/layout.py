@@ -1,4 +1,5 @@
-"""How a table is laid out: a row a reading, a column a depot, a column a day, or one series without a depot."""
+"""How a table is laid out: a row a reading, a column a depot, a column a day, or one series without
+a depot."""
 
 from __future__ import annotations
 
@@ -26,7 +27,8 @@ Layout = Literal["long", "depots", "days", "single"]
 
 @dataclass(frozen=True)
 class Readings:
-    """A table's readings in long form, and how they were found. Columns are named as in the file."""
+    """A table's readings in long form, and how they were found. Columns are named as in the
+    file."""
 
     layout: Layout
     depot_column: str | None
@@ -38,8 +40,10 @@ class Readings:
     rival_form: str | None
     ignored: tuple[str, ...]  # of a wide table
     rows: Any  # depot, day, demand (NaN where empty), moment (text of the date cell)
-    no_depots: Mapping[str, str] = field(default_factory=dict)  # of a wide table's columns: why each is none
-    doubtful: tuple[str, ...] = ()  # columns that are taken for depots, though their names say something else
+    # of a wide table's columns: why each is none
+    no_depots: Mapping[str, str] = field(default_factory=dict)
+    # columns that are taken for depots, though their names say something else
+    doubtful: tuple[str, ...] = ()
 
     @cached_property
     def aggregate(self) -> Literal["none", "sum", "count"]:
@@ -57,7 +61,8 @@ class Readings:
 
 
 def recognize(table: FileTable) -> Readings:
-    """Raises SpecError where there are no days, or nothing to count: it says what was looked at and what is wanted."""
+    """Raises SpecError where there are no days, or nothing to count: it says what was looked at and
+    what is wanted."""
     by_name = columns.of(table)
     headers = [name for name in table.columns if notation.date_form(pd.Series([name])) is not None]
     if len(headers) >= _FEW_DAYS and len(headers) >= len(table.columns) / 2:
@@ -131,7 +136,8 @@ def _without_depot(table: FileTable, by_name: dict[str, Column], date: Column, d
 
 
 def _one_a_depot(counting: list[str], depots: list[str]) -> bool:
-    """Do all columns count the same of different depots, as `orders Berlin` and `orders Hamburg` do?"""
+    """Do all columns count the same of different depots, as `orders Berlin` and `orders Hamburg`
+    do?"""
     words = Counter(word for name in depots for word in {*column_names.normalized(name).split("_")})
     return len(counting) == len(depots) and any(count == len(depots) for count in words.values())
 

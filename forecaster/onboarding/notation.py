@@ -1,4 +1,5 @@
-"""How a file writes days and numbers: the date form, the decimal mark and the thousands mark that read its values."""
+"""How a file writes days and numbers: the date form, the decimal mark and the thousands mark that
+read its values."""
 
 from __future__ import annotations
 
@@ -52,12 +53,13 @@ class DateForm:
 
     form: str | None
     share: float  # of the values that it reads
-    rival: str | None = None  # another form that reads as many, with day, month and year in another order
+    # another form that reads as many, with day, month and year in another order
+    rival: str | None = None
 
 
 def distinct(column: Any) -> Any:
-    """Texts of a column without blanks around them, each once and none empty, at most LOOKED_AT from all over it, of
-    which many follow upon one another."""
+    """Texts of a column without blanks around them, each once and none empty, at most LOOKED_AT
+    from all over it, of which many follow upon one another."""
     values = pd.Series(column.dropna().unique()).astype("str").str.strip()
     values = values[values != ""].drop_duplicates().reset_index(drop=True)
     if len(values) <= LOOKED_AT:
@@ -87,7 +89,8 @@ def date_form(values: Any) -> DateForm | None:
 def marks(values: Any, others: Sequence[Any] = ()) -> tuple[str | None, str] | None:
     """Thousands and decimal mark that read nearly all of these texts, None where none do.
 
-    What may be either, as 1.234, is taken for thousands, unless numbers of other columns say otherwise.
+    What may be either, as 1.234, is taken for thousands, unless numbers of other columns say
+    otherwise.
     """
     if not len(values) or not values.str.contains("[0-9]").mean() >= _NEARLY_ALL:
         return None

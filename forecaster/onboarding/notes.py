@@ -1,4 +1,5 @@
-"""Notes of a guessed pipeline file: what may be otherwise than it was taken, for the screen and the file."""
+"""Notes of a guessed pipeline file: what may be otherwise than it was taken, for the screen and the
+file."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ _SHOWN = 5  # values that a note names
 
 
 def of(table: FileTable, readings: Readings, seen: Facts, stamps: RecordedAt, day_parts: DayParts | None) -> list[str]:
-    """Sentences on what was guessed and may be otherwise, and on what readers of the file would not see in its keys."""
+    """Sentences on what was guessed and may be otherwise, and on what readers of the file would not
+    see in its keys."""
     notes = [*sheets.notes(table, readings), *([stamps.note] if stamps.note else [])]
     if readings.rival_form:
         notes.append(

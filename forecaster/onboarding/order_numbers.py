@@ -1,4 +1,5 @@
-"""Which column numbers the orders of a file with a row an order, so that exports that overlap count each once."""
+"""Which column numbers the orders of a file with a row an order, so that exports that overlap count
+each once."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from forecaster.onboarding.tables import FileTable
 
 
 def of(table: FileTable, readings: Readings) -> str | None:
-    """A column that numbers orders; None where there is none. An order with several lines has none, since its number
-    stands in each of them."""
+    """A column that numbers orders; None where there is none. An order with several lines has none,
+    since its number stands in each of them."""
     if readings.layout != "long" or readings.aggregate == "none":
         return None
     used = {readings.depot_column, readings.date_column, readings.demand_column}

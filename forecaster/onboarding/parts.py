@@ -1,4 +1,5 @@
-"""Which of several files holds what: readings, in one file or in parts of the same form, or one row a depot."""
+"""Which of several files holds what: readings, in one file or in parts of the same form, or one row
+a depot."""
 
 from __future__ import annotations
 
@@ -18,8 +19,10 @@ from forecaster.onboarding.days import day_counts, day_faults
 from forecaster.onboarding.layout import Readings
 from forecaster.onboarding.tables import FileTable
 
-_OWN_NAMES = ("opened", "closed", "timezone", "retracted", "recorded_at")  # of the product, which no attribute has
-_SAME = 0.5  # of the depots are in a file that describes depots, or of the days in one of another depot
+# of the product, which no attribute has
+_OWN_NAMES = ("opened", "closed", "timezone", "retracted", "recorded_at")
+# of the depots are in a file that describes depots, or of the days in one of another depot
+_SAME = 0.5
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class DepotFile:
 
 
 def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | None]:
-    """The readings, as one table, and what describes depots. Raises SpecError for a file that is neither."""
+    """The readings, as one table, and what describes depots. Raises SpecError for a file that is
+    neither."""
     failures: list[SpecError] = []
     recognized: list[tuple[FileTable, Readings]] = []
     rest: list[FileTable] = []
@@ -66,8 +70,8 @@ def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | 
 
 
 def _refuse_file_a_depot(series: Sequence[Readings], table: FileTable) -> None:
-    """Raises SpecError where files without a column of depots hold many of the same days, as those of a depot
-    each do; exports of one depot that overlap share some."""
+    """Raises SpecError where files without a column of depots hold many of the same days, as those
+    of a depot each do; exports of one depot that overlap share some."""
     if any(readings.layout != "single" for readings in series):
         return
     days = [{*readings.rows["day"].dropna()} for readings in series]
@@ -79,8 +83,8 @@ def _refuse_file_a_depot(series: Sequence[Readings], table: FileTable) -> None:
 
 
 def _recognized(table: FileTable) -> tuple[FileTable, Readings]:
-    """The readings of a file, whose days may also be numbers that count them; of days that nothing reads the error says
-    what is wrong with them."""
+    """The readings of a file, whose days may also be numbers that count them; of days that nothing
+    reads the error says what is wrong with them."""
     try:
         return table, layout.recognize(table)
     except SpecError as error:
@@ -96,7 +100,8 @@ def paths(table: FileTable) -> list[Path]:
 
 
 def pattern(table: FileTable) -> Path:
-    """The path of a file, or a glob that matches all its parts and no other file. Raises SpecError else."""
+    """The path of a file, or a glob that matches all its parts and no other file. Raises SpecError
+    else."""
     files = [path.resolve() for path in paths(table)]
     if len(files) == 1:
         return files[0]

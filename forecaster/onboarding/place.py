@@ -44,8 +44,8 @@ _MEANT = {"UK": "GB", "EN": "GB", "EL": "GR"}
 
 
 def country(text: str) -> str:
-    """A code of ISO 3166 in capitals, of a code or a country's name. Raises SpecError for what is none with a holiday
-    calendar."""
+    """A code of ISO 3166 in capitals, of a code or a country's name. Raises SpecError for what is
+    none with a holiday calendar."""
     import holidays
 
     code = _MEANT.get(text.strip().upper(), text.strip().upper())
@@ -68,7 +68,8 @@ def time_zone(country_code: str) -> tuple[str, bool] | None:
 
 
 def time_zone_of_machine() -> str | None:
-    """The zone that this machine keeps, None where it is not known by name, or is UTC as on servers."""
+    """The zone that this machine keeps, None where it is not known by name, or is UTC as on
+    servers."""
     link = Path("/etc/localtime")
     name = os.environ.get("TZ") or (str(link.resolve()).partition("zoneinfo/")[2] if link.is_symlink() else "")
     return name if "/" in name and not name.startswith("Etc/") and timezones.exists(name) else None

@@ -1,4 +1,5 @@
-"""First rows of a file as they stand, titles and all: its kind, encoding, delimiter and sheet are guessed here."""
+"""First rows of a file as they stand, titles and all: its kind, encoding, delimiter and sheet are
+guessed here."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ Kind = Literal["csv", "excel", "parquet"]
 
 @dataclass(frozen=True)
 class RawCells:
-    """Rows of text; empty where a cell has nothing. Of a Parquet file only the names of its columns, as one row."""
+    """Rows of text; empty where a cell has nothing. Of a Parquet file only the names of its
+    columns, as one row."""
 
     path: Path
     kind: Kind
@@ -52,12 +54,13 @@ class RawCells:
     encoding: str = "utf-8"
     sheet: str | None = None  # its name, where it is not the first one
     sheets: tuple[str, ...] = ()
-    other_sheets: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)  # first rows of those not read
+    # first rows of those not read
+    other_sheets: Mapping[str, Sequence[Sequence[str]]] = field(default_factory=dict)
 
 
 def read(path: Path) -> RawCells:
-    """The first rows of a file. Raises SpecError where it is none that can be read, MissingExtra where a workbook needs
-    a package that is not installed."""
+    """The first rows of a file. Raises SpecError where it is none that can be read, MissingExtra
+    where a workbook needs a package that is not installed."""
     if path.is_dir():
         return _parquet(path, sorted(path.rglob("*.parquet")))
     try:
@@ -194,7 +197,8 @@ def _delimiter(lines: Sequence[str]) -> str:
 
 
 def _score(rows: Sequence[Sequence[str]]) -> tuple[float, int]:
-    """The share of rows with the usual number of fields, and that number; nothing where it is one."""
+    """The share of rows with the usual number of fields, and that number; nothing where it is
+    one."""
     widths = Counter(len(row) for row in rows if row)
     widths.pop(1, None)
     if not widths:

@@ -11,7 +11,8 @@ _LISTED = 12  # sheets that a note names
 
 
 def notes(table: FileTable, readings: Readings) -> list[str]:
-    """A note where other sheets have the columns of the one that is read: which they are, and what to do."""
+    """A note where other sheets have the columns of the one that is read: which they are, and what
+    to do."""
     names = _of_the_same_form(table, readings)
     if not names:
         return []
@@ -29,7 +30,8 @@ def notes(table: FileTable, readings: Readings) -> list[str]:
 
 
 def _of_the_same_form(table: FileTable, readings: Readings) -> list[str]:
-    """Sheets with the header of the one that is read; where columns are days, with the other columns of it."""
+    """Sheets with the header of the one that is read; where columns are days, with the other
+    columns of it."""
     header = _filled(table.cells.rows[table.header_row - 1])
     if readings.layout != "days":
         return [name for name, rows in table.cells.other_sheets.items() if header in map(_filled, rows)]

@@ -1,4 +1,5 @@
-"""A folder to start from, of somebody's own files (`forecaster init --from`): guess, write, check, say what next."""
+"""A folder to start from, of somebody's own files (`forecaster init --from`): guess, write, check,
+say what next."""
 
 from __future__ import annotations
 
@@ -50,10 +51,11 @@ class Details:
 
 
 def create(files: Sequence[Path], folder: Path | None, *, country: str | None, ask: Ask | None, now: datetime) -> Start:
-    """Write a pipeline file for these files into a folder, by default a new one named after the first of them.
+    """Write a pipeline file for these files into a folder, by default a new one named after the
+    first of them.
 
-    `ask` asks for the country where neither `country` nor the data say it. Raises SpecError where a file cannot be read
-    or nothing can be guessed, and where the folder has a pipeline file already.
+    `ask` asks for the country where neither `country` nor the data say it. Raises SpecError where a
+    file cannot be read or nothing can be guessed, and where the folder has a pipeline file already.
     """
     code = place.country(country) if country else None
     each_once = {file.resolve(): file for file in files}.values()

@@ -1,4 +1,5 @@
-"""A file as a table with named columns: where its header stands, and the values under it as the product reads them."""
+"""A file as a table with named columns: where its header stands, and the values under it as the
+product reads them."""
 
 from __future__ import annotations
 
@@ -32,7 +33,8 @@ class FileTable:
     header_row: int
     columns: tuple[str, ...]  # of which a name that stands there twice is none
     frame: Any  # a pandas DataFrame of these columns
-    settings: dict[str, Any] = field(default_factory=dict)  # of the source: its kind and how it is read
+    # of the source: its kind and how it is read
+    settings: dict[str, Any] = field(default_factory=dict)
     more: tuple[Path, ...] = ()  # further files of the same form, whose rows are in the frame
 
 
@@ -75,7 +77,8 @@ def _frame(path: Path, settings: dict[str, Any], columns: Sequence[str]) -> Any:
 
 
 def _header_row(cells: RawCells) -> int:
-    """The line of the header: the first one that is as wide as the table and names what stands below it."""
+    """The line of the header: the first one that is as wide as the table and names what stands
+    below it."""
     rows = [list(row) for row in cells.rows]
     widths = Counter(_width(row) for row in rows if _width(row) > 1)
     if not widths:
@@ -103,7 +106,8 @@ def _width(row: Sequence[str]) -> int:
 
 
 def _is_of_values(row: Sequence[str], below: Sequence[Sequence[str]]) -> bool:
-    """Does the row hold what the rows below it hold: days above days, or numbers above all numbers?"""
+    """Does the row hold what the rows below it hold: days above days, or numbers above all
+    numbers?"""
     numbers = days = above = 0
     for place, cell in enumerate(row):
         values = pd.Series([other[place] for other in below if place < len(other) and other[place]], dtype="str")

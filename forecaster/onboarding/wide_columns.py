@@ -1,4 +1,5 @@
-"""Which columns of a wide table count for a depot: by what they hold, where their names say something else."""
+"""Which columns of a wide table count for a depot: by what they hold, where their names say
+something else."""
 
 from __future__ import annotations
 
@@ -19,18 +20,20 @@ _CALENDAR = ("day_of_week", "day", "month", "quarter", "year")
 
 
 def depots_among(names: Sequence[str], by_name: dict[str, Column], days: Any) -> tuple[list[str], dict[str, str]]:
-    """Of a wide table's columns of numbers those that count for a depot, and of each other one why it does not.
+    """Of a wide table's columns of numbers those that count for a depot, and of each other one why
+    it does not.
 
-    A name such as `Nr 2`, `NO` or `Total Wine` is a depot's where its counts rise and fall with those of the others.
-    What rises and falls with them and is none, as a forecast or a cost may, is known by its name alone, and a total by
-    being as large as the others together.
+    A name such as `Nr 2`, `NO` or `Total Wine` is a depot's where its counts rise and fall with
+    those of the others. What rises and falls with them and is none, as a forecast or a cost may, is
+    known by its name alone, and a total by being as large as the others together.
     """
     order = np.argsort(days.to_numpy(), kind="stable")
     days = days.iloc[order].reset_index(drop=True)
     numbers = {name: by_name[name].numbers(columns.marks(by_name[name], by_name)).to_numpy()[order] for name in names}
     plain = [name for name in names if not is_doubtful(name)]
     reasons = {name: "by its name" for name in names if name not in plain}
-    if len(plain) == 1 and column_names.says(plain[0], "demand"):  # one series, and what is known next to it
+    # one series, and what is known next to it
+    if len(plain) == 1 and column_names.says(plain[0], "demand"):
         return plain, reasons
     doubtful = [
         name
@@ -67,7 +70,8 @@ def _is_sum(total: Any, others: Any) -> bool:
 
 
 def _is_large(total: Any, others: Any) -> bool:
-    """Is it nearly as much as all others together, so that it may be their sum, or that of some the file has not?"""
+    """Is it nearly as much as all others together, so that it may be their sum, or that of some the
+    file has not?"""
     return bool(np.nanmean(total) > _LARGE * np.nanmean(others))
 
 

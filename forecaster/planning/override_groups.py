@@ -1,8 +1,9 @@
-"""Override groups: one wish of a planner for several days and depots, as a number or as a share of the model's.
+"""Override groups: one wish of a planner for several days and depots, as a number or as a share of
+the model's.
 
-A group is written down as an override for each depot and day, so that each can be withdrawn, replaced and judged by
-itself. A percentage is of the model's number as it is published now; what it comes to is what is written down, and
-stays when a later night expects another number.
+A group is written down as an override for each depot and day, so that each can be withdrawn,
+replaced and judged by itself. A percentage is of the model's number as it is published now; what it
+comes to is what is written down, and stays when a later night expects another number.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ class OverrideGroup:
         if (self.orders is None) == (self.percent is None):
             amount = "neither" if self.orders is None else "both"
             raise OverrideError(_("found {amount} of orders and percent, wanted one of them", amount=amount))
-        if self.percent is not None and not -100 <= self.percent <= LARGEST_PERCENT:  # NaN is in no range
+        # NaN is in no range
+        if self.percent is not None and not -100 <= self.percent <= LARGEST_PERCENT:
             raise OverrideError(
                 _(
                     "percent: found {percent}, wanted a number from -100 to {largest_percent}",
@@ -75,11 +77,11 @@ class OverrideGroup:
     def expand(
         self, depots: Sequence[PublishedDepot], levels: Sequence[float]
     ) -> tuple[tuple[ProposedOverride, ...], int]:
-        """An override for each open day of the group among the published depots, and how many days are closed and stay
-        so.
+        """An override for each open day of the group among the published depots, and how many days
+        are closed and stay so.
 
-        Raises OverrideError for a depot, a city or a day that is not published, where all days are closed, and for more
-        days than one wish may have.
+        Raises OverrideError for a depot, a city or a day that is not published, where all days are
+        closed, and for more days than one wish may have.
         """
         members = list(self._members(depots))
         self._check_period({day.target_date for depot in members for day in depot.days})
@@ -92,7 +94,8 @@ class OverrideGroup:
                     most_cells=f"{MOST_CELLS:,}",
                 )
             )
-        alone = len(days) == 1 and self.orders is not None  # who names one day means it; a range reaches over days off
+        # who names one day means it; a range reaches over days off
+        alone = len(days) == 1 and self.orders is not None
         open_days = [(depot, day) for depot, day in days if day.open or (alone and depot.may_open(day.target_date))]
         if not open_days:
             whose = days[0][0].depot_id if len({depot.depot_id for depot, _ in days}) == 1 else "each depot"
@@ -171,5 +174,6 @@ class OverrideGroup:
 
 
 def share_of_orders(orders: float, percent: float) -> int:
-    """Whole orders that are so much per cent more, halves upwards, and no more than an override may have."""
+    """Whole orders that are so much per cent more, halves upwards, and no more than an override may
+    have."""
     return min(math.floor(orders * (1 + percent / 100) + 0.5), MAX_ORDERS)

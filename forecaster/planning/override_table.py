@@ -1,8 +1,9 @@
-"""Append-only audit log of overrides in the ledger: who changed which day, when, why and until when.
+"""Append-only audit log of overrides in the ledger: who changed which day, when, why and until
+when.
 
-Nothing in it is ever changed or deleted; a withdrawal is a row of its own. `override_results` next to it holds what
-follows from the publications: the model's number in the last one before the day, and what came. Every function works on
-a connection whose transaction the caller holds.
+Nothing in it is ever changed or deleted; a withdrawal is a row of its own. `override_results` next
+to it holds what follows from the publications: the model's number in the last one before the day,
+and what came. Every function works on a connection whose transaction the caller holds.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ def write(connection: sa.Connection, pipeline: str, proposed: ProposedOverride, 
 def read_same(
     connection: sa.Connection, pipeline: str, proposals: Sequence[ProposedOverride]
 ) -> tuple[Override | None, ...]:
-    """For each proposal the override that says the same, where it is the newest of its depot and day and was not
-    withdrawn."""
+    """For each proposal the override that says the same, where it is the newest of its depot and
+    day and was not withdrawn."""
     columns, days = tables.overrides.c, [proposed.target_date for proposed in proposals]
     query = _query(pipeline).where(columns.target_date.between(min(days), max(days))).order_by(columns.id)
     depot_ids = {proposed.depot_id for proposed in proposals}
@@ -62,7 +63,8 @@ def _same(override: Override | None, proposed: ProposedOverride) -> Override | N
 def withdraw(
     connection: sa.Connection, pipeline: str, override_id: int, *, by: str, note: str, at: datetime
 ) -> Override:
-    """Take an override back. Raises OverrideError for one that is not there, or was withdrawn before."""
+    """Take an override back. Raises OverrideError for one that is not there, or was withdrawn
+    before."""
     override = _read_one(connection, pipeline, override_id)
     if override.withdrawn is not None:
         raise OverrideError(
@@ -77,7 +79,8 @@ def withdraw(
 
 
 def read_overrides(connection: sa.Connection, pipeline: str, since: date | None = None) -> tuple[Override, ...]:
-    """Every override, withdrawn ones too, the oldest first; with `since` only of this day and later ones."""
+    """Every override, withdrawn ones too, the oldest first; with `since` only of this day and later
+    ones."""
     query = _query(pipeline)
     if since is not None:
         query = query.where(tables.overrides.c.target_date >= since)
@@ -93,8 +96,8 @@ def has_overrides(connection: sa.Connection, pipeline: str) -> bool:
 def record_model_orders(
     connection: sa.Connection, pipeline: str, ahead: Collection[date], model: Mapping[int, float]
 ) -> None:
-    """Note what the model says in the place of each published override, and forget overrides of these days that no
-    longer are: `model` is override → the model's median."""
+    """Note what the model says in the place of each published override, and forget overrides of
+    these days that no longer are: `model` is override → the model's median."""
     book, results = tables.overrides.c, tables.override_results
     override_ids = sa.select(book.id).where(book.pipeline == pipeline, book.target_date.in_(list(ahead)))
     connection.execute(results.delete().where(results.c.override_id.in_(override_ids)))
@@ -112,7 +115,8 @@ def unsettled_results(connection: sa.Connection, pipeline: str, cutoff: date) ->
 
 
 def record_actuals(connection: sa.Connection, actuals: Mapping[int, float | None]) -> None:
-    """Note what came on the days of overrides, by override; None = not known, or the depot was closed."""
+    """Note what came on the days of overrides, by override; None = not known, or the depot was
+    closed."""
     results = tables.override_results
     for number, actual in actuals.items():
         connection.execute(results.update().where(results.c.override_id == number).values(actual=actual))

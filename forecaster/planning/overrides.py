@@ -1,4 +1,5 @@
-"""Judgmental overrides: what a planner's number for a day is, and which of them hold; `apply` puts them in."""
+"""Judgmental overrides: what a planner's number for a day is, and which of them hold; `apply` puts
+them in."""
 
 from __future__ import annotations
 
@@ -17,14 +18,16 @@ MAX_ORDERS = 10_000_000  # which float32 still tells apart
 MAX_LETTERS = 500  # letters of a note
 LARGEST_ID = 2**31 - 1
 _SHOWN = 80  # letters of what a sentence repeats
-_NO_LETTERS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")  # which no table or page holds
+# which no table or page holds
+_NO_LETTERS = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
 
 Cell = tuple[str, date]  # a depot and a day
 
 
 @dataclass(frozen=True)
 class Override:
-    """A planner's number for a depot's day, as it was written down; `withdrawn` says whether it was taken back."""
+    """A planner's number for a depot's day, as it was written down; `withdrawn` says whether it was
+    taken back."""
 
     id: int
     at: datetime
@@ -136,7 +139,8 @@ def active_overrides(overrides: Iterable[Override], day: date) -> dict[Cell, Ove
 
 
 def find_superseded(overrides: Iterable[Override]) -> dict[int, int]:
-    """The id of each override that a newer one of the same day has replaced for good → the id of the newest."""
+    """The id of each override that a newer one of the same day has replaced for good → the id of
+    the newest."""
     ordered = _by_id(overrides)
     newest = {(override.depot_id, override.target_date): override.id for override in ordered}
     replacements = {override.id: newest[override.depot_id, override.target_date] for override in ordered}

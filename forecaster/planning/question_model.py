@@ -1,4 +1,5 @@
-"""The model that what-if questions are put to: a verified bundle, and its raw inputs as they were saved or would be."""
+"""The model that what-if questions are put to: a verified bundle, and its raw inputs as they were
+saved or would be."""
 
 from __future__ import annotations
 
@@ -46,7 +47,8 @@ def ready(state: Path, bundle: str) -> QuantileModel | BundleError:
     from forecaster.serving.predict import Predictor
 
     try:
-        return Predictor(bundles.load(StatePaths(state).bundle(bundle), state), threads=1)  # of one depot
+        # of one depot
+        return Predictor(bundles.load(StatePaths(state).bundle(bundle), state), threads=1)
     except BundleError as error:
         return error
 

@@ -1,9 +1,11 @@
-"""Refresh the current publication: bring it into line with the overrides that hold, and record what they replace.
+"""Refresh the current publication: bring it into line with the overrides that hold, and record what
+they replace.
 
-Saving an override changes the rows of the publication that is shown, rather than what readers make of them: the
-network's page, the depot's, the API and whatever else reads the ledger then say the same, and none of them needs to
-know of overrides. Rosters, since vans are shared, and totals are computed anew for the days that moved. It happens in
-one transaction, which also writes down the instant, by which readers know that something else is shown.
+Saving an override changes the rows of the publication that is shown, rather than what readers make
+of them: the network's page, the depot's, the API and whatever else reads the ledger then say the
+same, and none of them needs to know of overrides. Rosters, since vans are shared, and totals are
+computed anew for the days that moved. It happens in one transaction, which also writes down the
+instant, by which readers know that something else is shown.
 """
 
 from __future__ import annotations
@@ -54,7 +56,8 @@ class RefreshOutcome:
 
 
 def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
-    """Bring what is shown into line, in a transaction of its own; `folder` is where inputs are saved.
+    """Bring what is shown into line, in a transaction of its own; `folder` is where inputs are
+    saved.
 
     Raises LedgerError when the ledger cannot be written.
     """
@@ -63,8 +66,8 @@ def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
 
 
 def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head: Head | None = None) -> RefreshOutcome:
-    """Bring a publication into line, by default the shown one, in the caller's transaction. Idempotent: nothing happens
-    where nothing is shown, or where there never was an override."""
+    """Bring a publication into line, by default the shown one, in the caller's transaction.
+    Idempotent: nothing happens where nothing is shown, or where there never was an override."""
     head = head or records.head(connection, pipeline)
     if head is None or not override_table.has_overrides(connection, pipeline):
         return RefreshOutcome(0)
@@ -87,8 +90,8 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head:
 def with_overrides(
     publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs, now: datetime
 ) -> tuple[Publication, str | None]:
-    """The publication as it would have gone out with these overrides and no others, but for crews whose change is not
-    worth what it costs; and what could not be done."""
+    """The publication as it would have gone out with these overrides and no others, but for crews
+    whose change is not worth what it costs; and what could not be done."""
     model = model_forecast(publication, inputs.panel)
     openable = openable_days(publication)
     overrides_at = apply.locate_overrides(model, active, openable.__contains__)
@@ -220,7 +223,8 @@ def _update_rows(connection: sa.Connection, head: Head, before: Publication, aft
 
 
 def _record_results(connection: sa.Connection, publication: Publication) -> None:
-    """Note what the model says under each override that is shown, and what came on the days of earlier ones."""
+    """Note what the model says under each override that is shown, and what came on the days of
+    earlier ones."""
     middle = publication.levels.index(0.5)
     days = [day for depot in publication.depots for day in depot.days]
     model = {day.override.id: day.override.quantiles[middle] for day in days if day.override}

@@ -1,4 +1,5 @@
-"""Plan the week anew for the depots of a publication whose crews a planner's override has changed."""
+"""Plan the week anew for the depots of a publication whose crews a planner's override has
+changed."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def replanned(
     inputs: SavedInputs,
     at: datetime,
 ) -> tuple[Publication, str | None]:
-    """The publication `after` with its plans made anew and the drivers who come by them; and what could not be done."""
+    """The publication `after` with its plans made anew and the drivers who come by them; and what
+    could not be done."""
     plans, remark = replan(before, after, roster, inputs, at)
     changed = {depot.depot_id for was, depot in zip(before.depots, after.depots, strict=True) if was != depot}
     of_changed = [plan for plan in plans if plan.depot_id in changed]
@@ -33,7 +35,8 @@ def replanned(
 def replan(
     before: Publication, after: Publication, roster: Roster | None, inputs: SavedInputs, at: datetime
 ) -> tuple[tuple[WeekPlan, ...], str | None]:
-    """The plans of a publication with other numbers in it, and why some could not be made anew: they stay as they were.
+    """The plans of a publication with other numbers in it, and why some could not be made anew:
+    they stay as they were.
 
     Whoever keeps a shift keeps the instant since which it is planned.
     """

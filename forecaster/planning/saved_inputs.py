@@ -1,9 +1,11 @@
-"""Content-addressed snapshot of the model's inputs of a publication, which the page reads when a planner asks.
+"""Content-addressed snapshot of the model's inputs of a publication, which the page reads when a
+planner asks.
 
-`state/desks/DIGEST.npz` holds the model's raw inputs of all depots, the name of the bundle, and how depots are staffed.
-It is a file next to the ledger, and not rows in it, since a night's inputs are a hundred times what is published, and
-since the bundle that reads them lies in the same folder. The publication names it by its sha256, so that what is read
-is what the night wrote. One that is too large for a page's memory is not written.
+`state/desks/DIGEST.npz` holds the model's raw inputs of all depots, the name of the bundle, and how
+depots are staffed. It is a file next to the ledger, and not rows in it, since a night's inputs are
+a hundred times what is published, and since the bundle that reads them lies in the same folder. The
+publication names it by its sha256, so that what is read is what the night wrote. One that is too
+large for a page's memory is not written.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from forecaster.staffing.shift_values import ShiftShares
 
 LOOKBACK = 406  # days kept where no bundle says how far it looks back
 MAX_BYTES = 1 << 29  # bytes of arrays
-SHARES, SHARE_DAYS = "shift_shares", "share_days"  # arrays of a night whose shifts' shares are learned
+# arrays of a night whose shifts' shares are learned
+SHARES, SHARE_DAYS = "shift_shares", "share_days"
 _CANARY = "canary_"  # before the names of its own arrays
 _ARRAYS = ("demand", "open", "covariates", "calendar", "calendar_group", "statics", "days")
 _DOUBT = "doubt"  # array of panels whose depots have a doubted level
@@ -39,10 +42,11 @@ _DOUBT = "doubt"  # array of panels whose depots have a doubted level
 
 @dataclass(frozen=True)
 class SavedPanel(Panel):
-    """A panel whose guesses for young depots were made when it was kept, so that nothing is guessed again; what was
-    doubted of their level then still is."""
+    """A panel whose guesses for young depots were made when it was kept, so that nothing is guessed
+    again; what was doubted of their level then still is."""
 
-    doubt: Doubles | None = None  # (depots,) as in `Guess`, 0 of settled ones; None: no depot is doubted
+    # (depots,) as in `Guess`, 0 of settled ones; None: no depot is doubted
+    doubt: Doubles | None = None
 
     @cached_property
     def cold(self) -> Bools:
@@ -141,7 +145,8 @@ def too_large(inputs: SavedInputs) -> str | None:
 
 
 def write(folder: Path, inputs: SavedInputs) -> str:
-    """Save inputs under the sha256 of their file; returns this name. Raises DeskError when it cannot be written."""
+    """Save inputs under the sha256 of their file; returns this name. Raises DeskError when it
+    cannot be written."""
     arrays = _arrays_of(inputs.panel)
     if inputs.shares is not None:
         arrays |= {SHARES: inputs.shares.shares, SHARE_DAYS: inputs.shares.days}
@@ -169,7 +174,8 @@ def write(folder: Path, inputs: SavedInputs) -> str:
 
 
 def read(folder: Path, name: str | None) -> SavedInputs:
-    """The inputs of this name. Raises DeskError when it is not there, or is not what was written."""
+    """The inputs of this name. Raises DeskError when it is not there, or is not what was
+    written."""
     if name is None:
         raise DeskError("this publication did not keep what it was made from; the next night does")
     try:

@@ -1,4 +1,5 @@
-"""What-if scenarios: what may be supposed of a depot's day, and what the answer says; `what_if` makes it."""
+"""What-if scenarios: what may be supposed of a depot's day, and what the answer says; `what_if`
+makes it."""
 
 from __future__ import annotations
 
@@ -6,14 +7,16 @@ from dataclasses import dataclass
 from datetime import date
 
 ORDERS, PERCENT, CLOSED, OPEN = "orders", "percent", "closed", "open"
-BUILT_IN = (ORDERS, PERCENT, CLOSED, OPEN)  # every other kind is a covariate of the model: a promotion, an event
+# every other kind is a covariate of the model: a promotion, an event
+BUILT_IN = (ORDERS, PERCENT, CLOSED, OPEN)
 WITHOUT_VALUE = (CLOSED, OPEN)  # kinds that say all by themselves
 
 
 @dataclass(frozen=True)
 class Supposition:
-    """One thing that may be otherwise on a depot's day; `value` is a number of orders, of per cent more than the model
-    says, or of a covariate, mostly 1. It may be so at further depots, and up to a last day."""
+    """One thing that may be otherwise on a depot's day; `value` is a number of orders, of per cent
+    more than the model says, or of a covariate, mostly 1. It may be so at further depots, and up to
+    a last day."""
 
     depot_id: str
     target_date: date
@@ -30,8 +33,8 @@ class Supposition:
 
 @dataclass(frozen=True)
 class Side:
-    """A depot's day, as it is published or would be; money is what the crew is expected to cost in missing and idle
-    drivers, of this depot and of all that day whose numbers the reader sees."""
+    """A depot's day, as it is published or would be; money is what the crew is expected to cost in
+    missing and idle drivers, of this depot and of all that day whose numbers the reader sees."""
 
     open: bool
     low: float
@@ -45,8 +48,9 @@ class Side:
 
 @dataclass(frozen=True)
 class SupposedDay:
-    """One day of the question: orders and drivers of the supposed depots together, and what all depots are expected to
-    cost whose numbers the reader sees, before and after. The orders are a sum of medians."""
+    """One day of the question: orders and drivers of the supposed depots together, and what all
+    depots are expected to cost whose numbers the reader sees, before and after. The orders are a
+    sum of medians."""
 
     target_date: date
     orders_before: float
@@ -69,8 +73,9 @@ class MovedVans:
 
 @dataclass(frozen=True)
 class WhatIfAnswer:
-    """A depot's day before and after; `week` are its orders on all days ahead, before and after, since one day may move
-    another; `days` are the days of the question, and `moved_vans` which depots lose or win a van by it."""
+    """A depot's day before and after; `week` are its orders on all days ahead, before and after,
+    since one day may move another; `days` are the days of the question, and `moved_vans` which
+    depots lose or win a van by it."""
 
     supposed: Supposition
     before: Side

@@ -1,8 +1,10 @@
-"""Override service: save and withdraw a planner's override of a published day, list them, account for their value.
+"""Override service: save and withdraw a planner's override of a published day, list them, account
+for their value.
 
-Both the commands and the page call these; each writes the table of overrides, brings the shown publication into line
-and has its audit row written (`audit`) in one transaction: all of it is there, or nothing. Saving is an upsert by
-depot, day and author: the same override sent twice is stored once.
+Both the commands and the page call these; each writes the table of overrides, brings the shown
+publication into line and has its audit row written (`audit`) in one transaction: all of it is
+there, or nothing. Saving is an upsert by depot, day and author: the same override sent twice is
+stored once.
 """
 
 from __future__ import annotations
@@ -55,7 +57,8 @@ class OverrideChange:
     replaced_by: int | None = None  # the newest override of the same day, where that is another
 
     def sentence(self, *, for_readers: bool = False, number: Number = _whole) -> str:
-        """For people: what was saved or withdrawn, and what the page shows; `number` writes numbers as they do."""
+        """For people: what was saved or withdrawn, and what the page shows; `number` writes numbers
+        as they do."""
         override = self.override
         values = {"number": override.id, "depot": override.depot_id, "day": override.target_date}
         if self.replaced_by is not None:
@@ -93,7 +96,8 @@ class GroupChange:
         return OverrideChange(override, self.revised)
 
     def sentence(self, *, for_readers: bool = False, number: Number = _whole) -> str:
-        """For people: what was saved, and what the page shows; `number` writes numbers as they do."""
+        """For people: what was saved, and what the page shows; `number` writes numbers as they
+        do."""
         if len(self.overrides) == 1:
             return self.of_one_day().sentence(for_readers=for_readers, number=number)
         first, last = self.overrides[0], self.overrides[-1]
@@ -140,10 +144,12 @@ def save(
     audit: Audit[OverrideChange] | None = None,
     head: Head | None = None,
 ) -> OverrideChange:
-    """Write an override down and show it (idempotent): the same one by the same planner is not written twice, nor is
-    its row of the audit. `head` is the publication that it changes, by default the shown one.
+    """Write an override down and show it (idempotent): the same one by the same planner is not
+    written twice, nor is its row of the audit. `head` is the publication that it changes, by
+    default the shown one.
 
-    Raises OverrideError for a day that is not published, is closed or over, or an undeclared reason; LedgerError.
+    Raises OverrideError for a day that is not published, is closed or over, or an undeclared
+    reason; LedgerError.
     """
 
     def audit_day(connection: sa.Connection, change: GroupChange) -> None:
@@ -162,7 +168,8 @@ def save_group(
     audit: Audit[GroupChange] | None = None,
     head: Head | None = None,
 ) -> GroupChange:
-    """Write all overrides of a group down and show them: all of them, or none (idempotent as `save`).
+    """Write all overrides of a group down and show them: all of them, or none (idempotent as
+    `save`).
 
     Raises OverrideError as `save` and `OverrideGroup.expand` do; LedgerError.
     """
@@ -174,7 +181,8 @@ def save_group(
         for proposed in proposals:
             proposed.check(spec.overrides.reasons, as_of_day(head))
         with ledger.transaction() as connection:
-            if connection.dialect.name == "postgresql":  # two who save the same come one after the other
+            # two who save the same come one after the other
+            if connection.dialect.name == "postgresql":
                 connection.exec_driver_sql("select pg_advisory_xact_lock(7261132)")
             at = now or datetime.now(UTC)
             same = override_table.read_same(connection, spec.name, proposals)
@@ -199,7 +207,8 @@ def withdraw(
 ) -> OverrideChange:
     """Take an override back; the row stays.
 
-    Raises OverrideError for one that is not there or was withdrawn, and for words as `check_words` does.
+    Raises OverrideError for one that is not there or was withdrawn, and for words as `check_words`
+    does.
     """
     check_words(by, note)
     if not 0 < override_id <= LARGEST_ID:
@@ -247,6 +256,7 @@ def _shown(
 
 
 def _bring_into_line(connection: sa.Connection, spec: Spec, head: Head | None = None) -> RefreshOutcome:
-    from forecaster.planning import refresh  # which count with NumPy, as those who only read need not
+    # which count with NumPy, as those who only read need not
+    from forecaster.planning import refresh
 
     return refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs, head)

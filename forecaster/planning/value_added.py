@@ -1,4 +1,5 @@
-"""Forecast value added of overrides: how much nearer than the model's numbers they came to the orders of their days.
+"""Forecast value added of overrides: how much nearer than the model's numbers they came to the
+orders of their days.
 
 After Gilliland 2010 (The Business Forecasting Deal), in orders for each 100 that came: the sum of
 |model - actual| less that of |override - actual|. Above 0 the overrides helped. Aggregates come first; a planner is

@@ -1,8 +1,9 @@
-"""What-if analysis of depots' days: orders, drivers, vans and money, before and after; nothing is kept.
+"""What-if analysis of depots' days: orders, drivers, vans and money, before and after; nothing is
+kept.
 
-The model reads the inputs that the night saved (`saved_inputs`) with one of them changed, for these depots alone; then
-the days are staffed anew for all depots, since they share vans. What is compared is what is published, so overrides
-that hold stay on both sides, but for the one that is supposed.
+The model reads the inputs that the night saved (`saved_inputs`) with one of them changed, for these
+depots alone; then the days are staffed anew for all depots, since they share vans. What is compared
+is what is published, so overrides that hold stay on both sides, but for the one that is supposed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,8 @@ class SupposedForecast:
 
 
 class Questions:
-    """What-if questions of one publication, with its inputs and its model in memory; threads may share it."""
+    """What-if questions of one publication, with its inputs and its model in memory; threads may
+    share it."""
 
     def __init__(
         self,
@@ -64,8 +66,8 @@ class Questions:
         *,
         alone: bool = True,
     ) -> None:
-        """`canary` is the model whose numbers the cohort of the inputs sees, or why it cannot be asked; `alone` says
-        that no other depots share the vans."""
+        """`canary` is the model whose numbers the cohort of the inputs sees, or why it cannot be
+        asked; `alone` says that no other depots share the vans."""
         self._alone = alone
         self._publication, self._inputs, self._predictor, self._missing = publication, inputs, predictor, missing
         self._canary = canary
@@ -73,7 +75,8 @@ class Questions:
         self._openable = refresh.openable_days(publication)
         self._computed = np.zeros(len(inputs.panel.depot_ids), bool)  # whose quantiles these are
         self._quantiles = np.zeros_like(self._model.quantiles)
-        self._before: dict[int, Roster | None] = {}  # of each day that was asked about, as it is published
+        # of each day that was asked about, as it is published
+        self._before: dict[int, Roster | None] = {}
         days = {depot.depot_id: depot.days for depot in publication.depots}
         self._at = {
             (row, step): day.override
@@ -89,8 +92,9 @@ class Questions:
         publication: Publication,
         load: Callable[[Path, str], QuantileModel | BundleError] | None = None,
     ) -> Questions:
-        """Reads saved inputs and bundle, which is verified first; a bundle that cannot be used is told when it is
-        needed. `load` gives the model of a bundle of this name in a state folder, or says why it cannot.
+        """Reads saved inputs and bundle, which is verified first; a bundle that cannot be used is
+        told when it is needed. `load` gives the model of a bundle of this name in a state folder,
+        or says why it cannot.
 
         Raises DeskError where the night's inputs are not at hand.
         """
@@ -118,7 +122,8 @@ class Questions:
 
     @property
     def yes_or_no(self) -> frozenset[str]:
-        """Covariates that are 0 or 1 on all days at hand: promotions that are on or off, events that are or are not."""
+        """Covariates that are 0 or 1 on all days at hand: promotions that are on or off, events
+        that are or are not."""
         covariates = self._inputs.panel.covariates
         binary = np.flatnonzero(((covariates == 0) | (covariates == 1)).all(axis=(0, 1)))
         return frozenset(self._inputs.panel.encoding.covariates[place] for place in binary)
@@ -130,7 +135,8 @@ class Questions:
 
     @property
     def broken(self) -> BundleError | None:
-        """Why a bundle of the night cannot be used, which may be put right meanwhile; None where each can."""
+        """Why a bundle of the night cannot be used, which may be put right meanwhile; None where
+        each can."""
         if self._missing is not None and self._inputs.bundle is not None:
             return self._missing
         return self._canary if isinstance(self._canary, BundleError) else None
@@ -138,8 +144,8 @@ class Questions:
     def among(self, depot_ids: Collection[str]) -> Questions:
         """The same questions as if these depots were all that there are.
 
-        On a day on which one of them lacks vans they share those that they are published with; on other days the whole
-        fleet is theirs. What the other depots need does not count.
+        On a day on which one of them lacks vans they share those that they are published with; on
+        other days the whole fleet is theirs. What the other depots need does not count.
         """
         publication = replace(
             self._publication,
@@ -173,7 +179,8 @@ class Questions:
         )
 
     def suppose(self, supposed: Supposition) -> SupposedForecast:
-        """The forecast of all depots before and after; only the question's differ. Raises as `ask` does."""
+        """The forecast of all depots before and after; only the question's differ. Raises as `ask`
+        does."""
         rows, steps = self._locate(supposed)
         cells = [(row, step) for row in rows for step in steps]
         model, numbers = self._model, {cell: override.orders for cell, override in self._at.items()}
@@ -185,7 +192,8 @@ class Questions:
             model = _close_days(model, cells)
         else:
             model = self._ask_model(supposed, rows, steps)
-        # Overrides that hold stay on both sides, but for those of days that are closed by the question.
+        # Overrides that hold stay on both sides, but for those of days that are closed by the
+        # question.
         if supposed.kind == CLOSED:
             supposing = {cell: orders for cell, orders in supposing.items() if cell not in set(cells)}
         return SupposedForecast(before, apply.with_orders(model, supposing), rows, steps, closed)
@@ -208,7 +216,8 @@ class Questions:
         return apply.with_orders(replace(self._model, quantiles=quantiles), numbers)
 
     def _strangers(self) -> frozenset[int]:
-        """The positions of depots of which the model whose numbers they see has no forecast; all where none made it."""
+        """The positions of depots of which the model whose numbers they see has no forecast; all
+        where none made it."""
         inputs, canary = self._inputs, self._inputs.canary
         if inputs.bundle is None:
             return frozenset(range(len(self.depot_ids)))
@@ -309,7 +318,8 @@ class Questions:
         return replace(self._model, quantiles=quantiles, open=open_)
 
     def _model_of(self, inputs: SavedInputs) -> QuantileModel:
-        """The model of the night's own inputs, or of its canary's. Raises BundleError where it is not at hand."""
+        """The model of the night's own inputs, or of its canary's. Raises BundleError where it is
+        not at hand."""
         if inputs.bundle != self._inputs.bundle:
             if self._canary is None or isinstance(self._canary, BundleError):
                 raise self._canary or BundleError("the canary that these depots see is not at hand")
@@ -358,7 +368,8 @@ def _close_days(model: Forecast, cells: list[tuple[int, int]]) -> Forecast:
 
 
 def _orders(supposed: Supposition, model_orders: float) -> int:
-    """The orders that are supposed of a day. Raises OverrideError for what is no number of orders."""
+    """The orders that are supposed of a day. Raises OverrideError for what is no number of
+    orders."""
     if supposed.kind == ORDERS:
         orders = _whole_number(supposed.value)
     elif -100 <= supposed.value <= LARGEST_PERCENT:

@@ -1,1 +1,2 @@
-"""From a bundle to the page: predict, explain, caveat, publish, archive, replay, and track accuracy."""
+"""From a bundle to the page: predict, explain, caveat, publish, archive, replay, and track
+accuracy."""

@@ -1,4 +1,5 @@
-"""Forecast archive: the rows that a forecast leaves in the lake, every quantile of every day, append only."""
+"""Forecast archive: the rows that a forecast leaves in the lake, every quantile of every day,
+append only."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ CHAMPION, CANARY = "champion", "canary"  # roles
 
 
 def rows(result: ForecastResult, overrides: Mapping[tuple[int, int], Override], run_id: str, now: datetime) -> pa.Table:
-    """The forecast that is shown, with the bundle that made it, and next to it the numbers of planners."""
+    """The forecast that is shown, with the bundle that made it, and next to it the numbers of
+    planners."""
     depots, horizon, _ = result.forecast.quantiles.shape
     bundles = [result.digest] * depots
     if result.beside is not None:

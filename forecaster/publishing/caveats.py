@@ -1,4 +1,5 @@
-"""Data freshness and cold starts, as sentences next to a forecast: stale readings, depots that the model never saw."""
+"""Data freshness and cold starts, as sentences next to a forecast: stale readings, depots that the
+model never saw."""
 
 from __future__ import annotations
 
@@ -89,7 +90,8 @@ class Newcomers:
     """Depots of a panel that a bundle was not trained on."""
 
     cold: tuple[str, ...]  # forecast from their static attributes and what is known of them
-    strangers: tuple[str, ...]  # of which no static attribute is known either, so that the bundle has no forecast
+    # of which no static attribute is known either, so that the bundle has no forecast
+    strangers: tuple[str, ...]
     rows: Bools  # (depots,) the strangers' places in the panel
 
     def notes(self) -> list[Note]:
@@ -102,8 +104,8 @@ class Newcomers:
 
 
 def newcomers(panel: Panel, trained_on: Collection[str], statics: Collection[str]) -> Newcomers:
-    """Cold-start depots, which are not among those that a model was trained on; without static attributes, by their
-    names, none of them is a stranger."""
+    """Cold-start depots, which are not among those that a model was trained on; without static
+    attributes, by their names, none of them is a stranger."""
     trained = set(trained_on)
     new = np.array([depot not in trained for depot in panel.depot_ids], bool)
     blank = np.zeros(len(new), bool)
@@ -115,7 +117,8 @@ def newcomers(panel: Panel, trained_on: Collection[str], statics: Collection[str
 
 
 def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
-    """Raises StaleHistory when the newest reading of all is older than `demand.rules.max_age_days` allows."""
+    """Raises StaleHistory when the newest reading of all is older than `demand.rules.max_age_days`
+    allows."""
     limit, age = spec.demand.rules.max_age_days, _age(panel.cutoff, spec, as_of)
     if limit is not None and age > limit:
         last = int(np.argmax(np.isfinite(panel.demand[:, -1])))
@@ -128,8 +131,8 @@ def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
 
 
 def stale_feed(cutoff: date, spec: Spec, as_of: datetime) -> list[Note]:
-    """Freshness of the feed, a sentence where it has stopped: its newest reading, of the day `cutoff`, is older than
-    readings come late."""
+    """Freshness of the feed, a sentence where it has stopped: its newest reading, of the day
+    `cutoff`, is older than readings come late."""
     age, limit = _age(cutoff, spec, as_of), spec.demand.rules.late_days
     if age <= limit:
         return []
@@ -145,8 +148,9 @@ def stale_feed(cutoff: date, spec: Spec, as_of: datetime) -> list[Note]:
 
 
 def outdated_by(spec: Spec, cutoff: date, as_of: datetime) -> Head | None:
-    """The publication that stays, since all days of a new forecast are over by its own instant, and those of the shown
-    one were not by its own: the clock may be wrong, or the feed has stopped. Raises LedgerError."""
+    """The publication that stays, since all days of a new forecast are over by its own instant, and
+    those of the shown one were not by its own: the clock may be wrong, or the feed has stopped.
+    Raises LedgerError."""
     if (as_of.astimezone(spec.zone).date() - cutoff).days <= spec.horizon:
         return None
     with Ledger.open(spec.ledger_url) as ledger:
@@ -175,31 +179,34 @@ def archive(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:
 
 
 def is_archive(newest: date, today: date) -> bool:
-    """Is the newest reading so old that the data are an archive, rather than a feed that is late?"""
+    """Is the newest reading so old that the data are an archive, rather than a feed that is
+    late?"""
     return (today - newest).days > ARCHIVE_DAYS
 
 
 def what_an_archive_lacks(spec: Spec) -> str:
-    """The key without which nothing of an archive counts as known before it arrived; empty where it is there."""
+    """The key without which nothing of an archive counts as known before it arrived; empty where it
+    is there."""
     is_known = spec.demand.recorded == "next_day" or spec.demand.columns.recorded_at is not None
     return "" if is_known else "set demand.recorded: next_day"
 
 
 def silent_depots(panel: Panel, spec: Spec) -> list[str]:
-    """Freshness of single depots: a sentence about those in business whose own last reading is older than allowed."""
+    """Freshness of single depots: a sentence about those in business whose own last reading is
+    older than allowed."""
     return said_of_late(*late_depots(panel, spec), spec)
 
 
 def totals_among_depots(panel: Panel) -> list[str]:
-    """A sentence about depots that are the sum of others, as the rule `total_row` finds them; the totals of the
-    network and of cities have them in."""
+    """A sentence about depots that are the sum of others, as the rule `total_row` finds them; the
+    totals of the network and of cities have them in."""
     depots = tuple(panel.depot_ids[row] for row in network_shape.totals(panel.demand))
     return [sentence(TOTALS[len(depots) > 1], depots=_list_depots(depots))] if depots else []
 
 
 def late_depots(panel: Panel, spec: Spec) -> tuple[Sequence[str], int]:
-    """Names and last days of the first depots in business whose last reading is older than allowed, and how many there
-    are."""
+    """Names and last days of the first depots in business whose last reading is older than allowed,
+    and how many there are."""
     limit = spec.demand.rules.max_age_days
     if limit is None:
         return [], 0
@@ -214,7 +221,8 @@ def late_depots(panel: Panel, spec: Spec) -> tuple[Sequence[str], int]:
 
 
 def said_of_late(depots: Sequence[str], count: int, spec: Spec) -> list[str]:
-    """A sentence about so many late depots, of which the first are named; none where there are none."""
+    """A sentence about so many late depots, of which the first are named; none where there are
+    none."""
     limit = spec.demand.rules.max_age_days
     if limit is None or not count:
         return []

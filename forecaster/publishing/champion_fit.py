@@ -1,4 +1,5 @@
-"""What becomes of a champion under a pipeline file that wants something else than the one it was trained for."""
+"""What becomes of a champion under a pipeline file that wants something else than the one it was
+trained for."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ DIFFERENCE = N_(
 
 
 def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
-    """Why a champion cannot forecast for this pipeline file, and what comes of it; None where it can."""
+    """Why a champion cannot forecast for this pipeline file, and what comes of it; None where it
+    can."""
     reasons, horizon = [], manifest["horizon"]
     if horizon != spec.horizon:
         template = N_("the champion forecasts {days}, the pipeline file wants {wanted}")
@@ -67,7 +69,8 @@ def differences(spec: Spec, manifest: Mapping[str, Any]) -> list[str]:
 
 
 def of_champion(spec: Spec, ledger: Ledger) -> list[str]:
-    """The sentences on the reigning champion, or on its absence under a new name; none where all is as declared."""
+    """The sentences on the reigning champion, or on its absence under a new name; none where all is
+    as declared."""
     reigning = ledger.champion(spec.name)
     if reigning is None:
         why = under_another_name(spec, ledger)
@@ -92,12 +95,14 @@ def under_another_name(spec: Spec, ledger: Ledger) -> str | None:
 
 
 def _covariates(manifest: Mapping[str, Any]) -> set[str]:
-    """The columns and kinds of events that the champion reads; that a depot is open has a column of its own."""
+    """The columns and kinds of events that the champion reads; that a depot is open has a column of
+    its own."""
     return {name.partition("=")[0] for name in manifest["encoding"]["covariates"]}
 
 
 def _declared(spec: Spec, manifest: Mapping[str, Any]) -> set[str]:
-    """The covariates that the champion's own pipeline file declared, of which some may have had no word in training.
+    """The covariates that the champion's own pipeline file declared, of which some may have had no
+    word in training.
 
     Where that file was not kept they are taken for those of today.
     """

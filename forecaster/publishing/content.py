@@ -1,4 +1,5 @@
-"""Content of a publication: each depot's days, roster and recent past, and the totals of cities and the network."""
+"""Content of a publication: each depot's days, roster and recent past, and the totals of cities and
+the network."""
 
 from __future__ import annotations
 
@@ -38,7 +39,8 @@ def published_totals(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, 
 
 
 def totals_by_day(quantiles: Mapping[str, Doubles], days: Sequence[date]) -> tuple[PublishedTotal, ...]:
-    """Quantiles (horizon, levels) of each city, and of the network under an empty name, day by day."""
+    """Quantiles (horizon, levels) of each city, and of the network under an empty name, day by
+    day."""
     return tuple(
         PublishedTotal(city, day, tuple(of_day))
         for city, of_city in sorted(quantiles.items())
@@ -66,10 +68,12 @@ def published_depots(
     now: datetime | None = None,
     shares: ShiftShares | None = None,
 ) -> Iterator[PublishedDepot]:
-    """Each depot's days, of a forecast with the planners' numbers in it and of what the model `result` without them.
+    """Each depot's days, of a forecast with the planners' numbers in it and of what the model
+    `result` without them.
 
-    A depot that closed before its recent days began is left out. Of crews that are published already, `before`, those
-    stay whose change is not worth what it costs `now`. `shares` of shifts are those that are learned.
+    A depot that closed before its recent days began is left out. Of crews that are published
+    already, `before`, those stay whose change is not worth what it costs `now`. `shares` of shifts
+    are those that are learned.
     """
     panel, timezones = result.panel, depot_timezones(knowledge)
     crews = published_crews(before, forecast, spec.staffing, spec.timezone, now) if spec.staffing and now else None

@@ -1,4 +1,5 @@
-"""Explain a forecast's change since the night before (`attribution`): made again after each swap of an input."""
+"""Explain a forecast's change since the night before (`attribution`): made again after each swap of
+an input."""
 
 from __future__ import annotations
 
@@ -46,15 +47,16 @@ class EarlierPublication:
     predictor: Predictor | None
 
     def forecast(self, panel: Panel) -> Forecast:
-        """The earlier model's forecast of a panel; the seasonal naive where no model had forecast."""
+        """The earlier model's forecast of a panel; the seasonal naive where no model had
+        forecast."""
         return self.predictor(panel) if self.predictor else seasonal_naive(panel, self.publication.levels)
 
 
 def explain_changes(
     ledger: Ledger, spec: Spec, knowledge: Knowledge, result: ForecastResult, overridden: Forecast, as_of: datetime
 ) -> dict[tuple[int, int], PublishedChange]:
-    """Attributed changes: how each day's median moved since the forecast that was published the day before, by
-    positions of depot and day; days that it had no forecast of are left out.
+    """Attributed changes: how each day's median moved since the forecast that was published the day
+    before, by positions of depot and day; days that it had no forecast of are left out.
 
     `overridden` is tonight's forecast with the planners' numbers in it.
     """
@@ -77,7 +79,8 @@ def explain_changes(
 def _parts(
     spec: Spec, previous: Publication, result: ForecastResult
 ) -> Iterator[tuple[ForecastResult, SavedInputs | None]]:
-    """Depots that see one model tonight and saw one then, with the inputs that it read; None where these are gone."""
+    """Depots that see one model tonight and saw one then, with the inputs that it read; None where
+    these are gone."""
     try:
         saved = saved_inputs.read(spec.paths.saved_inputs, previous.desk)
     except DeskError:
@@ -149,7 +152,8 @@ def _swap_inputs(
     then, today = old.among(common), today.among(common)
     if (then.horizon, then.calendar_names) != (today.horizon, today.calendar_names):
         raise BundleError("the earlier model knew other features of a day, or other days ahead")
-    # From then to now in steps: the days ahead as known now, then restated counts, then the days since, then the model.
+    # From then to now in steps: the days ahead as known now, then restated counts, then the days
+    # since, then the model.
     before = today.at(then.cutoff)
     informed = _with_known_future(then, before)
     reproduced, calendar, restated = (
@@ -209,7 +213,8 @@ def _nan_where_missing(values: Doubles, where: Doubles) -> Doubles:
 
 
 def _published_medians(previous: Publication, tonight: Forecast) -> tuple[Doubles, Doubles]:
-    """The earlier publication's medians and its model's, on tonight's depots and days; NaN where it had none."""
+    """The earlier publication's medians and its model's, on tonight's depots and days; NaN where it
+    had none."""
     middle, days = previous.levels.index(0.5), {depot.depot_id: depot.days for depot in previous.depots}
     steps = {day: step for step, day in enumerate(tonight.target_dates)}
     published = np.full((len(tonight.depot_ids), len(steps)), np.nan)

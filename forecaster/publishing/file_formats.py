@@ -1,4 +1,5 @@
-"""Serialization of a published forecast: one row a depot and day, as CSV, Parquet or one JSON array."""
+"""Serialization of a published forecast: one row a depot and day, as CSV, Parquet or one JSON
+array."""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ Format = Literal["csv", "parquet", "json"]
 
 
 def to_table(published: PublishedForecast) -> pa.Table:
-    """depot_id, target_date, horizon, open, one column a quantile level (q0.5 is the point forecast), and where it all
-    comes from: cutoff, tier, bundle."""
+    """depot_id, target_date, horizon, open, one column a quantile level (q0.5 is the point
+    forecast), and where it all comes from: cutoff, tier, bundle."""
     forecast = published.forecast
     depots, horizon, _ = forecast.quantiles.shape
     count = depots * horizon

@@ -1,5 +1,5 @@
-"""Model selection and inference: the champion's bundle, else the prior's, or the seasonal-naive fallback where none
-can be used.
+"""Model selection and inference: the champion's bundle, else the prior's, or the seasonal-naive
+fallback where none can be used.
 
 No JAX, no MLflow. There is always a forecast: what goes out without a model says so.
 """
@@ -37,7 +37,8 @@ NAIVE, PRIOR = "seasonal naive", "prior"  # names for people
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """The model that shall forecast: a bundle's folder, its name for people, and the tier of what it says."""
+    """The model that shall forecast: a bundle's folder, its name for people, and the tier of what
+    it says."""
 
     bundle: Path | None
     model: str
@@ -58,13 +59,15 @@ class ForecastResult:
     digest: str | None
     notes: list[Note]
     lookback: int | None = None  # days that the bundle looks back
-    strangers: frozenset[str] = frozenset()  # depots that got the seasonal naive, though a bundle made the others'
+    # depots that got the seasonal naive, though a bundle made the others'
+    strangers: frozenset[str] = frozenset()
     seconds: float = 0.0  # of the inference
     beside: Beside | None = None  # None: no canary
     held_back: tuple[Note, ...] = ()  # of the notes, those about covariates
 
     def parts(self) -> tuple[ForecastResult, ...]:
-        """Results by model for the depots that see its numbers; itself where all see those of one."""
+        """Results by model for the depots that see its numbers; itself where all see those of
+        one."""
         if self.beside is None:
             return (self,)
         others = [depot for depot in self.panel.depot_ids if depot not in self.beside.cohort]
@@ -94,7 +97,8 @@ class Beside:
 
 
 def choose(spec: Spec, ledger: Ledger, *, promoted_by: str | None = None) -> ModelChoice:
-    """The reigning champion, the prior or the fallback when there is none; `promoted_by` is tonight's run."""
+    """The reigning champion, the prior or the fallback when there is none; `promoted_by` is
+    tonight's run."""
     reigning = ledger.champion(spec.name)
     is_night = promoted_by is not None and ledger.run(promoted_by).kind == "night"
     digest = standby_bundle(ledger.current(spec.name), promoted_by if is_night else None)
@@ -118,10 +122,12 @@ def of_prior(bundle: Path) -> ModelChoice:
 
 
 def standby_bundle(head: Head | None, night: str | None) -> str | None:
-    """The bundle that forecasts where there is no champion, or none that can be used; None: the seasonal naive does.
+    """The bundle that forecasts where there is no champion, or none that can be used; None: the
+    seasonal naive does.
 
-    The prior stands by where it was found better than the seasonal naive (`training.preview`) and forecast what is
-    shown: in this very run where that is a `night`, which judges it anew, else in whichever.
+    The prior stands by where it was found better than the seasonal naive (`training.preview`) and
+    forecast what is shown: in this very run where that is a `night`, which judges it anew, else in
+    whichever.
     """
     if head is None or head.tier != "prior" or night not in (None, head.run_id):
         return None
@@ -137,7 +143,8 @@ def _canary_beside(spec: Spec, ledger: Ledger) -> CanaryTrial | None:
 
 
 def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:
-    """The model that may forecast a past date: a bundle made as of it, else the champion of then, else the fallback."""
+    """The model that may forecast a past date: a bundle made as of it, else the champion of then,
+    else the fallback."""
     if bundle is not None:
         return ModelChoice(bundle, f"{spec.name} {bundle.name}", "fresh")
     with Ledger.open(spec.ledger_url) as ledger:
@@ -149,11 +156,11 @@ def choose_as_of(spec: Spec, at: datetime, bundle: Path | None) -> ModelChoice:
 
 
 def forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> ForecastResult:
-    """The forecast of the chosen bundle, or, where it cannot be used, of the prior that stands by or the fallback;
-    nothing is written.
+    """The forecast of the chosen bundle, or, where it cannot be used, of the prior that stands by
+    or the fallback; nothing is written.
 
-    Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old, SpecError when a
-    required bundle cannot be used.
+    Raises NoUsableData when there is nothing to start from, StaleHistory when that is too old,
+    SpecError when a required bundle cannot be used.
     """
     # Whatever is wrong with a bundle raises BundleError, and something else goes out in its place.
     try:
@@ -213,7 +220,8 @@ def forecast_of_bundle(
 
 
 def ready_predictor(spec: Spec, choice: ModelChoice) -> Predictor:
-    """The chosen bundle, verified and ready to forecast. Raises BundleError where it cannot be used."""
+    """The chosen bundle, verified and ready to forecast. Raises BundleError where it cannot be
+    used."""
     if choice.bundle is None:
         raise BundleError(choice.absence, for_readers=N_("no model has passed its checks yet"))
     predictor = Predictor(bundles.load(choice.bundle, spec.paths.folder))

@@ -1,4 +1,5 @@
-"""Listeners of a publication: what follows it, explains it or looks back. None of them can hold it up."""
+"""Listeners of a publication: what follows it, explains it or looks back. None of them can hold it
+up."""
 
 from __future__ import annotations
 

@@ -35,7 +35,8 @@ class Troubles:
 
     @contextmanager
     def collect(self, errors: type[Exception] | tuple[type[Exception], ...], lacking: str = "") -> Iterator[None]:
-        """Keep an error of the block as a trouble, after the words that say what is lacking by it."""
+        """Keep an error of the block as a trouble, after the words that say what is lacking by
+        it."""
         try:
             yield
         except errors as error:

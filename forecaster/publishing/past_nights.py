@@ -1,9 +1,11 @@
-"""Past nights for a first look: what the champion would have published on mornings that its training has not seen.
+"""Past nights for a first look: what the champion would have published on mornings that its
+training has not seen.
 
-A new pipeline has one publication and nothing to look back at. Its model was trained and validated on days before the
-backtest's; so it can say what it would have said on the mornings since, and its result is known. The widths of its
-ranges alone were settled on those days too. What is shown stays tonight's. Where nothing had arrived by a morning, as
-before a pipeline's first file, its history is replayed.
+A new pipeline has one publication and nothing to look back at. Its model was trained and validated
+on days before the backtest's; so it can say what it would have said on the mornings since, and its
+result is known. The widths of its ranges alone were settled on those days too. What is shown stays
+tonight's. Where nothing had arrived by a morning, as before a pipeline's first file, its history is
+replayed.
 """
 
 from __future__ import annotations
@@ -31,8 +33,8 @@ REPLAYED = N_(
 
 
 def publish_past(spec: Spec, *, as_of: datetime, run_id: str) -> PublishedForecast:
-    """Publish as of a past morning, behind what is shown: by today's champion if it has not seen that day, else by the
-    champion of then.
+    """Publish as of a past morning, behind what is shown: by today's champion if it has not seen
+    that day, else by the champion of then.
 
     Raises as `publish` does.
     """
@@ -50,7 +52,8 @@ def publish_past(spec: Spec, *, as_of: datetime, run_id: str) -> PublishedForeca
 
 
 def _replayed(spec: Spec, as_of: datetime, *, tonight: datetime) -> Knowledge:
-    """Knowledge of a past morning as if each count of tonight's had been known on the morning after its day."""
+    """Knowledge of a past morning as if each count of tonight's had been known on the morning after
+    its day."""
     knowledge = read_as_of(spec, as_of=tonight)
     past = Past(knowledge, panels.build(knowledge, spec), spec)
     return past.knowledge(as_of.astimezone(spec.zone).date() - timedelta(days=1), as_of)
@@ -65,7 +68,8 @@ def _is_unseen(choice: ModelChoice, spec: Spec, as_of: datetime) -> bool:
 
 
 def publish_again(spec: Spec, *, as_of: datetime, run_id: str, promoted_by: str) -> PublishedForecast:
-    """Publish tonight's forecast anew, so that it is compared with the mornings before it, which came after it."""
+    """Publish tonight's forecast anew, so that it is compared with the mornings before it, which
+    came after it."""
     with Ledger.open(spec.ledger_url) as ledger:
         choice = choose(spec, ledger, promoted_by=promoted_by)
     return publish(spec, choice, as_of=as_of, run_id=run_id)

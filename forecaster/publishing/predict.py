@@ -1,4 +1,5 @@
-"""Batch inference outside a night: the morning's refresh, a past date, a machine with only bundle and lake."""
+"""Batch inference outside a night: the morning's refresh, a past date, a machine with only bundle
+and lake."""
 
 from __future__ import annotations
 
@@ -30,13 +31,14 @@ def predict(
     note: str | None,
     knowledge: Knowledge | None = None,
 ) -> PublishedForecast:
-    """Forecast and publish with a given bundle, else with the champion: what `forecaster predict` runs.
+    """Forecast and publish with a given bundle, else with the champion: what `forecaster predict`
+    runs.
 
-    With a `run_id` this is a stage of that run, from its `knowledge` where it has some; without one it is a run of its
-    own, which ends in an outcome.
-    Raises SpecError where the given bundle cannot be used, and nothing is published then, Busy while another run is at
-    work, NoUsableData when nothing is known by `as_of`, LakeError when the lake cannot be read, LedgerError when the
-    ledger cannot be written.
+    With a `run_id` this is a stage of that run, from its `knowledge` where it has some; without one
+    it is a run of its own, which ends in an outcome. Raises SpecError where the given bundle cannot
+    be used, and nothing is published then, Busy while another run is at work, NoUsableData when
+    nothing is known by `as_of`, LakeError when the lake cannot be read, LedgerError when the ledger
+    cannot be written.
     """
     instant, lost = as_of or datetime.now(UTC), run_start.lost_ledger(spec)
     with Ledger.open(spec.ledger_url) as ledger:
@@ -77,7 +79,7 @@ def predict(
 
 
 def archive(spec: Spec, *, as_of: datetime, run_id: str, bundle: Path | None = None) -> PublishedForecast:
-    """Forecast of the bundle as of an instant into the lake's archive, or without one of the champion
-    of that date: a later champion has seen its actuals. Raises as `publish` does."""
+    """Forecast of the bundle as of an instant into the lake's archive, or without one of the
+    champion of that date: a later champion has seen its actuals. Raises as `publish` does."""
     choice = choose_as_of(spec, as_of, bundle)
     return publish(spec, choice, as_of=as_of, run_id=run_id, show=False)

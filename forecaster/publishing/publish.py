@@ -1,6 +1,8 @@
-"""Publish: from the chosen bundle to what the depots read, by way of forecast, overrides, archive and ledger.
+"""Publish: from the chosen bundle to what the depots read, by way of forecast, overrides, archive
+and ledger.
 
-What goes out is worth more than what is kept next to it: nothing that only explains or looks back can hold it up.
+What goes out is worth more than what is kept next to it: nothing that only explains or looks back
+can hold it up.
 """
 
 from __future__ import annotations
@@ -53,11 +55,12 @@ def publish(
 ) -> PublishedForecast:
     """Forecast as of an instant, append to the archive in one commit, publish in one transaction.
 
-    `knowledge` is what was known then, and is read from the lake where it is left out. Without `show` the archive alone
-    is written; without `onto_page` the publication is kept behind the one that is shown. Raises NoUsableData when
-    nothing is known by then or what is known is too old, LakeError when the lake cannot be read, LedgerError when the
-    ledger cannot be written. Where the archive cannot take what goes out, it is shown nevertheless, and `trouble` says
-    so. A bundle that cannot be used is not an error here: the fallback goes out, with the reason in the note.
+    `knowledge` is what was known then, and is read from the lake where it is left out. Without
+    `show` the archive alone is written; without `onto_page` the publication is kept behind the one
+    that is shown. Raises NoUsableData when nothing is known by then or what is known is too old,
+    LakeError when the lake cannot be read, LedgerError when the ledger cannot be written. Where the
+    archive cannot take what goes out, it is shown nevertheless, and `trouble` says so. A bundle
+    that cannot be used is not an error here: the fallback goes out, with the reason in the note.
     """
     knowledge = knowledge or read_as_of(spec, as_of=as_of)
     result, faulty = _forecast(spec, choice, knowledge)
@@ -67,7 +70,8 @@ def publish(
     overrides = overrides_in_force(result, spec, as_of) if show else {}
     troubles, remarks = Troubles(knowledge.lacking), Troubles()
     went_back = faulty.tell(spec, run_id, now, troubles) if faulty else None
-    # The archive comes first, so that what is shown can be scored; a forecast for the archive alone fails without it.
+    # The archive comes first, so that what is shown can be scored; a forecast for the archive alone
+    # fails without it.
     with troubles.collect(LakeError, "the archive does not have these forecasts") if show else nullcontext():
         _archive(spec, result, overrides, run_id, now)
     number, notes = None, [*caveats.notes([note] if note else []), *result.notes]
@@ -119,7 +123,8 @@ class PublicationDraft:
     onto_page: bool
 
     def publication(self, notes: list[Note], troubles: Troubles) -> tuple[Publication, ShiftShares | None]:
-        """Return the publication, and the shares of shifts that its rosters use; extends `notes`."""
+        """Return the publication, and the shares of shifts that its rosters use; extends
+        `notes`."""
         spec, result = self.spec, self.result
         shares = None
         with troubles.collect(LakeError, "the shares of shifts are those of their hours"):
@@ -214,8 +219,9 @@ def _forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> tuple[Fo
 
 
 def tell_of_namesake(ledger: Ledger, publication: Publication, troubles: Troubles) -> None:
-    """Tell where the publication that stands shows none of the depots of the one to come: of all pipelines of a ledger
-    two may have one name by mistake, and each would take the other's page. Raises LedgerError."""
+    """Tell where the publication that stands shows none of the depots of the one to come: of all
+    pipelines of a ledger two may have one name by mistake, and each would take the other's page.
+    Raises LedgerError."""
     head, ids = ledger.current(publication.pipeline), [depot.depot_id for depot in publication.depots]
     if head is None or ledger.depots(head.publication_id, ids[:50]) or ledger.depots(head.publication_id, ids):
         return
@@ -227,8 +233,8 @@ def tell_of_namesake(ledger: Ledger, publication: Publication, troubles: Trouble
 
 
 def _published_today(spec: Spec, as_of: datetime, run_id: str) -> tuple[PublishedDepot, ...]:
-    """The depots of the publication that is shown, if it was made as of the same local day, and not by this run: nobody
-    has planned with the preview that stood while it trained."""
+    """The depots of the publication that is shown, if it was made as of the same local day, and not
+    by this run: nobody has planned with the preview that stood while it trained."""
     if spec.staffing is None or (spec.staffing.change_cost == 0 and spec.staffing.change_hour is None):
         return ()
     with Ledger.open(spec.ledger_url) as ledger:
@@ -239,7 +245,8 @@ def _published_today(spec: Spec, as_of: datetime, run_id: str) -> tuple[Publishe
 
 
 def _computing(spec: Spec, result: ForecastResult) -> dict[str, object]:
-    """How many forecasts (depot-days) go out, and what an hour of computing costs, as declared today."""
+    """How many forecasts (depot-days) go out, and what an hour of computing costs, as declared
+    today."""
     currency = spec.staffing.currency if spec.staffing else None
     forecasts = len(result.panel.depot_ids) * result.panel.horizon
     return {"forecasts": forecasts, "cost_per_hour": spec.execution.cost_per_hour, "currency": currency}
@@ -262,7 +269,8 @@ def _save_inputs(
 
 
 def _canary_inputs(result: ForecastResult, panel: SavedPanel, lookback: int) -> CanaryInputs | None:
-    """What a canary read of its depots, which is what the champion did where their inputs have one form."""
+    """What a canary read of its depots, which is what the champion did where their inputs have one
+    form."""
     if result.beside is None:
         return None
     canary = result.beside.canary
@@ -285,8 +293,8 @@ def _plan_weeks(
     *,
     onto_page: bool,
 ) -> tuple[tuple[PublishedDepot, ...], tuple[WeekPlan, ...]]:
-    """Return the depots with the drivers who come, and the plans of the week. One that goes onto the page looks back at
-    the plans that are shown."""
+    """Return the depots with the drivers who come, and the plans of the week. One that goes onto
+    the page looks back at the plans that are shown."""
     if spec.staffing is None or not spec.staffing.people:
         return depots, ()
     before: dict[str, WeekPlan] = {}
@@ -313,7 +321,8 @@ def _plan_weeks(
 
 
 def _people(spec: Spec, panel: Panel, run_id: str) -> Sequence[Any]:
-    """Who works at the panel's depots by name; what is odd about the table becomes findings of the run."""
+    """Who works at the panel's depots by name; what is odd about the table becomes findings of the
+    run."""
     findings = list[Finding]()
     people: Sequence[Any] = plugin("people.table").people(spec, panel.depot_ids, former_ids(spec), findings)
     with Ledger.open(spec.ledger_url) as ledger:
@@ -322,7 +331,8 @@ def _people(spec: Spec, panel: Panel, run_id: str) -> Sequence[Any]:
 
 
 def overrides_in_force(result: ForecastResult, spec: Spec, as_of: datetime) -> dict[tuple[int, int], Override]:
-    """The planners' overrides that hold as of an instant's local day, by the positions of depot and day."""
+    """The planners' overrides that hold as of an instant's local day, by the positions of depot and
+    day."""
     with Ledger.open(spec.ledger_url) as ledger:
         active = active_overrides(service.list_overrides(ledger, spec.name), as_of.astimezone(spec.zone).date())
     marks, rows = result.panel.marks, {depot: row for row, depot in enumerate(result.panel.depot_ids)}

@@ -1,4 +1,5 @@
-"""Replay (reproducibility check): make a published forecast again from the versions of its run, value by value."""
+"""Replay (reproducibility check): make a published forecast again from the versions of its run,
+value by value."""
 
 from __future__ import annotations
 
@@ -21,7 +22,9 @@ from forecaster.ledger.records import Run
 from forecaster.ledger.store import Ledger
 from forecaster.publishing.forecast import NAIVE, ForecastResult, ModelChoice, forecast
 
-TOLERANCE = 1e-6  # relative: what another processor's rounding may differ by; counts below one are compared absolutely
+# relative: what another processor's rounding may differ by; counts below one are compared
+# absolutely
+TOLERANCE = 1e-6
 MAX_LISTED = 5  # differences
 PUBLICATION = "the publication"  # as opposed to the archive
 
@@ -53,10 +56,12 @@ class ReplayReport:
 
 
 def replay(spec: Spec, run_id: str) -> ReplayReport:
-    """Forecast with the run's bundle from what the lake knew at its as_of, at its versions; nothing is written.
+    """Forecast with the run's bundle from what the lake knew at its as_of, at its versions; nothing
+    is written.
 
-    Raises NoLedger where there is none, NoSuchRow where the run is not in the ledger or published nothing, BundleError
-    for a bundle that is not what it was, LakeError for a lake that cannot be read.
+    Raises NoLedger where there is none, NoSuchRow where the run is not in the ledger or published
+    nothing, BundleError for a bundle that is not what it was, LakeError for a lake that cannot be
+    read.
     """
     with Ledger.open_reader(spec.ledger_url) as ledger:
         run = ledger.run(run_id)
@@ -67,7 +72,8 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
         raise NoSuchRow(
             f"run {run_id!r} ended {run.outcome} and has no forecast in the archive; wanted a published one"
         )
-    # What is not as it was then is a remark, not an error: the forecast may come out the same nevertheless.
+    # What is not as it was then is a remark, not an error: the forecast may come out the same
+    # nevertheless.
     remarks = []
     if run.spec_digest != spec.digest:
         remarks.append("the pipeline file has changed since")
@@ -102,7 +108,8 @@ def replay(spec: Spec, run_id: str) -> ReplayReport:
 
 @dataclass(frozen=True)
 class _Comparison:
-    """How many values were compared, the largest relative difference, and sentences on those that differ."""
+    """How many values were compared, the largest relative difference, and sentences on those that
+    differ."""
 
     values: int
     largest: float
@@ -110,7 +117,8 @@ class _Comparison:
 
 
 def _compare(where: str, before: Values, reproduced: Values) -> _Comparison:
-    """What is written in one place next to the forecast made again, cell by cell in the order of depots and days."""
+    """What is written in one place next to the forecast made again, cell by cell in the order of
+    depots and days."""
     count, largest, differences = 0, 0.0, []
     for key in sorted(before.keys() | reproduced.keys()):
         depot, day = key
@@ -131,7 +139,8 @@ def _compare(where: str, before: Values, reproduced: Values) -> _Comparison:
 
 def _archive(spec: Spec, run_id: str) -> pa.Table:
     rows = Lake.of(spec).read("forecasts", where=ds.field("run_id") == run_id)
-    if len(rows):  # a run that was taken up again may have appended twice: the last one is what was published
+    # a run that was taken up again may have appended twice: the last one is what was published
+    if len(rows):
         rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))
     return rows
 

@@ -1,7 +1,8 @@
-"""Forecast accuracy tracking: past forecasts against what came, next to the seasonal naive and another system.
+"""Forecast accuracy tracking: past forecasts against what came, next to the seasonal naive and
+another system.
 
-Of a night that was run again, its last word counts. Weeks are made anew while late counts may still come, and later
-ones are added; so a night reads few weeks of the archive, whatever its length.
+Of a night that was run again, its last word counts. Weeks are made anew while late counts may still
+come, and later ones are added; so a night reads few weeks of the archive, whatever its length.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ _READ = ("run_id", "recorded_at", "depot_id", "cutoff", "target_date", "horizon"
 
 @dataclass(frozen=True, eq=False)
 class ScoredForecasts:
-    """Forecast-actual pairs, depot-days of which something was forecast, as aligned arrays (pairs,)."""
+    """Forecast-actual pairs, depot-days of which something was forecast, as aligned arrays
+    (pairs,)."""
 
     depot: NDArray[np.intp]  # row of the panel
     day: NDArray[np.intp]  # column of the panel
@@ -87,7 +89,8 @@ def tally_weeks(
     rival: external_forecasts.ExternalForecasts | None = None,
     former: Mapping[str, str] | None = None,
 ) -> Iterator[Tally]:
-    """The tallies of these weeks, and of the depots over the last four; `former` is former id → depot."""
+    """The tallies of these weeks, and of the depots over the last four; `former` is former id →
+    depot."""
     depots = np.zeros((len(panel.depot_ids), len(MODELS), 5))
     version = lake.version("forecasts")  # of which the table is opened once
     for week in weeks:
@@ -105,7 +108,8 @@ def tally_weeks(
 
 
 def _weeks_to_tally(newest: date | None, last: date) -> list[date]:
-    """The Mondays to look at, the oldest first. Depots are compared over four weeks, which are always read."""
+    """The Mondays to look at, the oldest first. Depots are compared over four weeks, which are
+    always read."""
     back = max(OPEN_WEEKS, DEPOT_WINDOW.days // 7 + 1)
     first = last - timedelta(weeks=FIRST_WEEKS) if newest is None else min(newest, last - timedelta(weeks=back - 1))
     first = max(first, last - timedelta(weeks=FIRST_WEEKS))
@@ -130,7 +134,8 @@ def _read_scored(
     ahead = table["horizon"].to_numpy().astype(np.intp)
     tier = np.array([TIERS.index(name) for name in table["tier"].to_pylist()], np.intp)
     quantiles = _range_and_median(table)
-    # Of a run that was taken up again its last rows count; depots that are gone and days before the panel do not.
+    # Of a run that was taken up again its last rows count; depots that are gone and days before the
+    # panel do not.
     usable = _latest_rows(row, day, ahead, table["recorded_at"].to_numpy()) & (row >= 0) & (day >= 0)
     row, day, ahead, tier, quantiles = row[usable], day[usable], ahead[usable], tier[usable], quantiles[usable]
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
@@ -147,7 +152,8 @@ def _read_scored(
 
 
 def _range_and_median(table: pa.Table) -> NDArray[np.float64]:
-    """The ends of the 80 % range with the median between them, (rows, 3); NaN where a run had no such levels."""
+    """The ends of the 80 % range with the median between them, (rows, 3); NaN where a run had no
+    such levels."""
     quantiles = np.full((table.num_rows, 3), np.nan)
     runs = np.asarray(table["run_id"].to_pylist(), object)
     for run in np.unique(runs.astype(str)) if len(runs) else ():
@@ -177,7 +183,8 @@ def _latest_rows(
 def _naive_forecast(
     counts: NDArray[np.float64], row: NDArray[np.intp], day: NDArray[np.intp], ahead: NDArray[np.intp]
 ) -> NDArray[np.float64]:
-    """The last known count of the same weekday up to each forecast's cutoff; NaN where none is known."""
+    """The last known count of the same weekday up to each forecast's cutoff; NaN where none is
+    known."""
     naive = np.full(len(row), np.nan)
     place = day - SEASON * -(-ahead // SEASON)
     for _ in range(MAX_WEEKS_BACK):
@@ -201,8 +208,8 @@ def _breakdowns(panel: Panel, scored: ScoredForecasts) -> Iterator[tuple[str, li
 
 
 def _error_terms(scored: ScoredForecasts) -> NDArray[np.float64]:
-    """What is summed up, (models, 5, rows): days, orders, error, its size, inside the range; 0 where nothing was
-    said."""
+    """What is summed up, (models, 5, rows): days, orders, error, its size, inside the range; 0
+    where nothing was said."""
     inside = (scored.low <= scored.actual) & (scored.actual <= scored.high)
     nowhere = np.zeros(len(scored), np.bool_)
     terms = []

@@ -1,8 +1,10 @@
-"""Track drift: how what came in lies under what was published, by depot, city and network, and how inputs have changed.
+"""Track drift: how what came in lies under what was published, by depot, city and network, and how
+inputs have changed.
 
-Of a day counts the newest forecast before it, as the archive has it: the model's, without planners' numbers. A night
-scores the days that became known and once more the last two weeks, which late counts change; a first night catches up
-with the past by `MOST_WEEKS`. Days without a forecast, closed and unknown ones are left out.
+Of a day counts the newest forecast before it, as the archive has it: the model's, without planners'
+numbers. A night scores the days that became known and once more the last two weeks, which late
+counts change; a first night catches up with the past by `MOST_WEEKS`. Days without a forecast,
+closed and unknown ones are left out.
 """
 
 from __future__ import annotations
@@ -45,7 +47,8 @@ _READ = ("run_id", "recorded_at", "depot_id", "target_date", "horizon", "levels"
 
 @dataclass(frozen=True, eq=False)
 class Recent:
-    """The last `drift.DAYS` days of the panel's depots, (depots, days), NaN where nothing could be scored."""
+    """The last `drift.DAYS` days of the panel's depots, (depots, days), NaN where nothing could be
+    scored."""
 
     days: tuple[date, ...]
     scores: Doubles
@@ -54,8 +57,9 @@ class Recent:
 
 
 def track_drift(spec: Spec, panel: Panel, run_id: str) -> str | None:
-    """Judge what drifts as of the panel's cutoff, and write it into the ledger; returns it in a sentence, None where
-    nothing does. A past date run again changes nothing. Raises LakeError and LedgerError."""
+    """Judge what drifts as of the panel's cutoff, and write it into the ledger; returns it in a
+    sentence, None where nothing does. A past date run again changes nothing. Raises LakeError and
+    LedgerError."""
     first = panel.cutoff - timedelta(days=drift.DAYS - 1)
     with Ledger.open(spec.ledger_url) as ledger:
         with ledger.transaction() as connection:
@@ -87,7 +91,8 @@ def track_drift(spec: Spec, panel: Panel, run_id: str) -> str | None:
 
 
 def judged(panel: Panel, recent: Recent) -> tuple[list[Drift], dict[str, Any]]:
-    """What drifts as of the panel's cutoff, and the night's measures of it (`metric_names.OF_RUNS`)."""
+    """What drifts as of the panel's cutoff, and the night's measures of it
+    (`metric_names.OF_RUNS`)."""
     depots = drift.judge(recent.scores, recent.actual, recent.median)
     of_depots = list(_of_rows(rows.DEPOT, panel.depot_ids, depots, recent.days))
     names, groups = _groups(panel)
@@ -140,7 +145,8 @@ def _score(panel: Panel, lake: Lake, due: Sequence[date], former: Mapping[str, s
 
 
 def _newest(table: pa.Table) -> pa.Table:
-    """Of each depot and day the newest forecast before it; of a run that was taken up again its last rows."""
+    """Of each depot and day the newest forecast before it; of a run that was taken up again its
+    last rows."""
     ordered = table.sort_by([("target_date", "ascending"), ("depot_id", "ascending"), ("horizon", "ascending"),
                              ("recorded_at", "descending")])  # fmt: skip
     if not ordered.num_rows:
@@ -153,7 +159,8 @@ def _newest(table: pa.Table) -> pa.Table:
 
 
 def _scores(table: pa.Table, actual: Doubles) -> tuple[Doubles, Doubles]:
-    """Normal scores and medians (rows,); NaN where a count is unknown, or the depot was forecast as closed."""
+    """Normal scores and medians (rows,); NaN where a count is unknown, or the depot was forecast as
+    closed."""
     scores, median = np.full(len(actual), np.nan), np.full(len(actual), np.nan)
     levels = [tuple(of_row) for of_row in table["levels"].to_pylist()]
     for of_rows in set(levels):
@@ -183,7 +190,8 @@ def _assemble(panel: Panel, scored: Mapping[date, ScoredDay], former: Mapping[st
 
 
 def _groups(panel: Panel) -> tuple[list[str], list[Bools]]:
-    """The network, which has no name, and the cities where there are several, each with its depots."""
+    """The network, which has no name, and the cities where there are several, each with its
+    depots."""
     cities = np.array(panel.attributes.get("city", ("",) * len(panel.depot_ids)), object)
     names = sorted({city for city in cities.tolist() if city})
     names = names if len(names) > 1 else []
@@ -206,7 +214,8 @@ def _of_rows(part: str, labels: Sequence[str], found: drift.Drifts, days: Sequen
 def _inputs(
     panel: Panel, names: Sequence[str], groups: Sequence[Bools]
 ) -> tuple[list[Drift], dict[str, input_drift.Share]]:
-    """Shares of unknown and closed days, network and cities, and covariates; and the shares of the network."""
+    """Shares of unknown and closed days, network and cities, and covariates; and the shares of the
+    network."""
     last = input_drift.YEAR + input_drift.WINDOW
     open_ = panel.open[:, : panel.history]
     known = np.isfinite(panel.demand) & open_

@@ -1,10 +1,12 @@
-"""Track what rosters cost: those that were published, and those of other rostering policies, on the days that came in.
+"""Track what rosters cost: those that were published, and those of other rostering policies, on the
+days that came in.
 
-The roster of a day is the last one published by the end of its morning: of the forecasts in the archive as of that day
-or before it those of the latest night, refresh or prediction; where none of these covers the day, of a past night that
-was run afterwards (a backfill), which is told. Its crews, of each shift, are those of the publication while the ledger
-keeps it, else they are made again of the archive's quantiles and the planners' numbers. A night adds the days that
-became known, and those whose readings were corrected since are reckoned anew.
+The roster of a day is the last one published by the end of its morning: of the forecasts in the
+archive as of that day or before it those of the latest night, refresh or prediction; where none of
+these covers the day, of a past night that was run afterwards (a backfill), which is told. Its
+crews, of each shift, are those of the publication while the ledger keeps it, else they are made
+again of the archive's quantiles and the planners' numbers. A night adds the days that became known,
+and those whose readings were corrected since are reckoned anew.
 """
 
 from __future__ import annotations
@@ -57,10 +59,11 @@ class Origin:
 
 
 def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None) -> None:
-    """Write what rosters of the days up to the panel's cutoff cost into the ledger; nothing without `staffing`.
+    """Write what rosters of the days up to the panel's cutoff cost into the ledger; nothing without
+    `staffing`.
 
-    Where shares of shifts are learned, days are billed by the `shares` of tonight. A past date run again leaves what is
-    known of later days. Raises LakeError and LedgerError.
+    Where shares of shifts are learned, days are billed by the `shares` of tonight. A past date run
+    again leaves what is known of later days. Raises LakeError and LedgerError.
     """
     if spec.staffing is None:
         return
@@ -111,9 +114,9 @@ def origins_of(connection: sa.Connection, spec: Spec) -> dict[str, Origin]:
 
 
 def _digests(panel: Panel, former: Mapping[str, str]) -> dict[date, str]:
-    """Of each day up to the cutoff a digest of what came where, and of the city of each depot: the sum of a hash of
-    each depot's known count, so that a new depot leaves the days before it as they are. So does a depot's new name:
-    `former` is former id → depot."""
+    """Of each day up to the cutoff a digest of what came where, and of the city of each depot: the
+    sum of a hash of each depot's known count, so that a new depot leaves the days before it as they
+    are. So does a depot's new name: `former` is former id → depot."""
     first_names = {depot: id_ for id_, depot in sorted(former.items(), reverse=True)}
     cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
     names = [f"{first_names.get(depot, depot)}\x1f{city}" for depot, city in zip(panel.depot_ids, cities, strict=True)]
@@ -184,7 +187,8 @@ class _Reckoner:
         return valued_day, daily_ways.bills(ways, fold, self._cities, self._rosters, day)
 
     def _origin(self, of_day: pa.Table, day: date) -> Origin | None:
-        """The run whose forecast of a day was up that morning: what was published comes before what was made later."""
+        """The run whose forecast of a day was up that morning: what was published comes before what
+        was made later."""
         run_ids = pc.unique(of_day["run_id"]).to_pylist()
         found = [self._origins[run_id] for run_id in run_ids if run_id in self._origins]
         in_time = [origin for origin in found if origin.covers(day, self._spec.horizon)]
@@ -193,8 +197,10 @@ class _Reckoner:
         return max(in_time, key=order, default=None)
 
     def _fold(self, rows: pa.Table, day: date) -> Fold:
-        """A run's forecast of a day next to what came; a depot that it did not forecast is closed, and not billed."""
-        rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))  # of a run taken up again
+        """A run's forecast of a day next to what came; a depot that it did not forecast is closed,
+        and not billed."""
+        # of a run taken up again
+        rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))
         levels = tuple(rows["levels"][0].as_py())
         place = {depot: row for row, depot in enumerate(self._panel.depot_ids)}
         quantiles = np.zeros((len(place), 1, len(levels)), np.float32)
@@ -211,8 +217,8 @@ class _Reckoner:
     def _published(
         self, connection: sa.Connection, origin: Origin, fold: Fold, day: date, overrides: Mapping[str, int]
     ) -> tuple[Ints, Fold]:
-        """The crews that went out (shifts, depots, 1), and the fold with the days open that were; the ledger's while it
-        keeps them."""
+        """The crews that went out (shifts, depots, 1), and the fold with the days open that were;
+        the ledger's while it keeps them."""
         names, open_ = tuple(shift.name for shift in self._staffing.shifts), fold.forecast.open.copy()
         crews = np.zeros((len(names) or 1, len(self._panel.depot_ids), 1), np.int32)
         if kept := _kept_crews(connection, self._spec.name, origin.run_id, day, names):
@@ -220,7 +226,8 @@ class _Reckoner:
             for row, depot in enumerate(self._panel.depot_ids):
                 if depot in kept:
                     crews[:, row, 0], is_open = kept[depot]
-                    open_[row] = open_[row] if depot in overrides else is_open  # a planner opens it for us alone
+                    # a planner opens it for us alone
+                    open_[row] = open_[row] if depot in overrides else is_open
             return crews, replace(fold, forecast=replace(fold.forecast, open=open_))
         quantiles = fold.forecast.quantiles.copy()
         for row, depot in enumerate(self._panel.depot_ids):
@@ -234,8 +241,9 @@ class _Reckoner:
 def _kept_crews(
     connection: sa.Connection, pipeline: str, run_id: str, day: date, shifts: Sequence[str]
 ) -> dict[str, tuple[list[int], bool]] | None:
-    """Depot → the drivers of each of these shifts, or of the day where there are none, and whether it was open, of a
-    run's last publication; None where the ledger has none, or it has no such crews."""
+    """Depot → the drivers of each of these shifts, or of the day where there are none, and whether
+    it was open, of a run's last publication; None where the ledger has none, or it has no such
+    crews."""
     publications, published = tables.publications.c, tables.published.c
     newest = sa.select(sa.func.max(publications.publication_id)).where(
         publications.pipeline == pipeline, publications.run_id == run_id
@@ -250,7 +258,8 @@ def _kept_crews(
 
 
 def _crews_of(drivers: int | None, roster: Mapping[str, Any] | None, shifts: Sequence[str]) -> list[int] | None:
-    """The crew of each shift of a published day, whoever comes of it; None where it has others, or none at all."""
+    """The crew of each shift of a published day, whoever comes of it; None where it has others, or
+    none at all."""
     if drivers is None:
         return None
     if not shifts:

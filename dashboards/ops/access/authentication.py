@@ -1,4 +1,5 @@
-"""Authentication: who asks, by this machine, by a trusted proxy's header, by a session cookie, or by a link."""
+"""Authentication: who asks, by this machine, by a trusted proxy's header, by a session cookie, or
+by a link."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class AccessRefused(Exception):
 
 
 async def identify(request: Request, context: AccessContext) -> Person | None:
-    """None: nobody that we know. Raises AccessRefused where somebody pretends to be what they are not."""
+    """None: nobody that we know. Raises AccessRefused where somebody pretends to be what they are
+    not."""
     way = context.access.sign_in
     if way == "none":
         return _local(request)

@@ -29,9 +29,10 @@ SHORTEST_KEY = 32  # characters
 
 @dataclass(frozen=True)
 class AccessContext:
-    """`views` names, for each view that a link may open, its page and the paths of its API; `prefix` is what stands
-    before each address of a pipeline that is one of several, as in /p/harbor-fleet. Then sessions are shared: who has
-    signed in has done so for all, and each declares what they may."""
+    """`views` names, for each view that a link may open, its page and the paths of its API;
+    `prefix` is what stands before each address of a pipeline that is one of several, as in
+    /p/harbor-fleet. Then sessions are shared: who has signed in has done so for all, and each
+    declares what they may."""
 
     access: Access
     url: str
@@ -42,8 +43,10 @@ class AccessContext:
     key: str = field(repr=False)
     prefix: str = ""
     shared_sessions: Sessions | None = field(default=None, repr=False)
-    warnings: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)  # of what strangers send
-    troubles: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)  # of what readers are not told
+    # of what strangers send
+    warnings: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)
+    # of what readers are not told
+    troubles: RareWarnings = field(default_factory=RareWarnings, init=False, repr=False)
 
     @cached_property
     def sessions(self) -> Sessions:
@@ -55,20 +58,24 @@ class AccessContext:
         return (self.access.url or "").startswith("https://")
 
     def cookie(self, name: str) -> str:
-        """A browser takes a cookie called __Host- from this very host alone. Each of several pipelines has its own."""
+        """A browser takes a cookie called __Host- from this very host alone. Each of several
+        pipelines has its own."""
         own = f"{name}-{self.pipeline}" if self.prefix else name
         return f"__Host-{own}" if self.secure else own
 
     def pipeline_shown(self) -> str:
-        """The pipeline that is shown. Raises LedgerError where none is declared and nothing has been published."""
+        """The pipeline that is shown. Raises LedgerError where none is declared and nothing has
+        been published."""
         return self.pipeline or self.store.edition().head.pipeline
 
     @cached_property
     def limiter(self) -> RateLimiter | None:
-        """Of this pipeline's readers; None where nobody signs in. It outlives the pages, which may be closed."""
+        """Of this pipeline's readers; None where nobody signs in. It outlives the pages, which may
+        be closed."""
         if self.access.sign_in == "none":
             return None
-        from dashboards.ops.access.rate_limits import RateLimiter  # a library that a page for one machine spares
+        # a library that a page for one machine spares
+        from dashboards.ops.access.rate_limits import RateLimiter
 
         return RateLimiter(self.access.limits)
 

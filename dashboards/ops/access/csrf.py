@@ -1,7 +1,8 @@
-"""CSRF protection: tells a write from a page of ours from one that a foreign page made a browser send.
+"""CSRF protection: tells a write from a page of ours from one that a foreign page made a browser
+send.
 
-Every write carries a token that only our pages can read: in the header `X-CSRF-Token`, or as the field `csrf` of a
-form. A browser that says where a request comes from is believed as well.
+Every write carries a token that only our pages can read: in the header `X-CSRF-Token`, or as the
+field `csrf` of a form. A browser that says where a request comes from is believed as well.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def is_foreign(request: Request, context: AccessContext) -> bool:
         return True
     if (origin := request.headers.get("origin")) is None:
         return False
-    if origin == "null":  # what a browser says of a form on a page that sends no referrer, as ours do
+    # what a browser says of a form on a page that sends no referrer, as ours do
+    if origin == "null":
         return site != "same-origin"
     home = context.access.url or f"{request.url.scheme}://{request.headers.get('host', '')}"
     return urlsplit(origin)[:2] != urlsplit(home)[:2]
@@ -66,4 +68,5 @@ def _whose(person: Person) -> list[str]:
 
 
 def _signer(context: AccessContext) -> URLSafeTimedSerializer:
-    return URLSafeTimedSerializer(context.key, salt=f"csrf{context.prefix}")  # of this pipeline alone
+    # of this pipeline alone
+    return URLSafeTimedSerializer(context.key, salt=f"csrf{context.prefix}")

@@ -1,7 +1,8 @@
-"""Signed read-only links for wall screens and feeds: a signature that the page trusts, and a ledger row that can be
-revoked.
+"""Signed read-only links for wall screens and feeds: a signature that the page trusts, and a ledger
+row that can be revoked.
 
-A screen opens its link once and has a cookie from then on; a feed reader or a calendar has the token in each address.
+A screen opens its link once and has a cookie from then on; a feed reader or a calendar has the
+token in each address.
 """
 
 from __future__ import annotations
@@ -55,7 +56,8 @@ def open_link(context: AccessContext, token: str) -> ledger_access.Link:
 
 
 def opens(context: AccessContext, path: str) -> bool:
-    """Whether an address is that of a screen's link or of a feed, and its link is good. Raises LedgerError."""
+    """Whether an address is that of a screen's link or of a feed, and its link is good. Raises
+    LedgerError."""
     kind, _, rest = path.lstrip("/").partition("/")
     if kind not in ("link", "feed"):
         return False
@@ -67,8 +69,8 @@ def opens(context: AccessContext, path: str) -> bool:
 
 
 def feed_reader(context: AccessContext, token: str) -> tuple[ledger_access.Link, Person]:
-    """The link of a feed, and who reads it: of a depot, somebody who sees its city alone. Raises DeadLink, for links
-    of screens too."""
+    """The link of a feed, and who reads it: of a depot, somebody who sees its city alone. Raises
+    DeadLink, for links of screens too."""
     link = open_link(context, token)
     if link.view != FEED:
         raise DeadLink
@@ -85,7 +87,8 @@ def _city_of(context: AccessContext, depot_id: str) -> str | None:
 
 
 def enter(request: Request, context: AccessContext, token: str) -> Response:
-    """Give a screen its cookie, and send it to its view. Raises DeadLink, for links of feeds too."""
+    """Give a screen its cookie, and send it to its view. Raises DeadLink, for links of feeds
+    too."""
     link = open_link(context, token)
     if link.view not in context.views:
         raise DeadLink
@@ -127,8 +130,8 @@ def rss_address(calendar: str) -> str:
 def make_link(
     spec: Spec, view: str, city: str | None, days: int, *, by: str, now: datetime, depot: str | None = None
 ) -> tuple[ledger_access.Link, tuple[str, ...]]:
-    """Make a link from the command line; returns it with its address, of a feed with both. Raises SpecError where it
-    could open nothing."""
+    """Make a link from the command line; returns it with its address, of a feed with both. Raises
+    SpecError where it could open nothing."""
     from dashboards.ops.views.catalogue import linkable
 
     access = spec.page.access
@@ -158,7 +161,8 @@ def _require_published(ledger: Ledger, pipeline: str, view: str, city: str | Non
 
 
 def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
-    """Problem with the city of a link; None where it is one of what is published, or none is named."""
+    """Problem with the city of a link; None where it is one of what is published, or none is
+    named."""
     head = ledger.current(pipeline)
     cities = {depot.attributes.get("city") for depot in ledger.depots(head.publication_id)} if head else set()
     if city is None or city in cities:

@@ -1,6 +1,8 @@
-"""Access-control middleware, before any route: authenticates, rate-limits and audits; denies by default.
+"""Access-control middleware, before any route: authenticates, rate-limits and audits; denies by
+default.
 
-The inference service inherits from it, and says otherwise what is free, who asks, and what they may."""
+The inference service inherits from it, and says otherwise what is free, who asks, and what they
+may."""
 
 from __future__ import annotations
 
@@ -29,7 +31,8 @@ if TYPE_CHECKING:
 
 FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they like
 READY = "/readyz"  # likewise, and it says more to whom it knows
-OPEN = ("/sign-in", "/sign-in/back", "/sign-out")  # for everyone, in measure; links and feeds are, too
+# for everyone, in measure; links and feeds are, too
+OPEN = ("/sign-in", "/sign-in/back", "/sign-out")
 ROSTER, WEEK = "/roster", "/week"
 Refuse = Callable[[Request, int, str], Response]
 _API = re.compile(r"(/p/[^/]+)?/api/")  # of a pipeline that is not there, too
@@ -41,17 +44,19 @@ def is_api(path: str) -> bool:
 
 
 def _page_of(request: Request) -> str:
-    """The page whose view a request is of. Files of /roster are the plans of /week, with people's names: no screen that
-    shows crews alone has them."""
+    """The page whose view a request is of. Files of /roster are the plans of /week, with people's
+    names: no screen that shows crews alone has them."""
     path = request.url.path
     return WEEK if path == ROSTER and "format" in request.query_params else path
 
 
 class AccessMiddleware:
-    """ASGI middleware: finds the person, holds the rate limits, and sees to it that each write is audited."""
+    """ASGI middleware: finds the person, holds the rate limits, and sees to it that each write is
+    audited."""
 
     def __init__(self, app: ASGIApp, context: AccessContext, refuse: Refuse, outside: ASGIApp | None = None) -> None:
-        """`outside` answers readers who may see nothing of this pipeline, one of several, as if it were not there."""
+        """`outside` answers readers who may see nothing of this pipeline, one of several, as if it
+        were not there."""
         self.app, self.context, self.refuse, self._outside = app, context, refuse, outside
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,7 +86,8 @@ class AccessMiddleware:
         return path.startswith(FREE[0]) or path in FREE or path == READY
 
     async def identify(self, request: Request) -> Person | None:
-        """None: nobody that we know. Raises AccessRefused where somebody pretends to be what they are not."""
+        """None: nobody that we know. Raises AccessRefused where somebody pretends to be what they
+        are not."""
         return await identify(request, self.context)
 
     def rate(self, request: Request) -> Rate:
@@ -89,7 +95,8 @@ class AccessMiddleware:
         return "reads" if request.method in SAFE else "writes"
 
     def authorize(self, request: Request, person: Person | None) -> Response | None:
-        """The answer to somebody who may not ask this; None where they may. Raises AccessRefused."""
+        """The answer to somebody who may not ask this; None where they may. Raises
+        AccessRefused."""
         path = request.url.path
         if path in OPEN or path.startswith(("/link/", "/feed/")):
             return None
@@ -118,7 +125,8 @@ class AccessMiddleware:
         return person
 
     async def _let_in(self, request: Request) -> Response | None:
-        """The answer to somebody who is not let in; else None, and the request's state has the person."""
+        """The answer to somebody who is not let in; else None, and the request's state has the
+        person."""
         address = networks.origin(request, self.context.access.proxies)
         try:
             person = await self._identified(request)
@@ -151,7 +159,8 @@ class AccessMiddleware:
         return self.refuse(request, 401, sentence)
 
     def noting(self, request: Request, send: Send) -> Send:
-        """Before a write that nobody audited is answered, keep its row. And nobody's answer is anybody else's."""
+        """Before a write that nobody audited is answered, keep its row. And nobody's answer is
+        anybody else's."""
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":

@@ -1,4 +1,5 @@
-"""Client addresses: where a request comes from, and whether a trusted (declared) proxy brings it."""
+"""Client addresses: where a request comes from, and whether a trusted (declared) proxy brings
+it."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from collections.abc import Sequence
 from starlette.requests import Request
 
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
-FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")  # what proxies add
+# what proxies add
+FORWARDED = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-real-ip", "via")
 
 
 def parse_address(text: str) -> IPAddress | None:
@@ -32,7 +34,8 @@ def is_proxy(address: IPAddress | None, declared: Sequence[str]) -> bool:
 
 
 def origin(request: Request, declared: Sequence[str]) -> str:
-    """The address that asks: what a declared proxy says last, else the other end of the connection."""
+    """The address that asks: what a declared proxy says last, else the other end of the
+    connection."""
     peer_address = peer(request)
     if is_proxy(peer_address, declared):
         forwarded = ",".join(request.headers.getlist("x-forwarded-for")).split(",")[-1]
@@ -43,7 +46,8 @@ def origin(request: Request, declared: Sequence[str]) -> str:
 def names_this_machine(request: Request) -> bool:
     """Whether the browser knows this page by a name that no other site can have point here.
 
-    The header as it came: the framework reads a name that it finds odd as the address at which it listens.
+    The header as it came: the framework reads a name that it finds odd as the address at which it
+    listens.
     """
     return re.fullmatch(r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?", request.headers.get("host", "").lower()) is not None
 

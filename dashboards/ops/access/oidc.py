@@ -25,7 +25,8 @@ from forecaster.errors import LedgerError
 
 PATIENCE = 10  # seconds for the provider
 GONE = N_("You have signed out")
-EMPTIED = '"cache", "storage"'  # what a browser forgets when somebody signs out: pages kept for the way included
+# what a browser forgets when somebody signs out: pages kept for the way included
+EMPTIED = '"cache", "storage"'
 
 
 def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
@@ -36,7 +37,8 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
 
     @routes.get("/sign-in")
     async def sign_in(request: Request, next: str = "/") -> Response:
-        with suppress(LedgerError):  # a session that nobody can end now is at least not held by this browser
+        # a session that nobody can end now is at least not held by this browser
+        with suppress(LedgerError):
             await _forget(request, context)
         request.session["next"] = next if is_ours(next) else "/"
         try:
@@ -88,8 +90,8 @@ async def _forget(request: Request, context: AccessContext) -> None:
 
 
 def _signed_out(page: Callable[..., bytes]) -> Response:
-    """A page of ours, from which nothing leads to the provider by itself: that would sign people in again at once, and
-    browsers let no form of ours lead to another site."""
+    """A page of ours, from which nothing leads to the provider by itself: that would sign people in
+    again at once, and browsers let no form of ours lead to another site."""
     forgotten = _("This device has forgotten what the pages showed.")
     body = page("trouble.html", title=_(GONE), heading=_(GONE), sentence=forgotten)
     return Response(body, media_type="text/html; charset=utf-8", headers={"Cache-Control": "no-store"})
@@ -113,7 +115,8 @@ def client(declared: Oidc) -> StarletteOAuth2App:
 
 
 def is_ours(path: str) -> bool:
-    """Whether a place to go to after signing in is on this page: no other host, however it is spelt."""
+    """Whether a place to go to after signing in is on this page: no other host, however it is
+    spelt."""
     return path.startswith("/") and not path.startswith(("//", "/\\")) and path.isprintable()
 
 

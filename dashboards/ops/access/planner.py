@@ -1,4 +1,5 @@
-"""Planners: under which name they write overrides, of which depots they see them, and which they may choose."""
+"""Planners: under which name they write overrides, of which depots they see them, and which they
+may choose."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def visible(edition: Edition, overrides: Iterable[Override]) -> tuple[Override, 
 
 
 def neighbours(edition: Edition, depot: PublishedDepot) -> tuple[str, ...]:
-    """The other depots of the depot's city, or all others that the caller sees where it has none."""
+    """The other depots of the depot's city, or all others that the caller sees where it has
+    none."""
     city = depot.attributes.get("city")
     return tuple(
         other.depot_id

@@ -1,4 +1,5 @@
-"""Throttled logging: what strangers can bring about is written once a minute, with how often it came meanwhile."""
+"""Throttled logging: what strangers can bring about is written once a minute, with how often it
+came meanwhile."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ class RareWarnings:
         self._left_out = 0
 
     def may_write(self) -> int | None:
-        """Number of warnings omitted since the last one, where one may be written now; else None."""
+        """Number of warnings omitted since the last one, where one may be written now; else
+        None."""
         with self._lock:
             if monotonic() < self._next:
                 self._left_out += 1

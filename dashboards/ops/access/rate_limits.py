@@ -15,7 +15,8 @@ from dashboards.ops.access.networks import parse_address
 from dashboards.ops.access.person import Person
 from forecaster.config.access import Limits
 
-Rate = Literal["reads", "writes", "inference"]  # of people who have signed in, as page.access.limits declares them
+# of people who have signed in, as page.access.limits declares them
+Rate = Literal["reads", "writes", "inference"]
 STRANGERS = "strangers"  # that of all others
 
 

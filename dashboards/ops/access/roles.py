@@ -22,7 +22,8 @@ SAFE = frozenset({"GET", "HEAD", "OPTIONS"})  # they change nothing
 
 @dataclass(frozen=True)
 class Requirement:
-    """A dependency that gives the person, who has this role at least; a write also has to come from a page of ours."""
+    """A dependency that gives the person, who has this role at least; a write also has to come from
+    a page of ours."""
 
     role: Role
 
@@ -55,7 +56,8 @@ def require(role: Role) -> Requirement:
 
 
 class RoleFirst(APIRoute):
-    """A route that looks at roles before it reads a body, which FastAPI does before it asks any dependency."""
+    """A route that looks at roles before it reads a body, which FastAPI does before it asks any
+    dependency."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()

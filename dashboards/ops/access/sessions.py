@@ -1,6 +1,8 @@
-"""Server-side sessions: what a browser's token stands for, read from the ledger at most once a second.
+"""Server-side sessions: what a browser's token stands for, read from the ledger at most once a
+second.
 
-While the ledger is away, whom this process knows is known until the provider would have to be asked again.
+While the ledger is away, whom this process knows is known until the provider would have to be asked
+again.
 """
 
 from __future__ import annotations
@@ -35,9 +37,11 @@ class SessionLedger(Protocol):
 
 
 class Sessions:
-    """The sessions of a page, or of several pipelines' pages together; each is in one ledger. Thread-safe.
+    """The sessions of a page, or of several pipelines' pages together; each is in one ledger.
+    Thread-safe.
 
-    Sessions of another `pipeline` are nobody's here; of the `ledgers`, by name, the first that can be written is.
+    Sessions of another `pipeline` are nobody's here; of the `ledgers`, by name, the first that can
+    be written is.
     """
 
     def __init__(self, pipeline: str, ledgers: Mapping[str, SessionLedger]) -> None:
@@ -48,8 +52,8 @@ class Sessions:
     def begin(self, name: str, groups: Sequence[str], hours: float, now: datetime) -> dict[str, str]:
         """Write down that somebody has signed in; returns what their cookie holds.
 
-        While no ledger can be reached this process alone knows of it, until one can be. Raises LedgerError when none
-        can be written.
+        While no ledger can be reached this process alone knows of it, until one can be. Raises
+        LedgerError when none can be written.
         """
         token, until = secrets.token_urlsafe(32), now + timedelta(hours=hours)
         session = Session(ledger_access.session_id(token), self._pipeline, name, tuple(groups), now, until)
@@ -70,7 +74,8 @@ class Sessions:
     def holder(self, cookie: Mapping[str, object], hours: float, now: datetime) -> Session | None:
         """Holder of a cookie. None: nobody any more, or their groups have to be asked for again.
 
-        Raises LedgerError when the only ledger there is cannot be read; of several another takes the next session.
+        Raises LedgerError when the only ledger there is cannot be read; of several another takes
+        the next session.
         """
         token, ledger = self._of(cookie)
         try:

@@ -1,4 +1,5 @@
-"""Chart geometry: where everything of a picture goes, which the templates write down as SVG. Lengths are pixels."""
+"""Chart geometry: where everything of a picture goes, which the templates write down as SVG.
+Lengths are pixels."""
 
 from __future__ import annotations
 
@@ -74,14 +75,16 @@ def chart(
 ) -> Chart:
     """The last `past_days` days and the days ahead, side by side on one scale that starts at 0.
 
-    A day ahead is `stretch` times as wide as one behind. Where days are narrow only those ahead have their letter.
-    `marks` are numbered from 1 in their order; those outside the picture are left out of it, and keep their number.
+    A day ahead is `stretch` times as wide as one behind. Where days are narrow only those ahead
+    have their letter. `marks` are numbered from 1 in their order; those outside the picture are
+    left out of it, and keep their number.
     """
     first = ahead[0].date - timedelta(days=past_days)
     past = [day for day in past if day.date >= first]
     ticks = nice(max([day.demand or 0 for day in past] + [day.high for day in ahead], default=0))
     plot = _Plot(44.0, width - 8, 34.0, height - 42, first, past_days, len(ahead), stretch, ticks[-1])
-    # Closed and unknown days break a line: a stroke across them would show orders that nobody counted.
+    # Closed and unknown days break a line: a stroke across them would show orders that nobody
+    # counted.
     actuals = _runs(_counted(past, plot))
     days = _runs((day.date, day) for day in ahead if day.open)
     medians = _runs((day.date, plot.point(day.date, day.median)) for day in ahead if day.open)
@@ -206,7 +209,8 @@ def _apart(places: Sequence[tuple[T, float]], room: float) -> list[tuple[T, floa
 
 
 def _beside(marks: Sequence[tuple[float, int, str]], right: float) -> tuple[tuple[float, int, str, float], ...]:
-    """The marks, whose numbers move aside where they would lie upon one another, and not beyond the right end."""
+    """The marks, whose numbers move aside where they would lie upon one another, and not beyond the
+    right end."""
     places: list[float] = []
     for x, *_number in marks:
         places.append(max(x, places[-1] + NUMBER) if places else x)
@@ -228,8 +232,8 @@ class Bars:
 
 
 def bars(values: Sequence[float], meant: int | None, *, width: int = 84, height: int = 26) -> Bars:
-    """Bars from 0, as high as the picture where the value is largest; 0 is a thin line. What is filled needs no
-    last side."""
+    """Bars from 0, as high as the picture where the value is largest; 0 is a thin line. What is
+    filled needs no last side."""
     step, highest = width / max(len(values), 1), max([*values, 0]) or 1
     paths = []
     for i, value in enumerate(values):
@@ -264,7 +268,8 @@ def trend(
     width: int = 360,
     height: int = 200,
 ) -> Trend:
-    """Shares from 0, with a name below each week; every second one, or fewer, where they would touch."""
+    """Shares from 0, with a name below each week; every second one, or fewer, where they would
+    touch."""
     left, right, top, bottom = 44.0, width - 22.0, 10.0, height - 26.0
     shares_known = [share for share in (*ours, *rival, *other) if share is not None]
     ticks = nice(100 * max([*shares_known, 0.01]), 4)
@@ -320,8 +325,8 @@ def running(
     width: int = 360,
     height: int = 220,
 ) -> Running:
-    """Lines over the weeks on one scale that holds 0, from where each starts before the first week; `text` writes an
-    amount next to its grid line."""
+    """Lines over the weeks on one scale that holds 0, from where each starts before the first week;
+    `text` writes an amount next to its grid line."""
     left, right, top, bottom = 64.0, width - 22.0, 12.0, height - 26.0
     values = [0.0, *(value for line in lines for value in line)]
     low, high = min(values), max(values)
@@ -352,7 +357,8 @@ def running(
 
 
 def nice(highest: float, most: int = 5) -> tuple[int, ...]:
-    """Round numbers from 0 to at least `highest`, whole and evenly apart: 163 gives 0, 50, 100, 150, 200."""
+    """Round numbers from 0 to at least `highest`, whole and evenly apart: 163 gives 0, 50, 100,
+    150, 200."""
     rough = max(highest / most, 1)
     ten = 10 ** floor(log10(rough))
     apart = next(step * ten for step in (1, 2, 5, 10) if step * ten >= rough)

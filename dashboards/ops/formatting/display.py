@@ -26,7 +26,8 @@ def number(value: float, places: int = 0) -> str:
 
 
 def decimal(value: float) -> str:
-    """A number with the decimals that it has, two at most: 40.0 is "40", 37.5 is "37.5" or "37,5"."""
+    """A number with the decimals that it has, two at most: 40.0 is "40", 37.5 is "37.5" or
+    "37,5"."""
     return number(value, next((places for places in (0, 1) if round(value, places) == round(value, 2)), 2))
 
 
@@ -58,7 +59,8 @@ def with_sign(value: float, text: str) -> str:
 
 
 def money(value: float, currency: str | None, places: int = 0) -> str:
-    """An amount in a currency, by the reader's language: "€1,234", "1.234 €"; a plain number without a currency."""
+    """An amount in a currency, by the reader's language: "€1,234", "1.234 €"; a plain number
+    without a currency."""
     text = number(abs(value), places)
     if currency is not None:
         text = locale.money_pattern(locale.current().tag, currency).format(text)
@@ -113,7 +115,8 @@ def weekday(value: date) -> str:
 
 
 def weekday_letters(value: date, letters: int = 1) -> str:
-    """A weekday in one letter or two, where there is little room: "W", "We"; Arabic has it whole above one letter."""
+    """A weekday in one letter or two, where there is little room: "W", "We"; Arabic has it whole
+    above one letter."""
     return _date(value, "ccccc" if letters == 1 else "cccccc", f"{value:%a}"[:letters])
 
 

@@ -1,4 +1,5 @@
-"""The days ahead in two parts: two weeks at a glance, and the rest by week, each of which opens its days."""
+"""The days ahead in two parts: two weeks at a glance, and the rest by week, each of which opens its
+days."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ Line = TypeVar("Line")
 
 @dataclass(frozen=True)
 class FarWeek(Generic[Line]):
-    """Seven days, or as many as are left: the sum of their medians, without a range, as ranges do not add up."""
+    """Seven days, or as many as are left: the sum of their medians, without a range, as ranges do
+    not add up."""
 
     days: str
     orders: str  # in words
@@ -26,7 +28,8 @@ class FarWeek(Generic[Line]):
 
 
 def opened_week(query: Mapping[str, str]) -> int:
-    """The later week that a reader opens, from 1; 0 where none is asked for, or what is cannot be."""
+    """The later week that a reader opens, from 1; 0 where none is asked for, or what is cannot
+    be."""
     word = query.get("week", "")
     return int(word) if word.isascii() and word.isdigit() and len(word) < 3 else 0
 
@@ -34,8 +37,8 @@ def opened_week(query: Mapping[str, str]) -> int:
 def far_weeks(
     days: Sequence[date], medians: Sequence[float], lines: Sequence[Line], meant: int
 ) -> tuple[FarWeek[Line], ...]:
-    """The weeks after the first two, of days with their medians in orders and a line each; `meant` is the place of the
-    day in front."""
+    """The weeks after the first two, of days with their medians in orders and a line each; `meant`
+    is the place of the day in front."""
     return tuple(
         FarWeek(
             display.days(days[first : first + WEEK]),

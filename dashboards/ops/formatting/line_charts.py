@@ -1,4 +1,5 @@
-"""Line chart geometry: up to three lines over nights, weeks or days on one scale, which a template writes as SVG."""
+"""Line chart geometry: up to three lines over nights, weeks or days on one scale, which a template
+writes as SVG."""
 
 from __future__ import annotations
 
@@ -42,8 +43,8 @@ def line_chart(
     width: int = 360,
     height: int = 200,
 ) -> LineChart:
-    """Lines from 0; a value has its place by its place in its line. `unit` is the least distance of two grid lines,
-    and `text` writes an amount next to its own."""
+    """Lines from 0; a value has its place by its place in its line. `unit` is the least distance of
+    two grid lines, and `text` writes an amount next to its own."""
     left, right, top, bottom = 64.0, width - 22.0, 10.0, height - 26.0
     highest = max((value for line in lines for value in line if value is not None), default=0.0)
     ticks = [tick * unit for tick in nice(max(highest / unit, 1.0), 4)]

@@ -1,8 +1,9 @@
-"""The reader's locale: language of sentences and dates, and how numbers are written (Accept-Language, CLDR).
+"""The reader's locale: language of sentences and dates, and how numbers are written
+(Accept-Language, CLDR).
 
-Sentences and dates are shown in a language that has a catalogue. Numbers follow the first language that CLDR knows, so
-that they read 1.234,5 also where the sentences are English. Digits are Latin everywhere: they stand next to ids such as
-NYC-01.
+Sentences and dates are shown in a language that has a catalogue. Numbers follow the first language
+that CLDR knows, so that they read 1.234,5 also where the sentences are English. Digits are Latin
+everywhere: they stand next to ids such as NYC-01.
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ class ReaderLocale:
 
     @property
     def dates(self) -> str:
-        """The tag by which dates are written: the reader's own, where it is of the language of the sentences."""
+        """The tag by which dates are written: the reader's own, where it is of the language of the
+        sentences."""
         return self.tag if _language_of(self.tag) == self.language else self.language
 
 
@@ -53,8 +55,8 @@ def active(style: ReaderLocale) -> Iterator[None]:
 
 
 def reader_locale(accept_language: str, choice: str = "", default: str = ENGLISH) -> ReaderLocale:
-    """The locale of a reader: of the language that they chose, else of the first wanted one that has a catalogue, else
-    of the default; "de-AT,de;q=0.9" writes 1.234,5."""
+    """The locale of a reader: of the language that they chose, else of the first wanted one that
+    has a catalogue, else of the default; "de-AT,de;q=0.9" writes 1.234,5."""
     tags = _language_tags(accept_language[:200])[:MOST]
     if choice in LANGUAGES:
         tag = next((tag for tag in tags if _language_of(tag) == choice and _of(tag)), choice)
@@ -94,20 +96,23 @@ def _of(tag: str) -> ReaderLocale | None:
 
 
 def money_pattern(tag: str, currency: str) -> str:
-    """Position and sign of a currency in a language: "€{}", "{} €", "CHF {}"; blanks do not break."""
+    """Position and sign of a currency in a language: "€{}", "{} €", "CHF {}"; blanks do not
+    break."""
     from babel import Locale  # only where money is written
 
     language = Locale.parse(tag, sep="-")
     pattern = language.currency_formats["standard"].pattern.partition(";")[0]
     symbol = language.currency_symbols.get(currency, currency)
     around = re.sub(r"[#0.,]+", "{}", pattern).replace("\N{RIGHT-TO-LEFT MARK}", "").replace("¤", symbol)
-    spaced = re.sub(r"(?<=[A-Za-z])(?=\{)|(?<=\})(?=[A-Za-z])", " ", around)  # a code stands apart from its number
+    # a code stands apart from its number
+    spaced = re.sub(r"(?<=[A-Za-z])(?=\{)|(?<=\})(?=[A-Za-z])", " ", around)
     return re.sub(r"\s", "\N{NO-BREAK SPACE}", spaced)
 
 
 @lru_cache(maxsize=4096)
 def date_text(value: date, skeleton: str, tag: str) -> str:
-    """A day in a language, by a skeleton of CLDR ("MMMEd") or a pattern of weekdays alone ("ccc")."""
+    """A day in a language, by a skeleton of CLDR ("MMMEd") or a pattern of weekdays alone
+    ("ccc")."""
     from babel import Locale
     from babel.dates import format_date, format_skeleton
 

@@ -1,4 +1,5 @@
-"""Sentences of the ledger in the reader's language, with numbers and days as the reader writes them."""
+"""Sentences of the ledger in the reader's language, with numbers and days as the reader writes
+them."""
 
 from __future__ import annotations
 
@@ -11,15 +12,17 @@ from forecaster.core.language.sentences import retold, stored
 
 
 def told(text: str, made_of: object = None) -> str:
-    """A sentence that was written down in English, by what it was made of, which it knows where it is left out; one
-    that knows nothing is told as it was written."""
+    """A sentence that was written down in English, by what it was made of, which it knows where it
+    is left out; one that knows nothing is told as it was written."""
     return retold(stored(text) if made_of is None else made_of, text, number=_number, day=display.dated)
 
 
 def told_objections(verdict: Mapping[str, Any]) -> list[str]:
-    """The objections of a gate's verdict, which a run's row has as plain text next to what they were made of."""
+    """The objections of a gate's verdict, which a run's row has as plain text next to what they
+    were made of."""
     written = [str(objection) for objection in verdict.get("objections", ())]
-    made_of = verdict.get("made_of") or [None] * len(written)  # of a verdict that an earlier version wrote
+    # of a verdict that an earlier version wrote
+    made_of = verdict.get("made_of") or [None] * len(written)
     return [told(text, parts) for parts, text in zip(made_of, written, strict=False)]
 
 

@@ -1,7 +1,9 @@
-"""Request body limits: a body may be so large and take so long, whether or not its length was declared (chunked).
+"""Request body limits: a body may be so large and take so long, whether or not its length was
+declared (chunked).
 
-They hold while a route reads the body. What no route reads is never kept: the server lets 64 kB of it come, and drops
-the rest. So roles are looked at before, and somebody who may not write costs no memory.
+They hold while a route reads the body. What no route reads is never kept: the server lets 64 kB of
+it come, and drops the rest. So roles are looked at before, and somebody who may not write costs no
+memory.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ class BodyLimits:
     def __init__(
         self, app: ASGIApp, largest: Callable[[str], int] = lambda _: LARGEST_BODY, advice: str = ", wanted a form"
     ) -> None:
-        """`largest` is the number of bytes that a path takes, `advice` ends the sentence about more of them."""
+        """`largest` is the number of bytes that a path takes, `advice` ends the sentence about more
+        of them."""
         self.app, self._largest, self._advice = app, largest, advice
         self._held = 0  # bytes, of all requests that are not answered yet
 
@@ -71,7 +74,8 @@ async def _in_time(receive: Receive, until: float) -> Message:
 
 
 def whole_number(text: str, least: int, most: int) -> int | None:
-    """The number that the decimal digits of a header say; None where it is none, or not from `least` to `most`."""
+    """The number that the decimal digits of a header say; None where it is none, or not from
+    `least` to `most`."""
     if not (text.isascii() and text.isdecimal()):
         return None
     digits = text.lstrip("0") or "0"  # of which Python reads so many and no more

@@ -1,17 +1,20 @@
-"""HEAD requests (RFC 9110, 9.3.2): the headers of the answer to GET, of every page and of the API, without its body."""
+"""HEAD requests (RFC 9110, 9.3.2): the headers of the answer to GET, of every page and of the API,
+without its body."""
 
 from __future__ import annotations
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-CHANGING = ("/sign-in", "/link/")  # begins addresses where a GET changes something, so that HEAD is none
+# begins addresses where a GET changes something, so that HEAD is none
+CHANGING = ("/sign-in", "/link/")
 
 
 class HeadRequests:
     """ASGI middleware that asks what lies behind it with GET, and sends the headers on."""
 
     def __init__(self, app: ASGIApp, but: tuple[str, ...] = ()) -> None:
-        """Paths that begin with one of `but` are left as they are: asking there changes something."""
+        """Paths that begin with one of `but` are left as they are: asking there changes
+        something."""
         self.app, self._but = app, but
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -1,6 +1,8 @@
-"""The language of an answer: what somebody chose (a cookie), else what their browser asks for, else the pipeline's.
+"""The language of an answer: what somebody chose (a cookie), else what their browser asks for, else
+the pipeline's.
 
-`?language=de` behind the address of any page has the browser remember the choice, and leads back to the page.
+`?language=de` behind the address of any page has the browser remember the choice, and leads back to
+the page.
 """
 
 from __future__ import annotations
@@ -22,8 +24,8 @@ A_YEAR = 365 * 24 * 3600
 class LanguageMiddleware:
     """ASGI middleware that finds the reader's locale, and makes the answer in it.
 
-    `secure` says whether cookies travel over https alone, `prefix` stands before the addresses of a pipeline that is
-    one of several: what somebody chose holds for all of them.
+    `secure` says whether cookies travel over https alone, `prefix` stands before the addresses of a
+    pipeline that is one of several: what somebody chose holds for all of them.
     """
 
     def __init__(self, app: ASGIApp, default: str, secure: bool, prefix: str = "") -> None:
@@ -61,7 +63,8 @@ def of_request(request: Request) -> ReaderLocale:
 
 
 def _choice(request: Request) -> str | None:
-    """The language that the address of a page asks to remember; None where it asks for none that there is."""
+    """The language that the address of a page asks to remember; None where it asks for none that
+    there is."""
     if request.method != "GET" or request.url.path.startswith(("/api/", "/static/")):
         return None
     choice = request.query_params.get(NAME) if request.url.query else None

@@ -1,4 +1,5 @@
-"""How the process that listens is set up: its address, uvicorn's options, how often Python looks for garbage."""
+"""How the process that listens is set up: its address, uvicorn's options, how often Python looks
+for garbage."""
 
 from __future__ import annotations
 
@@ -23,14 +24,17 @@ if TYPE_CHECKING:
 
 SWITCH = 0.0002  # seconds, where Python takes 5 ms: each request changes threads several times
 NOISE = ("Invalid HTTP request received.", "Unsupported upgrade request.", "No supported WebSocket library")
-RARELY = 1000  # times that Python looks through young values before it looks through all, where it takes 10
+# times that Python looks through young values before it looks through all, where it takes 10
+RARELY = 1000
 
 
 def quick() -> None:
-    """Let requests wait less for whoever computes: a new publication is read in a thread next to theirs.
+    """Let requests wait less for whoever computes: a new publication is read in a thread next to
+    theirs.
 
-    While Python looks through all values for cycles, everybody waits: 0.1 s for what was loaded at the start, 0.2 s for
-    the values of 5,000 depots, which have no cycles. So the former is left out, and the latter are seldom looked at.
+    While Python looks through all values for cycles, everybody waits: 0.1 s for what was loaded at
+    the start, 0.2 s for the values of 5,000 depots, which have no cycles. So the former is left
+    out, and the latter are seldom looked at.
     """
     sys.setswitchinterval(SWITCH)
     gc.collect()
@@ -56,14 +60,16 @@ def _limit_noise() -> None:
 
 
 def config(app: ASGIApp) -> uvicorn.Config:
-    """Options of the server. Slow clients and large heads are left to the proxy before it (docs/SECURITY.md)."""
+    """Options of the server. Slow clients and large heads are left to the proxy before it
+    (docs/SECURITY.md)."""
     _limit_noise()
     return uvicorn.Config(
         app,
         http="httptools",
         log_level="warning",
         server_header=False,
-        proxy_headers=False,  # whose headers are believed is declared, and looked at by the access middleware
+        # whose headers are believed is declared, and looked at by the access middleware
+        proxy_headers=False,
         ws="none",  # nothing here speaks it, and its library takes memory
     )
 
@@ -71,7 +77,8 @@ def config(app: ASGIApp) -> uvicorn.Config:
 def open_listener(access: Access, host: str, port: int) -> socket.socket:
     """A socket that listens there; port 0 takes a free one.
 
-    Raises SpecError when the address cannot be had, or others could come in and nothing says how they sign in.
+    Raises SpecError when the address cannot be had, or others could come in and nothing says how
+    they sign in.
     """
     if access.sign_in == "none" and not is_local(host):
         raise SpecError(
@@ -91,7 +98,8 @@ def address_of(listener: socket.socket, host: str) -> str:
 
 
 def listen_for_prometheus(collectors: CollectorRegistry, address: str) -> None:
-    """Answer Prometheus at HOST:PORT, and print where. Raises SpecError for an address that is none or taken."""
+    """Answer Prometheus at HOST:PORT, and print where. Raises SpecError for an address that is none
+    or taken."""
     from forecaster.monitoring import listener
 
     print(f"metrics: {listener.listen(collectors, address, '--metrics')}", flush=True)

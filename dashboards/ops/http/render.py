@@ -1,4 +1,5 @@
-"""Rendering of responses with conditional requests (ETag, 304): a body is sent only when it changed."""
+"""Rendering of responses with conditional requests (ETag, 304): a body is sent only when it
+changed."""
 
 from __future__ import annotations
 

@@ -1,7 +1,9 @@
-"""Counts and times a server's answers for Prometheus, by the template of their route: never by path, person or city.
+"""Counts and times a server's answers for Prometheus, by the template of their route: never by
+path, person or city.
 
-Outermost of all middleware, so that it also sees what is refused and what the response cache answers before any route
-is looked for; so the template is looked for here. Every label has few values, whatever strangers ask for.
+Outermost of all middleware, so that it also sees what is refused and what the response cache
+answers before any route is looked for; so the template is looked for here. Every label has few
+values, whatever strangers ask for.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ from forecaster.monitoring.page_answers import AnswerLog
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 OTHER = "other"  # routes and methods that the page does not have
-PROBES = ("/healthz", "/readyz")  # asked by machines, which are no readers: in no count, and so in no promise or rule
+# asked by machines, which are no readers: in no count, and so in no promise or rule
+PROBES = ("/healthz", "/readyz")
 STATIC = "/static/{path}"  # whose answers say nothing of how readers wait
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1.0, 2.5)
 REFUSALS = {401: "stranger", 403: "forbidden", 413: "size", 429: "limit"}
@@ -65,7 +68,8 @@ class PageMetrics(AnswerMetrics):
     def serves(self, pipeline: str) -> None:
         super().serves(pipeline)
         self._in_progress.labels(pipeline)
-        for reason in sorted(set(REFUSALS.values())):  # what never happened is none, so that the first time is seen
+        # what never happened is none, so that the first time is seen
+        for reason in sorted(set(REFUSALS.values())):
             self._refused.labels(pipeline, reason)
 
     def begin(self, pipeline: str) -> None:
@@ -88,7 +92,8 @@ class PageMetrics(AnswerMetrics):
 
 
 class RequestMetrics:
-    """ASGI middleware that tells `AnswerMetrics` of each request. `routes_of` is the application with the routes."""
+    """ASGI middleware that tells `AnswerMetrics` of each request. `routes_of` is the application
+    with the routes."""
 
     def __init__(self, app: ASGIApp, metrics: AnswerMetrics, pipeline: str, routes_of: Starlette) -> None:
         self.app, self._metrics, self._pipeline, self._routes_of = app, metrics, pipeline, routes_of
@@ -117,7 +122,8 @@ class RequestMetrics:
 
 
 class Templates:
-    """The templates of an application's routes, by path: "/depot/{depot_id:path}" of "/depot/BOS-01"."""
+    """The templates of an application's routes, by path: "/depot/{depot_id:path}" of
+    "/depot/BOS-01"."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         templates = [
@@ -137,7 +143,8 @@ class Templates:
 
 
 def _flattened(routes: Iterable[Any]) -> Iterator[Any]:
-    """Every route with a path, those of included routers too, which FastAPI looks for only when it is asked."""
+    """Every route with a path, those of included routers too, which FastAPI looks for only when it
+    is asked."""
     for route in routes:
         if (included := getattr(route, "original_router", None)) is not None:
             yield from _flattened(included.routes)

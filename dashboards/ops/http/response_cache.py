@@ -1,12 +1,15 @@
-"""Response cache of one app: the bodies of the edition that is up, the least recently used leave first.
+"""Response cache of one app: the bodies of the edition that is up, the least recently used leave
+first.
 
-An edition has a number: what is published, its last write, the last night, and the quarter of an hour. A body is kept
-by address, language, encoding and the reader's cities; a new number empties the cache. What is of no edition (the last
-nights, the past) holds until the ledger is read again, which is a second at most. Only what has an ETag is kept: no
-form, nothing that was made for one person. The cache lies behind the access middleware and before the routes, since
-routing and a thread for each request cost more than the answer.
+An edition has a number: what is published, its last write, the last night, and the quarter of an
+hour. A body is kept by address, language, encoding and the reader's cities; a new number empties
+the cache. What is of no edition (the last nights, the past) holds until the ledger is read again,
+which is a second at most. Only what has an ETag is kept: no form, nothing that was made for one
+person. The cache lies behind the access middleware and before the routes, since routing and a
+thread for each request cost more than the answer.
 
-While the bodies of a new edition are made, one after the other, readers get those before it; not who has just written.
+While the bodies of a new edition are made, one after the other, readers get those before it; not
+who has just written.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ from forecaster.core.language import _
 from forecaster.errors import LedgerError
 
 STALE_SECONDS = 2.0  # that the edition before may be behind when a new one is noticed
-PATIENCE = 1.0  # seconds that an answer waits for the number, before its route waits for the ledger itself
+# seconds that an answer waits for the number, before its route waits for the ledger itself
+PATIENCE = 1.0
 EARLIER_SECONDS = 10.0  # that it is sent at most, as thousands of depots take seconds to make
 MOST_BYTES = 32_000_000
 LARGEST_BODY = 1_000_000  # bytes of one that is kept
@@ -76,10 +80,12 @@ class RecentResponses:
 
 
 class ResponseCache:
-    """ASGI middleware that caches the responses of one app; one request makes each for all who ask meanwhile."""
+    """ASGI middleware that caches the responses of one app; one request makes each for all who ask
+    meanwhile."""
 
     def __init__(self, app: ASGIApp, store: PublicationStore, but: tuple[str, ...] = ()) -> None:
-        """Paths that begin with one of `but` are asked each time: who may read them is in the path."""
+        """Paths that begin with one of `but` are asked each time: who may read them is in the
+        path."""
         self.app, self._store, self._but = app, store, but
         self._number: object = None  # of the edition that is up
         self._read_at = 0.0  # when the ledger said so, on the monotonic clock
@@ -87,7 +93,8 @@ class ResponseCache:
         self._writes, self._has_written = 0, False  # the latter since the ledger was read
         self._bodies, self._earlier, self._earlier_until = RecentResponses(), RecentResponses(), 0.0
         self._earlier_number: object = None
-        self._first_requests: dict[object, asyncio.Event] = {}  # what is being answered for the first time
+        # what is being answered for the first time
+        self._first_requests: dict[object, asyncio.Event] = {}
         self._due: dict[object, Scope] = {}  # what is to be made anew
         self._worker: asyncio.Task[None] | None = None
 
@@ -105,7 +112,8 @@ class ResponseCache:
             await _send_cached(response, headers.get("if-none-match", ""), send)
 
     async def _response(self, question: object, scope: Scope) -> CachedResponse | None:
-        """The answer that is kept, or the earlier one while it is made anew; None where it has to be made."""
+        """The answer that is kept, or the earlier one while it is made anew; None where it has to
+        be made."""
         try:
             await self._look()
         except TimeoutError:
@@ -222,7 +230,8 @@ class ResponseCache:
             if message.get("status", 503) != 503:  # the ledger is away: pages in memory stay
                 self._writes += 1
                 self._bodies, self._earlier = RecentResponses(), RecentResponses()
-                self._has_written, self._read_at = True, monotonic()  # what is being read may be older
+                # what is being read may be older
+                self._has_written, self._read_at = True, monotonic()
                 self._store.forget()
             await send(message)
 

@@ -1,4 +1,5 @@
-"""Security headers (CSP and others) of every answer, and conditional responses by ETag (RFC 9110)."""
+"""Security headers (CSP and others) of every answer, and conditional responses by ETag (RFC
+9110)."""
 
 from __future__ import annotations
 
@@ -24,14 +25,16 @@ HEADERS = {
 REVALIDATED = {"Cache-Control": "no-cache", "Vary": "Accept-Language, Cookie, Accept-Encoding"}
 TRY_AGAIN = {"Retry-After": "60"}  # of what cannot be read at the moment
 ORIGIN = "forecaster.origin"
-"""Of an answer, in the scope: "kept", "earlier" while a newer one is made, "made", or "copy" of memory."""
+"""Of an answer, in the scope: "kept", "earlier" while a newer one is made, "made", or "copy" of
+memory."""
 OF_EDITION = "forecaster.of_edition"
 """True in the scope of an answer that says only what the edition says that is up."""
 FOREVER = "public, max-age=31536000, immutable"
 
 
 class SecurityHeaders:
-    """ASGI middleware that adds the headers to every answer; a static file named by its digest is cached for ever."""
+    """ASGI middleware that adds the headers to every answer; a static file named by its digest is
+    cached for ever."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -58,7 +61,8 @@ def with_etag(body: bytes, media_type: str, tag: str) -> Response:
 
 
 def gzipped(request: Request, body: bytes, media_type: str, tag: str) -> Response:
-    """The same, compressed once for all who get it from the cache, for a browser that can read that."""
+    """The same, compressed once for all who get it from the cache, for a browser that can read
+    that."""
     if "gzip" not in request.headers.get("accept-encoding", ""):
         return with_etag(body, media_type, tag)
     return Response(

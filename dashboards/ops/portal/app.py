@@ -1,4 +1,5 @@
-"""ASGI application of several pipelines: the front page of all at /, each one's own pages under /p/NAME."""
+"""ASGI application of several pipelines: the front page of all at /, each one's own pages under
+/p/NAME."""
 
 from __future__ import annotations
 
@@ -30,16 +31,18 @@ if TYPE_CHECKING:
     from dashboards.ops.http.request_metrics import PageMetrics
 
 FRONT = "*"  # in metrics: no pipeline can be called so
-ONE = re.compile(r"/p/[a-z0-9][a-z0-9_-]*")  # the address of a pipeline without the slash at its end
+# the address of a pipeline without the slash at its end
+ONE = re.compile(r"/p/[a-z0-9][a-z0-9_-]*")
 
 
 def create_portal(
     specs: Sequence[Spec], *, clock: Callable[[], datetime] = now, metrics: PageMetrics | None = None
 ) -> Portal:
-    """The pages of several pipelines as one ASGI application. `metrics` counts their answers, those of the front page
-    under the name `FRONT`.
+    """The pages of several pipelines as one ASGI application. `metrics` counts their answers, those
+    of the front page under the name `FRONT`.
 
-    Raises SpecError where two have one name, they disagree about how people sign in, or a declared secret is not there.
+    Raises SpecError where two have one name, they disagree about how people sign in, or a declared
+    secret is not there.
     """
     readers = SharedReaders()
     served, door = serve_together(specs, clock, readers)
@@ -49,9 +52,9 @@ def create_portal(
 
 
 class Portal:
-    """ASGI application that leads each request to the pipeline whose prefix its path has, and all others to the front
-    page. Pipelines share how people sign in, the style sheet, and connections to a ledger that several have; nothing
-    that was made of one is ever looked up for another."""
+    """ASGI application that leads each request to the pipeline whose prefix its path has, and all
+    others to the front page. Pipelines share how people sign in, the style sheet, and connections
+    to a ledger that several have; nothing that was made of one is ever looked up for another."""
 
     def __init__(
         self,

@@ -1,4 +1,5 @@
-"""What the front page of several pipelines says to a reader: a tile for each pipeline that they may see."""
+"""What the front page of several pipelines says to a reader: a tile for each pipeline that they may
+see."""
 
 from __future__ import annotations
 
@@ -96,8 +97,8 @@ class FrontPage:
 
 
 def _why(look: Look, reader: Person) -> str:
-    """Why nothing can be shown, or only an earlier look: all of it to admins, a sentence without files and addresses to
-    other readers."""
+    """Why nothing can be shown, or only an earlier look: all of it to admins, a sentence without
+    files and addresses to other readers."""
     error = look.error or NOTHING
     if look.absence is not None and look.head is not None:
         absence = look.absence.sentence(look.head)

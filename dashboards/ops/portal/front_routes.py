@@ -1,4 +1,5 @@
-"""HTTP routes of the front page of several pipelines, and of what they share: health, the service worker, links."""
+"""HTTP routes of the front page of several pipelines, and of what they share: health, the service
+worker, links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Least-recently-used cache of pipelines' pages: opened when somebody asks, the longest unasked closed first."""
+"""Least-recently-used cache of pipelines' pages: opened when somebody asks, the longest unasked
+closed first."""
 
 from __future__ import annotations
 
@@ -54,6 +55,7 @@ class OpenPages(Generic[App]):
             del self._requests[name]
             self._close(name)
             self._closed += 1
-        if self._closed >= self._most:  # an app is full of cycles, for which a page's process seldom looks by itself
+        # an app is full of cycles, for which a page's process seldom looks by itself
+        if self._closed >= self._most:
             self._closed = 0
             gc.collect()

@@ -1,4 +1,5 @@
-"""Which pipelines are served together: each has pages of its own, opened when somebody asks, and one way to sign in."""
+"""Which pipelines are served together: each has pages of its own, opened when somebody asks, and
+one way to sign in."""
 
 from __future__ import annotations
 
@@ -18,13 +19,15 @@ from forecaster.config.access import Access
 from forecaster.errors import SpecError
 
 PREFIX = "/p/"
-DOOR = ("sign_in", "url", "proxies", "header", "oidc", "secret", "session_hours")  # what pages served together share
+# what pages served together share
+DOOR = ("sign_in", "url", "proxies", "header", "oidc", "secret", "session_hours")
 EVERY = "*"  # whose sessions are those of all: no pipeline can be called so
 
 
 @dataclass(frozen=True)
 class ServedPipeline:
-    """A pipeline of several. Its context outlives its pages, which are closed when nobody asks for them."""
+    """A pipeline of several. Its context outlives its pages, which are closed when nobody asks for
+    them."""
 
     spec: Spec
     context: AccessContext
@@ -46,7 +49,8 @@ def serve_together(
 ) -> tuple[Mapping[str, ServedPipeline], AccessContext]:
     """The pipelines by name, and the context of the front page.
 
-    Raises SpecError where two have one name, they disagree about how people sign in, or a declared secret is not there.
+    Raises SpecError where two have one name, they disagree about how people sign in, or a declared
+    secret is not there.
     """
     refuse_same_names(specs)
     refuse_several_doors(specs)
@@ -57,7 +61,8 @@ def serve_together(
     sessions = Sessions(EVERY, {context.pipeline or "": context for context in by_ledger.values()})
     served = {spec.name: ServedPipeline(spec, replace(contexts[spec.name], shared_sessions=sessions)) for spec in specs}
     first = contexts[specs[0].name]
-    # At the front page everyone who has signed in is a viewer: each pipeline says what they may see of it.
+    # At the front page everyone who has signed in is a viewer: each pipeline says what they may see
+    # of it.
     door = first.access.model_copy(update={"roles": type(first.access.roles)(), "cities": {}})
     return served, replace(first, access=door, pipeline=EVERY, views={}, prefix="", shared_sessions=sessions)
 
@@ -73,7 +78,8 @@ def refuse_same_names(specs: Sequence[Spec]) -> None:
 
 
 def refuse_several_doors(specs: Sequence[Spec]) -> None:
-    """People sign in once for all: what says how has to be the same in all files. Roles, cities and limits need not."""
+    """People sign in once for all: what says how has to be the same in all files. Roles, cities and
+    limits need not."""
     first = specs[0].page.access
     for spec in specs[1:]:
         for key in DOOR:

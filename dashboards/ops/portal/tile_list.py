@@ -1,4 +1,5 @@
-"""Search and pages of the front page: the tiles that are meant, a view of them at a time, those in trouble first."""
+"""Search and pages of the front page: the tiles that are meant, a view of them at a time, those in
+trouble first."""
 
 from __future__ import annotations
 
@@ -39,7 +40,8 @@ class TileQuery:
 
 @dataclass(frozen=True)
 class TileList:
-    """One view of the tiles; `everything` counts those that the reader may see, `matches` those that are meant."""
+    """One view of the tiles; `everything` counts those that the reader may see, `matches` those
+    that are meant."""
 
     tiles: tuple[PipelineTile, ...]
     query: TileQuery
@@ -72,7 +74,8 @@ class TileList:
 
 
 def tile_list(tiles: Sequence[PipelineTile], query: TileQuery) -> TileList:
-    """The view that is asked for, of tiles in their order; a page that is not there is the last one."""
+    """The view that is asked for, of tiles in their order; a page that is not there is the last
+    one."""
     matching = [tile for tile in tiles if _is_meant(tile, query)]
     pages = max(-(-len(matching) // TILES), 1)
     page = min(query.page, pages)

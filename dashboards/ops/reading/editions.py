@@ -1,7 +1,8 @@
-"""Row-level access to publications: an edition and a logbook of nights, narrowed to the cities that a reader sees.
+"""Row-level access to publications: an edition and a logbook of nights, narrowed to the cities that
+a reader sees.
 
-Nothing that these give to a reader of some cities depends on data of other cities, except through the published numbers
-of the reader's own depots; docs/SECURITY.md names the exceptions.
+Nothing that these give to a reader of some cities depends on data of other cities, except through
+the published numbers of the reader's own depots; docs/SECURITY.md names the exceptions.
 """
 
 from __future__ import annotations
@@ -50,14 +51,16 @@ class NoSuchDepot(LookupError):
 
 @dataclass(frozen=True)
 class Outline:
-    """A publication's depots as the page of all of them needs them, and what was expected before."""
+    """A publication's depots as the page of all of them needs them, and what was expected
+    before."""
 
     depots: tuple[PublishedDepot, ...]
     before: Mapping[tuple[str, date], float]
 
 
 class Outlines:
-    """Cache of the two outlines read last. Who comes while one is being read waits for it, and reads none."""
+    """Cache of the two outlines read last. Who comes while one is being read waits for it, and
+    reads none."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -86,7 +89,8 @@ def read_outline(head: Head, ledger: Ledger) -> Outline:
 
 @dataclass(frozen=True)
 class Edition:
-    """A publication as it reads today to a reader of some cities, or of all: what it says depends on nothing else."""
+    """A publication as it reads today to a reader of some cities, or of all: what it says depends
+    on nothing else."""
 
     head: Head
     front: Front
@@ -98,7 +102,8 @@ class Edition:
     home: HolidayRegion = NOWHERE  # of depots that declare none
 
     def outline(self) -> tuple[PublishedDepot, ...]:
-        """The depots with the last days before them, without marks: read once for each publication."""
+        """The depots with the last days before them, without marks: read once for each
+        publication."""
         return self._visible(self.outlines.of(self.head, self.ledger).depots)
 
     def before(self) -> Mapping[tuple[str, date], float]:
@@ -161,7 +166,8 @@ class Edition:
 
 @dataclass(frozen=True)
 class Logbook:
-    """The last nights of a pipeline, newest first, as they read now; `head` is what is published, if anything is."""
+    """The last nights of a pipeline, newest first, as they read now; `head` is what is published,
+    if anything is."""
 
     head: Head | None
     runs: tuple[Run, ...]
@@ -190,7 +196,8 @@ class Logbook:
         return tuple(depot for depot in depots if _sees(self.cities, depot))
 
     def promotions(self) -> tuple[Promotion, ...]:
-        """Promotions, the oldest first. The reasons concern all depots together, and may name some."""
+        """Promotions, the oldest first. The reasons concern all depots together, and may name
+        some."""
         promotions = self.ledger.promotions(self.pipeline) if self.pipeline else ()
         if self.cities is None:
             return promotions
@@ -238,7 +245,8 @@ def _sees(cities: frozenset[str] | None, depot: PublishedDepot) -> bool:
 
 
 def without_network_share(depot: PublishedDepot) -> PublishedDepot:
-    """The depot without the share of the network's vans that is there: by it the needs of other cities are known."""
+    """The depot without the share of the network's vans that is there: by it the needs of other
+    cities are known."""
     return replace(depot, days=tuple(map(_day_without_network_share, depot.days)))
 
 

@@ -1,4 +1,5 @@
-"""Page header: what every page says of the publication, as its tier, when and by what it was made, and staleness."""
+"""Page header: what every page says of the publication, as its tier, when and by what it was made,
+and staleness."""
 
 from __future__ import annotations
 
@@ -69,7 +70,8 @@ class Front:
 
     @property
     def alarm(self) -> Alarm | None:
-        """Stale, of a night before one that failed, or both at once; None where nothing is wrong."""
+        """Stale, of a night before one that failed, or both at once; None where nothing is
+        wrong."""
         if self.stale and self.fruitless:
             newest = _("The newest reading is of {day}.", day=self.cutoff)
             return Alarm(_("Stale, and the last run failed."), f"{self.fruitless} {newest}")
@@ -109,9 +111,11 @@ def text_of_tier(tier: str) -> str:
 
 
 def front(head: Head, now: datetime, fruitless: datetime | None = None) -> Front:
-    """The front of a publication as seen at an instant; `fruitless`: a night began after it, and published nothing.
+    """The front of a publication as seen at an instant; `fruitless`: a night began after it, and
+    published nothing.
 
-    In front stands tomorrow in the pipeline's zone; when it is not among the target days, today; else the first.
+    In front stands tomorrow in the pipeline's zone; when it is not among the target days, today;
+    else the first.
     """
     zone = ZoneInfo(head.timezone)
     today = now.astimezone(zone).date()
@@ -144,7 +148,8 @@ def in_front(targets: tuple[date, ...], today: date) -> int:
 
 
 def in_zone(header: Front, zone: str | None) -> Front:
-    """The header as a depot's own clocks have it: its today is not everybody's. None: the pipeline's zone."""
+    """The header as a depot's own clocks have it: its today is not everybody's. None: the
+    pipeline's zone."""
     if zone is None:
         return header
     today = header.now.astimezone(ZoneInfo(zone)).date()

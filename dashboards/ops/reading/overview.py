@@ -1,4 +1,5 @@
-"""Overview of several pipelines: one cheap look at what each has published, and counts that are made in the background.
+"""Overview of several pipelines: one cheap look at what each has published, and counts that are
+made in the background.
 
 A ledger that is away, slow or damaged is told of its own pipelines and holds up nobody else's.
 """
@@ -28,7 +29,8 @@ log = logging.getLogger("forecaster.page")
 REREAD_SECONDS = 2.0  # that a look is shown again
 PATIENCE = 3.0  # seconds that a reader waits for the ledgers
 STALE_SECONDS = 60.0  # that a look is shown while a newer one is being taken
-SLOW = 1.0  # seconds after which a ledger that has failed is not asked for its other pipelines as well
+# seconds after which a ledger that has failed is not asked for its other pipelines as well
+SLOW = 1.0
 MOST_LEDGERS = 32  # that are asked at once
 MOST_COUNTS = 4096  # that are remembered
 
@@ -60,7 +62,8 @@ class Overview:
         self._running: dict[str, Future[Mapping[str, Look]]] = {}
 
     def looks(self, names: Collection[str]) -> Mapping[str, Look]:
-        """A look at each of these pipelines, in their order; one whose ledger does not answer in time says so."""
+        """A look at each of these pipelines, in their order; one whose ledger does not answer in
+        time says so."""
         futures = {url: self._future(url) for url in {self._urls[name] for name in names}}
         wait(futures.values(), PATIENCE)
         looks = {url: future.result() for url, future in futures.items() if future.done()}
@@ -164,7 +167,8 @@ class LedgerLooks:
 
 
 class Counts(Generic[Count]):
-    """Numbers that take a look at all depots: made one after the other next to the requests, and remembered."""
+    """Numbers that take a look at all depots: made one after the other next to the requests, and
+    remembered."""
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(1, "counts")

@@ -1,4 +1,5 @@
-"""Point-in-time read of publications: what is up now, one by its id, or what was up as of an instant."""
+"""Point-in-time read of publications: what is up now, one by its id, or what was up as of an
+instant."""
 
 from __future__ import annotations
 
@@ -43,7 +44,8 @@ def instant(text: str, zone: ZoneInfo) -> datetime:
 def find_publication(
     ledger: Ledger, current: Head, as_of: str | None, publication: int | None
 ) -> tuple[Head, datetime]:
-    """The publication, and the instant at which people looked at it. Raises BadParameter and NotRetained."""
+    """The publication, and the instant at which people looked at it. Raises BadParameter and
+    NotRetained."""
     zone = ZoneInfo(current.timezone)
     if as_of is not None and publication is not None:
         raise BadParameter("found as_of and publication, wanted one of them")

@@ -1,4 +1,5 @@
-"""Shared readers: one connection pool for each ledger, however many pipelines of one process read it."""
+"""Shared readers: one connection pool for each ledger, however many pipelines of one process read
+it."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ class SharedReaders:
             ledger = self._ledgers.get(url)
         if ledger is not None:
             return ledger
-        ledger = Ledger.open_reader(url)  # outside the lock: a database that is away takes seconds to say so
+        # outside the lock: a database that is away takes seconds to say so
+        ledger = Ledger.open_reader(url)
         with self._lock:
             first = self._ledgers.setdefault(url, ledger)
         if first is not ledger:

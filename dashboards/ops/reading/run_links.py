@@ -1,4 +1,5 @@
-"""Links of a run: the report of its model on this page, and the run and the model's version in MLflow.
+"""Links of a run: the report of its model on this page, and the run and the model's version in
+MLflow.
 
 They concern all depots together: who does not see every city is given none.
 """
@@ -21,7 +22,8 @@ _RUN = re.compile(r"[0-9A-Za-z][0-9A-Za-z_-]{0,99}")
 
 @dataclass(frozen=True)
 class RunLinks:
-    """Addresses of more about a run, None where there is no such page; `report` begins at this page's root."""
+    """Addresses of more about a run, None where there is no such page; `report` begins at this
+    page's root."""
 
     report: str | None = None
     mlflow: str | None = None
@@ -29,7 +31,8 @@ class RunLinks:
 
 @dataclass(frozen=True)
 class RunLinker:
-    """Finds the links of runs; without a pipeline file, or for a reader who may not see them, there are none."""
+    """Finds the links of runs; without a pipeline file, or for a reader who may not see them, there
+    are none."""
 
     spec: Spec | None
     base: str | None = None  # of MLflow

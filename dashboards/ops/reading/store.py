@@ -1,4 +1,5 @@
-"""Publication store: reads the ledger for the page, now or as of an instant, and numbers what is up."""
+"""Publication store: reads the ledger for the page, now or as of an instant, and numbers what is
+up."""
 
 from __future__ import annotations
 
@@ -50,7 +51,8 @@ class LedgerSnapshot:
     last: Run | None
 
     def holds(self, stamp: object | None, writes: int) -> bool:
-        """True while its files are as they were, this page has not written, and `REREAD_SECONDS` are not over."""
+        """True while its files are as they were, this page has not written, and `REREAD_SECONDS`
+        are not over."""
         return self.stamp == stamp and self.writes == writes and monotonic() - self.ended < REREAD_SECONDS
 
 
@@ -66,8 +68,8 @@ class PublicationStore:
         readers: SharedReaders | None = None,
         spec: Spec | None = None,
     ) -> None:
-        """`readers` are those of all pipelines that are served together; without any the ledger has its own. The
-        pipeline file says where depots are that declare no country."""
+        """`readers` are those of all pipelines that are served together; without any the ledger has
+        its own. The pipeline file says where depots are that declare no country."""
         where = spec.calendar if spec else None
         self._home = HolidayRegion(where.country or "", where.subdivision or "") if where else NOWHERE
         self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
@@ -84,8 +86,9 @@ class PublicationStore:
     ) -> Edition:
         """Current or past publication, for readers of these cities (None: all).
 
-        Raises LedgerError when there is no ledger to read, NothingPublished when it is empty, BadParameter and
-        NotRetained when something past was asked for that is no instant, or no longer there.
+        Raises LedgerError when there is no ledger to read, NothingPublished when it is empty,
+        BadParameter and NotRetained when something past was asked for that is no instant, or no
+        longer there.
         """
         ledger, head, last = self._now()
         if head is None:
@@ -105,8 +108,8 @@ class PublicationStore:
         return Edition(head, header, aside, ledger, self._outlines, cities, home=self._home)
 
     def absence_sentence(self, head: Head) -> str | None:
-        """Sentence on a page in memory while the ledger is away; None while it is not, and where all
-        days of the publication are over."""
+        """Sentence on a page in memory while the ledger is away; None while it is not, and where
+        all days of the publication are over."""
         absence = self._breaker.absence
         header = front(head, self._clock())
         if absence is None or header.target_dates[-1] < header.today:
@@ -114,7 +117,8 @@ class PublicationStore:
         return absence.sentence(head)
 
     def head_in_memory(self) -> Head | None:
-        """Publication that was shown before the ledger was away; None where there is none to show."""
+        """Publication that was shown before the ledger was away; None where there is none to
+        show."""
         head = self._snapshot.head if self._snapshot else None
         return head if head is not None and self.absence_sentence(head) is not None else None
 
@@ -123,7 +127,8 @@ class PublicationStore:
         self._breaker.failed(LedgerError(f"the ledger has not answered for {seconds:g} s"))
 
     def logbook(self, cities: frozenset[str] | None = None) -> Logbook:
-        """The last nights, whether or not they published. Raises LedgerError when there is no ledger to read.
+        """The last nights, whether or not they published. Raises LedgerError when there is no
+        ledger to read.
 
         Findings are of the readings of all cities: readers of some cities get none.
         """
@@ -144,23 +149,24 @@ class PublicationStore:
         return self._head()[0]
 
     def close(self) -> None:
-        """Give back what the ledger's database keeps open for us alone, and what was read of it; the next request opens
-        it again."""
+        """Give back what the ledger's database keeps open for us alone, and what was read of it;
+        the next request opens it again."""
         self._ledger = self._snapshot = None
         self._outlines = Outlines()
         if self._alone:
             self._readers.close()
 
     def tag(self, edition: Edition, *parts: object) -> str:
-        """The ETag of an answer: another publication, day, notice or template, other cities, and other parts, have
-        another tag."""
+        """The ETag of an answer: another publication, day, notice or template, other cities, and
+        other parts, have another tag."""
         head, header = edition.head, edition.front
         when = (head.published_at, head.revised_at, header.today, header.fruitless_began)
         cities = None if edition.cities is None else sorted(edition.cities)
         return self.entity_tag(head.publication_id, head.pipeline, *when, edition.notice, cities, *parts)
 
     def entity_tag(self, *parts: object) -> str:
-        """A weak ETag (RFC 9110) of an answer that depends on these parts and on what the pages are made with."""
+        """A weak ETag (RFC 9110) of an answer that depends on these parts and on what the pages are
+        made with."""
         return f'W/"{sha256("|".join(map(str, (*parts, self._build))).encode()).hexdigest()[:32]}"'
 
     def stamp(self) -> object | None:
@@ -169,7 +175,8 @@ class PublicationStore:
         return self._ledger.stamp() if self._ledger else None
 
     def known(self) -> tuple[object, float] | None:
-        """The number of the edition that is up, and when the ledger said so; None where it has to be read again."""
+        """The number of the edition that is up, and when the ledger said so; None where it has to
+        be read again."""
         snapshot = self._snapshot
         if snapshot is None or not snapshot.holds(self.stamp(), self._writes):
             return None

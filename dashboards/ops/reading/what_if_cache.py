@@ -1,4 +1,5 @@
-"""What-if cache: the saved inputs and the bundle of what is published are read once, when the first question comes."""
+"""What-if cache: the saved inputs and the bundle of what is published are read once, when the first
+question comes."""
 
 from __future__ import annotations
 
@@ -20,7 +21,8 @@ RETRY_SECONDS = 30.0  # after which a bundle that could not be used is tried aga
 
 @dataclass(frozen=True)
 class WhatIfState:
-    """What may be supposed, which of it is on or off, why no model answers (if so), and the answer to a question."""
+    """What may be supposed, which of it is on or off, why no model answers (if so), and the answer
+    to a question."""
 
     kinds: tuple[str, ...]
     yes_or_no: frozenset[str] = frozenset()
@@ -29,19 +31,22 @@ class WhatIfState:
 
 
 class WhatIfCache:
-    """The what-if questions that the newest publication can answer, loaded on first use. Thread-safe."""
+    """The what-if questions that the newest publication can answer, loaded on first use.
+    Thread-safe."""
 
     def __init__(self, spec: Spec) -> None:
         self._spec = spec
         self._lock = threading.Lock()
         self._of: object = None
         self._questions: Questions | None = None
-        self._again = 0.0  # when bundles that cannot be used may be looked at again, on the monotonic clock
+        # when bundles that cannot be used may be looked at again, on the monotonic clock
+        self._again = 0.0
 
     def answer(self, edition: Edition, supposed: Supposition | None) -> WhatIfState:
         """What can be asked, and the answer where something was supposed.
 
-        Raises what `Questions.of` and `Questions.ask` raise; without a question, missing saved inputs are told.
+        Raises what `Questions.of` and `Questions.ask` raise; without a question, missing saved
+        inputs are told.
         """
         try:
             questions = self._ready(edition)

@@ -123,8 +123,9 @@ class ChampionsOut:
 
 @dataclass(frozen=True)
 class AccuracyRow:
-    """Sums over the `days` depot-days of a week that are known, in orders; `error` is forecast minus actual, `covered`
-    how many lay inside the 80 % range. `part` is all, horizon, city, weekday, tier or depot, and `label` which."""
+    """Sums over the `days` depot-days of a week that are known, in orders; `error` is forecast
+    minus actual, `covered` how many lay inside the 80 % range. `part` is all, horizon, city,
+    weekday, tier or depot, and `label` which."""
 
     week: date  # its Monday
     model: str

@@ -1,4 +1,5 @@
-"""API schema of a publication (JSON): the values behind the pages, units in the field names or the descriptions."""
+"""API schema of a publication (JSON): the values behind the pages, units in the field names or the
+descriptions."""
 
 from __future__ import annotations
 
@@ -43,8 +44,8 @@ class DepotOut:
 
 @dataclass(frozen=True)
 class TotalOut:
-    """All depots of a city, or of the network, together on a day: the median of their sum and the ends of its 80 %
-    range, which are less far apart than the sums of the depots' are."""
+    """All depots of a city, or of the network, together on a day: the median of their sum and the
+    ends of its 80 % range, which are less far apart than the sums of the depots' are."""
 
     city: str | None  # None: the network
     target_date: date
@@ -123,7 +124,8 @@ class FullDepotOut:
 def publication_out(
     head: Head, depots: tuple[PublishedDepot, ...], front: Front, totals: tuple[PublishedTotal, ...]
 ) -> PublicationOut:
-    """Every depot with its median and range, and what they have together, where that was published."""
+    """Every depot with its median and range, and what they have together, where that was
+    published."""
     depot_rows = [
         DepotOut(depot.depot_id, depot.attributes, [_day(day, head.levels) for day in depot.days]) for depot in depots
     ]

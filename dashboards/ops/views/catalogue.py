@@ -1,7 +1,8 @@
-"""Catalogue of the API's views, one declaration each: its name, what it answers, its rows, and the page it belongs to.
+"""Catalogue of the API's views, one declaration each: its name, what it answers, its rows, and the
+page it belongs to.
 
-A view answers at /api/v1/NAME as JSON, and as CSV with `format=csv`; one of a publication takes `as_of` and
-`publication` too. Whoever adds a page adds its view here; a test looks for it.
+A view answers at /api/v1/NAME as JSON, and as CSV with `format=csv`; one of a publication takes
+`as_of` and `publication` too. Whoever adds a page adds its view here; a test looks for it.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ DEPOT_PAGE = "/depot/{depot_id:path}"  # whose view, /api/v1/depots/ID, has a ro
 
 @dataclass(frozen=True)
 class View:
-    """`make` gets an Edition where the view is of a publication, else a Logbook; `sheet` gets what `make` made."""
+    """`make` gets an Edition where the view is of a publication, else a Logbook; `sheet` gets what
+    `make` made."""
 
     name: str
     says: str

@@ -1,4 +1,5 @@
-"""Champion page: which model forecasts, since when and why, earlier champions, and the gate's last verdicts."""
+"""Champion page: which model forecasts, since when and why, earlier champions, and the gate's last
+verdicts."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ class Champion:
 def champion(
     head: Head | None, promotions: Sequence[Promotion], runs: Sequence[Run], tallies: Sequence[Tally] = ()
 ) -> Champion:
-    """Promotions are oldest first, runs newest first. Instants are in the publication's zone, else in UTC."""
+    """Promotions are oldest first, runs newest first. Instants are in the publication's zone, else
+    in UTC."""
     zone = zone_of(head)
     reigns = tuple(_reign(promotion, zone) for promotion in reversed(promotions[-SHOWN:]))
     previous = previous_champion(promotions)

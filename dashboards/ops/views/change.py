@@ -1,4 +1,5 @@
-"""Attribution of a forecast's change since the day before, as one sentence and one small stacked bar."""
+"""Attribution of a forecast's change since the day before, as one sentence and one small stacked
+bar."""
 
 from __future__ import annotations
 
@@ -52,8 +53,8 @@ class Why:
 
 
 def why(days: Sequence[PublishedDay]) -> tuple[Why, ...]:
-    """The changes of some days, their bars on one scale: what made a day more lies right of 0, what made it less left
-    of it."""
+    """The changes of some days, their bars on one scale: what made a day more lies right of 0, what
+    made it less left of it."""
     changes = [day.change.parts for day in days if day.change]
     less = max((_sum(parts, -1) for parts in changes), default=0)
     more = max((_sum(parts, 1) for parts in changes), default=0)
@@ -88,8 +89,8 @@ def _change(day: PublishedDay, less: int, scale: float) -> Why:
 
 
 def in_few_words(change: PublishedChange | None, today: date) -> str:
-    """Why a number is another one than before, in one line: "12 more than said yesterday, mostly because of orders that
-    came since". Empty where it is the same, or nothing was said before."""
+    """Why a number is another one than before, in one line: "12 more than said yesterday, mostly
+    because of orders that came since". Empty where it is the same, or nothing was said before."""
     if change is None or not change.total:
         return ""
     sign = 1 if change.total > 0 else -1

@@ -1,4 +1,5 @@
-"""Depot page: sixty days of actuals, the days ahead, how the last forecasts fared, and the numbers as tables."""
+"""Depot page: sixty days of actuals, the days ahead, how the last forecasts fared, and the numbers
+as tables."""
 
 from __future__ import annotations
 
@@ -25,7 +26,8 @@ from forecaster.ledger.records import Head
 PAST_DAYS = 60
 PAST_DAYS_PHONE = 21
 STRETCH = 2.5  # width of a day ahead, in days behind
-MOVED, MOVED_LEAST = 0.05, 3  # share of what was said before, and orders, from which on a change is told next to it
+# share of what was said before, and orders, from which on a change is told next to it
+MOVED, MOVED_LEAST = 0.05, 3
 KINDS = {"holiday": N_("holiday"), "closure": N_("closure"), "event": N_("event")}
 COMPARED = 7  # days that are held against what was said of them
 
@@ -90,7 +92,8 @@ class DepotPage:
     tier: str
     marks: tuple[NumberedMark, ...]
     staffed: bool
-    shifts: bool  # whether days are rostered by shifts, so that there may be a plan of who works them
+    # whether days are rostered by shifts, so that there may be a plan of who works them
+    shifts: bool
     behind: int  # days behind in the wide picture; a young depot has few
     wide: Chart
     narrow: Chart
@@ -111,8 +114,8 @@ def depot_page(
     said_before: Mapping[date, PublishedDay] = MappingProxyType({}),
     home: HolidayRegion = NOWHERE,
 ) -> DepotPage:
-    """Everything the depot's page shows; `said_before` is what the publications before said of days that are over,
-    `home` the region of depots that declare none."""
+    """Everything the depot's page shows; `said_before` is what the publications before said of days
+    that are over, `home` the region of depots that declare none."""
     first = head.cutoff - timedelta(days=PAST_DAYS - 1)
     past = [day for day in depot.recent if day.date >= first]
     mark_names = _mark_names(depot.marks, first, front.target_dates[-1], region_of(depot.attributes, home))
@@ -170,7 +173,8 @@ def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]
 
 
 def _mark_names(marks: Iterable[PublishedMark], first: date, last: date, region: HolidayRegion) -> dict[date, str]:
-    """Names of each marked day of these, oldest first; a kind that its name does not tell follows in brackets."""
+    """Names of each marked day of these, oldest first; a kind that its name does not tell follows
+    in brackets."""
     names: dict[date, list[str]] = {}
     for mark in sorted((mark for mark in marks if first <= mark.date <= last), key=lambda mark: mark.date):
         name = translated_holiday(mark.date, mark.name, region) if mark.kind == "holiday" else mark.name

@@ -1,4 +1,5 @@
-"""Depot table, sortable and searchable: what each depot expects, who is rostered, what changed, what needs a look."""
+"""Depot table, sortable and searchable: what each depot expects, who is rostered, what changed,
+what needs a look."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ ROWS = 100  # on one page
 MOVED = 0.15  # share of what was expected before that is worth a look
 MOVED_LEAST = 10  # orders
 SHORT = 0.5  # chance of being short that is worth a look
-SCARCE, SCARCE_LEAST = 1 / 3, 5  # share and number of depots short on one day that make it the network's
+# share and number of depots short on one day that make it the network's
+SCARCE, SCARCE_LEAST = 1 / 3, 5
 SORTS: Mapping[str, str] = {
     "attention": N_("what needs attention first"),
     "depot": N_("by name"),
@@ -35,7 +37,8 @@ EarlierMedians = Mapping[tuple[str, date], float]
 
 @dataclass(frozen=True)
 class TableQuery:
-    """Query of the depot table: filter, order and page; anything unknown means the whole in the usual order."""
+    """Query of the depot table: filter, order and page; anything unknown means the whole in the
+    usual order."""
 
     sort: str = "attention"
     city: str = ""
@@ -53,7 +56,8 @@ class TableQuery:
         )
 
     def to(self, **changes: Any) -> str:
-        """The address of the same with changes; a change of what is shown leads to its first page."""
+        """The address of the same with changes; a change of what is shown leads to its first
+        page."""
         parameters = {"sort": self.sort, "city": self.city, "q": self.search, "page": 1, **changes}
         usual = {"sort": "attention", "city": "", "q": "", "page": 1}
         query = urlencode({name: value for name, value in parameters.items() if value != usual[name]})
@@ -97,7 +101,8 @@ class DepotTable:
     vans: bool
     today: bool
     compared: bool  # with what was published before
-    scarcity: str  # days on which drivers are too few nearly everywhere, in a sentence; empty where there are none
+    # days on which drivers are too few nearly everywhere, in a sentence; empty where there are none
+    scarcity: str
     summary: str  # how many depots are meant, by what, in which order, and how many need attention
 
 
@@ -153,8 +158,8 @@ def _summary(query: TableQuery, matches: int, attention: int) -> str:
 
 
 def scarcity(depots: Sequence[PublishedDepot], front: Front) -> str:
-    """Days of the next two weeks on which many depots at once are likely short, which the network must solve, in a
-    sentence; empty where there are none."""
+    """Days of the next two weeks on which many depots at once are likely short, which the network
+    must solve, in a sentence; empty where there are none."""
     targets = [target for target in front.target_dates[:GLANCE] if target >= front.today]
     short = Counter(day.target_date for depot in depots for day in depot.days if is_short(day))
     least = max(SCARCE_LEAST, SCARCE * len(depots))
@@ -169,8 +174,8 @@ def scarcity(depots: Sequence[PublishedDepot], front: Front) -> str:
 
 
 def reasons(depot: PublishedDepot, head: Head, front: Front, before: EarlierMedians) -> tuple[str, ...]:
-    """Why this depot needs a look, the gravest first: what somebody can still act on, of two weeks. A day for which a
-    planner has set a number has been looked at."""
+    """Why this depot needs a look, the gravest first: what somebody can still act on, of two weeks.
+    A day for which a planner has set a number has been looked at."""
     missing = [day for day in depot.recent if day.open and day.demand is None]
     sentences = [_("no count for {day}", day=display.day(missing[-1].date))] if missing else []
     meant = depot.days[front.meant]
@@ -184,7 +189,8 @@ def reasons(depot: PublishedDepot, head: Head, front: Front, before: EarlierMedi
 
 
 def urgency(depot: PublishedDepot, front: Front, sentences: Sequence[str]) -> tuple[float, ...]:
-    """Sort key of what needs attention: the likeliest to be short on the day in front first, then most reasons."""
+    """Sort key of what needs attention: the likeliest to be short on the day in front first, then
+    most reasons."""
     day = depot.days[front.meant]
     return (-chance_of_shortage(day) if sentences and day.override is None else 0.0, -len(sentences))
 
@@ -200,8 +206,8 @@ def is_short(day: PublishedDay) -> bool:
 
 
 def _shortage(days: Sequence[PublishedDay], meant: PublishedDay) -> list[str]:
-    """The day in front, or else the one on which drivers are most likely too few, where that is likelier than not, and
-    on how many others too."""
+    """The day in front, or else the one on which drivers are most likely too few, where that is
+    likelier than not, and on how many others too."""
     short = [day for day in days if is_short(day)]
     if not short:
         return []
@@ -238,8 +244,8 @@ def _largest_move(
 
 
 def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians) -> tuple[float, str] | None:
-    """By how many orders a day moved since the publication before, in a sentence too; None: no cause to act. A day that
-    closed comes before any other."""
+    """By how many orders a day moved since the publication before, in a sentence too; None: no
+    cause to act. A day that closed comes before any other."""
     change, was = change_of(depot, day, head, before)
     if not day.open and was >= MOVED_LEAST:
         return float("inf"), _("closed; {n} orders were said before", n=display.orders(was))

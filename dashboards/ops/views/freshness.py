@@ -1,4 +1,5 @@
-"""Data freshness: how new the night, the publication and the depots' last counts are, and what is late."""
+"""Data freshness: how new the night, the publication and the depots' last counts are, and what is
+late."""
 
 from __future__ import annotations
 

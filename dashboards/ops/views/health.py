@@ -1,4 +1,5 @@
-"""Health page, run history: how the last nights ended, their data-quality findings, and how long stages took."""
+"""Health page, run history: how the last nights ended, their data-quality findings, and how long
+stages took."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from forecaster.ledger.records import Head, Run
 
 LOST = timedelta(hours=36)  # a run that began earlier and never ended was killed
 TOTAL = "night"  # what the timings call the whole of it
-SEVERITIES: Mapping[str, tuple[str, str]] = {  # the gravest first: what happens, and what to do next
+# the gravest first: what happens, and what to do next
+SEVERITIES: Mapping[str, tuple[str, str]] = {
     "stop": (
         N_("the whole batch is quarantined"),
         N_(
@@ -100,12 +102,13 @@ class Health:
     nothing_found: str  # what is said where there are no findings
     stages: tuple[StageLine, ...]
     total: str
-    computing: str  # what the last night's forecasts cost; empty where that is not known, or not for the reader
+    # what the last night's forecasts cost; empty where that is not known, or not for the reader
+    computing: str
 
 
 def health(runs: Sequence[Run], head: Head | None, now: datetime, withheld: str = "") -> Health:
-    """Everything the page shows; runs are newest first. Instants are in the publication's zone, else in UTC. Where
-    findings are not for the reader, `withheld` says so."""
+    """Everything the page shows; runs are newest first. Instants are in the publication's zone,
+    else in UTC. Where findings are not for the reader, `withheld` says so."""
     last = _last(runs)
     if last is None:
         return Health(title_of(head), None, (), (), (), None, withheld, (), "", "")

@@ -1,6 +1,8 @@
-"""Network page, hierarchical totals: what the network and each city expect on the day in front and the days ahead.
+"""Network page, hierarchical totals: what the network and each city expect on the day in front and
+the days ahead.
 
-Who sees some cities and not all is told of each: what those have together was not published, and is no sum of medians.
+Who sees some cities and not all is told of each: what those have together was not published, and is
+no sum of medians.
 """
 
 from __future__ import annotations
@@ -57,7 +59,8 @@ class NetworkView:
     drivers: int | None
     closed: int  # depots closed on the day in front
     depots: int
-    opens: DayTotal | None  # the next day on which any is open, where all are closed on the day in front
+    # the next day on which any is open, where all are closed on the day in front
+    opens: DayTotal | None
     week: tuple[DayTotal, ...]  # two weeks at most, or the later one that is opened
     week_bars: tuple[Bars, ...]
     later: tuple[FarWeek[DayTotal], ...]  # what comes after the first two
@@ -73,11 +76,12 @@ def network(
     some: bool = False,
     opened: int = 0,
 ) -> NetworkView:
-    """Totals as published, with a range of their own; sums of medians where none were. `some` says that there may be
-    other cities, which the reader does not see; `opened` is the week after the first two whose days are shown, from 1.
-    Drivers are None where no depot has any planned."""
+    """Totals as published, with a range of their own; sums of medians where none were. `some` says
+    that there may be other cities, which the reader does not see; `opened` is the week after the
+    first two whose days are shown, from 1. Drivers are None where no depot has any planned."""
     whole, cities = _groups(head, depots, together(totals, head.levels))
-    # Quantiles do not add up: of some cities together nothing was published, so each is shown separately.
+    # Quantiles do not add up: of some cities together nothing was published, so each is shown
+    # separately.
     apart = some and len(cities) > 1
     meant, highest = front.meant, max(whole.medians)
     week = tuple(_day(whole, day, front, apart) for day in range(len(front.target_dates)))
@@ -141,7 +145,8 @@ def _groups(
         [name] = members_of
         whole = group(name, depots, published.get("") or published.get(name, ()))
         return whole, [whole]
-    # Under an empty name stands the network: depots without a city have no total next to those that have one.
+    # Under an empty name stands the network: depots without a city have no total next to those that
+    # have one.
     cities = [
         group(name, members, published.get(name, ())) if name else group(_("Without a city"), members, ())
         for name, members in sorted(members_of.items())

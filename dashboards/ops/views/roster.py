@@ -1,7 +1,8 @@
-"""Roster page, for printing: whom to roster in each city over the days ahead, each city on paper of its own.
+"""Roster page, for printing: whom to roster in each city over the days ahead, each city on paper of
+its own.
 
-Of a large network a page shows ROWS depots, city after city; a city's drivers together stand below its last depot.
-Depots that are likely short stand first in their city.
+Of a large network a page shows ROWS depots, city after city; a city's drivers together stand below
+its last depot. Depots that are likely short stand first in their city.
 """
 
 from __future__ import annotations
@@ -66,7 +67,8 @@ class RosterCell:
     drivers: str
     vans: str  # empty where the pipeline counts none
     orders: str
-    short: str  # the chance of being short in a sentence, where that is likelier than not; else empty
+    # the chance of being short in a sentence, where that is likelier than not; else empty
+    short: str
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,8 @@ class DepotRoster:
 class CityRoster:
     city: str
     crews: tuple[DepotRoster, ...]
-    sums: tuple[str, ...]  # drivers of each day in the whole city; empty where its last depot is on a later page
+    # drivers of each day in the whole city; empty where its last depot is on a later page
+    sums: tuple[str, ...]
     shortages: tuple[str, ...]  # a sentence for each day on which vans are missing; with the sums
     part: str  # which of the city's depots these are; empty where they are all
 
@@ -89,7 +92,8 @@ class CityRoster:
 class RosterView:
     span: str  # the days in words
     days: tuple[tuple[str, str, bool], ...]  # weekday, date, is it the day in front
-    stretches: tuple[tuple[str, str, bool], ...]  # days, address, are they these; empty up to two weeks
+    # days, address, are they these; empty up to two weeks
+    stretches: tuple[tuple[str, str, bool], ...]
     sheets: tuple[CityRoster, ...]
     cities: tuple[str, ...]  # to choose from; empty where they are too many
     city: str  # the one that is asked for; empty: all
@@ -147,7 +151,8 @@ def _stretches(front: Front, firsts: Sequence[int], query: RosterQuery, page: in
 
 
 def _shortest_first(depots: Sequence[PublishedDepot], front: Front, chosen: slice) -> list[PublishedDepot]:
-    """The depots that are likely short on the day in front, then those that are on most of these days."""
+    """The depots that are likely short on the day in front, then those that are on most of these
+    days."""
 
     def order(depot: PublishedDepot) -> tuple[float, int]:
         return -chance_of_shortage(depot.days[front.meant]), -sum(map(is_short, depot.days[chosen]))

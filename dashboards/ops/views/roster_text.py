@@ -1,4 +1,5 @@
-"""Roster sentences: a day's drivers and vans, the chance of a shortage, and the cost of one more or fewer."""
+"""Roster sentences: a day's drivers and vans, the chance of a shortage, and the cost of one more or
+fewer."""
 
 from __future__ import annotations
 
@@ -8,8 +9,8 @@ from forecaster.ledger.publication import PublishedDay, PublishedRoster
 
 
 def sentence(day: PublishedDay) -> str:
-    """ "4 drivers, 4 vans (2 lent by NYC-03); no van left in New York; 0.88 of what the network needs; 1 chance in 3 of
-    being short; one more would save 9".
+    """ "4 drivers, 4 vans (2 lent by NYC-03); no van left in New York; 0.88 of what the network
+    needs; 1 chance in 3 of being short; one more would save 9".
 
     Empty where nothing was published of the crew.
     """
@@ -27,13 +28,14 @@ def sentence(day: PublishedDay) -> str:
 
 
 def why(day: PublishedDay) -> str:
-    """Why a crew is not the one that costs least: no van is left, nobody can work, or a change would not be worth it;
-    else empty."""
+    """Why a crew is not the one that costs least: no van is left, nobody can work, or a change
+    would not be worth it; else empty."""
     return display.clauses(shortage(day.roster), absence(day), left(day))
 
 
 def absence(day: PublishedDay) -> str:
-    """ "2 of 3 drivers missing: the plan of the week has nobody for them"; empty where the whole crew comes."""
+    """ "2 of 3 drivers missing: the plan of the week has nobody for them"; empty where the whole
+    crew comes."""
     if day.roster is None or day.drivers is None or not day.roster.missing_drivers:
         return ""
     missing = day.roster.missing_drivers
@@ -47,7 +49,8 @@ def absence(day: PublishedDay) -> str:
 
 
 def left(day: PublishedDay) -> str:
-    """ "left at 4 as published before: 5 would save 12, a change costs 20"; empty where the crew is the plan's."""
+    """ "left at 4 as published before: 5 would save 12, a change costs 20"; empty where the crew is
+    the plan's."""
     if day.roster is None or day.roster.left is None or day.drivers is None:
         return ""
     plan, saving, missing = day.roster.left, round(day.roster.left.saving), dict(day.roster.missing)
@@ -73,15 +76,16 @@ def left(day: PublishedDay) -> str:
 
 
 def shortage(roster: PublishedRoster | None) -> str:
-    """Why a depot has fewer drivers than it wants: "no van left in New York; 0.88 of what the network needs"; empty
-    where vans suffice."""
+    """Why a depot has fewer drivers than it wants: "no van left in New York; 0.88 of what the
+    network needs"; empty where vans suffice."""
     if roster is None or roster.shortage is None:
         return ""
     lack = roster.shortage
     gone = _("no van left in {place}", place=lack.place) if lack.place else _("no van left")
     if lack.share is None:
         return gone
-    share = display.number(min(lack.share, 0.99), 2)  # never "1.00 of what it needs" where something is missing
+    # never "1.00 of what it needs" where something is missing
+    share = display.number(min(lack.share, 0.99), 2)
     if lack.network:
         return display.clauses(gone, _("{share} of what the network needs", share=share))
     return display.clauses(gone, _("{share} of what the city needs", share=share))

@@ -24,8 +24,8 @@ class FindingOut:
 
 @dataclass(frozen=True)
 class RunOut:
-    """A night. `timings` are seconds by stage, `lake_versions` the Delta version read of each table, `measures` what it
-    measured of itself: compiling, memory, processor, devices."""
+    """A night. `timings` are seconds by stage, `lake_versions` the Delta version read of each
+    table, `measures` what it measured of itself: compiling, memory, processor, devices."""
 
     run_id: str
     pipeline: str

@@ -1,4 +1,5 @@
-"""Front page of several pipelines: a tile for each that the reader may see, those that need attention first."""
+"""Front page of several pipelines: a tile for each that the reader may see, those that need
+attention first."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ class CityNumber:
 
 @dataclass(frozen=True)
 class PipelineTile:
-    """A pipeline as the front page shows it. `state` is a tier, or `late`, `failed`, `empty` or `away`."""
+    """A pipeline as the front page shows it. `state` is a tier, or `late`, `failed`, `empty` or
+    `away`."""
 
     name: str
     href: str
@@ -51,7 +53,8 @@ class PipelineTile:
     when: str = ""  # the day in front in words; empty where there are no numbers
     target_date: date | None = None
     total: Range | None = None
-    orders: str = ""  # of all depots; empty where the reader sees some cities, or it is not counted yet
+    # of all depots; empty where the reader sees some cities, or it is not counted yet
+    orders: str = ""
     number: int = 0  # the same, by which words are inflected
     range: str = ""
     cities: tuple[CityNumber, ...] = ()  # each for itself, where the reader sees some and not all
@@ -94,8 +97,9 @@ class PipelineTile:
 
 @dataclass(frozen=True)
 class PipelineRow:
-    """A pipeline in the API: its day in front in orders of all depots together, and its state. Null is what is not
-    published, not counted yet, or not told to a reader who sees some cities alone."""
+    """A pipeline in the API: its day in front in orders of all depots together, and its state. Null
+    is what is not published, not counted yet, or not told to a reader who sees some cities
+    alone."""
 
     name: str
     address: str
@@ -143,7 +147,8 @@ def count_depots(head: Head, header: Front, outline: Outline, cities: frozenset[
 def tile(
     name: str, look: Look, header: Front | None, cities: frozenset[str] | None, depots: DepotCount | None, reason: str
 ) -> PipelineTile:
-    """The tile of a pipeline; `reason` says to this reader why nothing can be shown, where that is so."""
+    """The tile of a pipeline; `reason` says to this reader why nothing can be shown, where that is
+    so."""
     href = f"/p/{name}/"
     head = look.head
     if head is None or header is None:

@@ -1,4 +1,5 @@
-"""Wall screen of a control room: the next day in all, each city, and which depots need attention."""
+"""Wall screen of a control room: the next day in all, each city, and which depots need
+attention."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 
 REFRESH = 60  # seconds
-MOST = 8  # tiles, with the one that says how many found no place: more could not be read from four metres
+# tiles, with the one that says how many found no place: more could not be read from four metres
+MOST = 8
 LOOK = 4  # depots to look at
 MOST_CITIES = 24  # to choose from, where one was asked for that is not there
 
@@ -101,7 +103,8 @@ def _attention(
 
 
 def _unknown(city: str, network: NetworkView) -> tuple[str, str, tuple[str, ...]]:
-    """A city that is not there, the one that may have been meant, and those to choose from; nothing without cities."""
+    """A city that is not there, the one that may have been meant, and those to choose from; nothing
+    without cities."""
     names = [total.name for total in network.cities if total.name]
     return (city, nearest_word(city, names) or "", tuple(names[:MOST_CITIES])) if names else ("", "", ())
 

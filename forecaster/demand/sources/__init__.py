@@ -1,11 +1,11 @@
 """Source connectors: read what a declared source holds, block by block.
 
-Text stays as it was given: what it means, and whether it is accepted, the contract decides. Every row keeps its place,
-so that a message can point at it: `:file` names the file, and `row` the line in a CSV file or a sheet, the row number
-in a Parquet file, or a running number.
+Text stays as it was given: what it means, and whether it is accepted, the contract decides. Every
+row keeps its place, so that a message can point at it: `:file` names the file, and `row` the line
+in a CSV file or a sheet, the row number in a Parquet file, or a running number.
 
-The kinds are the rows of `KINDS`: one module each, named as the pipeline file names the kind. A further kind is a class
-in `forecaster.config.sources`, a module here and a row of `KINDS`.
+The kinds are the rows of `KINDS`: one module each, named as the pipeline file names the kind. A
+further kind is a class in `forecaster.config.sources`, a module here and a row of `KINDS`.
 
     csv           CSV, by lines (text_stream turns bytes into text)
     excel         workbooks, which a library reads
@@ -37,13 +37,15 @@ from forecaster.errors import SourceError, TimeLimitExceeded
 
 __all__ = ["BLOCK", "FAULT", "FILE", "NO_TEXT", "ROW", "Feed", "fault_sentence", "name", "open_feed", "pieces", "read"]
 
-SILENCE, READING = 1 / 6, 1 / 3  # of the time that a night has, in which a source gives something, and all
+# of the time that a night has, in which a source gives something, and all
+SILENCE, READING = 1 / 6, 1 / 3
 
 
 class SourceKind(NamedTuple):
     """One kind of source: how its rows are read, and what messages call a source of it."""
 
-    pieces: Callable[..., Pieces]  # of the source, the pipeline file and the columns; `name` and `since` as keywords
+    # of the source, the pipeline file and the columns; `name` and `since` as keywords
+    pieces: Callable[..., Pieces]
     name: Callable[[Any], str]
 
 
@@ -62,8 +64,8 @@ def open_feed(
 ) -> Feed:
     """A source's blocks of the wanted columns and of those optional ones that are there.
 
-    `since` is a watermark that an earlier feed of this source gave: what is below it is not read again. Nothing is
-    reached before the first block is asked for; that raises
+    `since` is a watermark that an earlier feed of this source gave: what is below it is not read
+    again. Nothing is reached before the first block is asked for; that raises
 
     - SourceUnreachable when the source cannot be reached now,
     - SourceError when it is not what its kind says, lacks a wanted column, or hangs (`SILENCE`, `READING`),

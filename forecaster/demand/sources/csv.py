@@ -1,8 +1,9 @@
-"""CSV reader: exact lines, every value as text, a row of another form than the header's told as a fault.
+"""CSV reader: exact lines, every value as text, a row of another form than the header's told as a
+fault.
 
-Most files are plain: the same number of fields in every line, quotes around whole fields or none. What is plain Arrow's
-parser reads, several times faster; from any block of text that is not, the csv module reads every record. Both give the
-same.
+Most files are plain: the same number of fields in every line, quotes around whole fields or none.
+What is plain Arrow's parser reads, several times faster; from any block of text that is not, the
+csv module reads every record. Both give the same.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ class CsvRecord(NamedTuple):
 
 
 def fault_sentence(fault: str) -> str:
-    """The fault of a row, which is text among its fields, as a sentence that can be told in other languages."""
+    """The fault of a row, which is text among its fields, as a sentence that can be told in other
+    languages."""
     return recognised(fault, (_WIDTH, _QUOTE, _NUL, encodings.FAULT_OF_ROW))
 
 
@@ -115,8 +117,9 @@ class _Text:
     def records(self, width: int | None = None) -> Iterator[CsvRecord]:
         """The records of the block at hand, up to the end of the last one; empty lines hold none.
 
-        Where a quote is not closed or does not stand as it should, the line is a record with a fault, and the next line
-        begins another one. `width`, in fields, tells a record of several lines from a quote that took rows for text.
+        Where a quote is not closed or does not stand as it should, the line is a record with a
+        fault, and the next line begins another one. `width`, in fields, tells a record of several
+        lines from a quote that took rows for text.
         """
         if not self.goes_on():
             return
@@ -151,7 +154,8 @@ class _Text:
         return next(csv.reader([text], delimiter=self.delimiter)), _QUOTE
 
     def _lines(self, lines: list[str]) -> Iterator[str]:
-        """The lines that a record may go on for, of this block and further ones; those that were asked for."""
+        """The lines that a record may go on for, of this block and further ones; those that were
+        asked for."""
         assert self._stream is not None
         yield lines[0]
         while len(lines) < _LINES_A_RECORD:
@@ -200,7 +204,8 @@ def _tables(text: _Text, header: _Header) -> Iterator[pa.Table]:
 
 
 def _plain(text: _Text, header: _Header) -> pa.Table | None:
-    """The block at hand by Arrow's parser; None when only the csv module reads it as CSV is meant."""
+    """The block at hand by Arrow's parser; None when only the csv module reads it as CSV is
+    meant."""
     line, block = text.rest()
     if len(text.delimiter) > 1 or not text.delimiter.isascii() or not header.chosen:
         return None
@@ -229,7 +234,8 @@ def _plain(text: _Text, header: _Header) -> pa.Table | None:
     except pa.ArrowInvalid:  # a row with more or fewer fields
         return None
     line_ends = np.count_nonzero(np.frombuffer(content, np.uint8) == ord("\n"))
-    if len(table) != line_ends + (not block.endswith("\n")):  # an empty line, which Arrow passes over
+    # an empty line, which Arrow passes over
+    if len(table) != line_ends + (not block.endswith("\n")):
         return None
     text.skip()
     return numbered(table.rename_columns(header.chosen), line)
@@ -288,7 +294,8 @@ def _texts(rows: Sequence[Sequence[str]], header: _Header) -> dict[str, pa.Array
 
 
 def _readable(rows: Sequence[list[str]], header: _Header) -> tuple[list[list[str]], list[str]]:
-    """The rows with bytes that could not be read as escapes, and the fault of those that are read from them."""
+    """The rows with bytes that could not be read as escapes, and the fault of those that are read
+    from them."""
     readable, faults, positions = [], [], header.positions
     for fields in rows:
         is_whole = encodings.is_whole("".join(fields))

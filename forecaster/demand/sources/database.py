@@ -29,10 +29,11 @@ _WRONG_STATES = ("22", "28", "3D", "3F", "42")  # data, authorization, database,
 
 @contextmanager
 def reading(source: SqlSource, spec: Spec, name: str) -> Iterator[tuple[sa.Connection, str]]:
-    """A connection that cannot write where the database knows of such, and how messages call what is read.
+    """A connection that cannot write where the database knows of such, and how messages call what
+    is read.
 
-    Raises SourceUnreachable when the database cannot be reached or breaks off, SourceError when it refuses or does not
-    understand, MissingExtra when its driver is not installed.
+    Raises SourceUnreachable when the database cannot be reached or breaks off, SourceError when it
+    refuses or does not understand, MissingExtra when its driver is not installed.
     """
     url = _url(source, spec)
     place = f"{name} in {url.set(query={}).render_as_string(hide_password=True)}"
@@ -41,7 +42,8 @@ def reading(source: SqlSource, spec: Spec, name: str) -> Iterator[tuple[sa.Conne
         options = {"postgresql_readonly": True} if engine.dialect.name == "postgresql" else {}
         try:
             with engine.connect().execution_options(**options) as connection:
-                if engine.dialect.name == "postgresql":  # else the server goes on with what nobody waits for any longer
+                # else the server goes on with what nobody waits for any longer
+                if engine.dialect.name == "postgresql":
                     limit = int(spec.schedule.window * 1000)
                     connection.exec_driver_sql(f"select set_config('statement_timeout', '{limit}', false)")
                 yield connection, place

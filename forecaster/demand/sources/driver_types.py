@@ -1,4 +1,5 @@
-"""Type conversion from database drivers: Arrow columns, watermarks (high-water marks) and a content digest."""
+"""Type conversion from database drivers: Arrow columns, watermarks (high-water marks) and a content
+digest."""
 
 from __future__ import annotations
 
@@ -29,7 +30,8 @@ _FROM_TEXT: Mapping[str, Callable[[str], Any]] = {
 
 
 def table(names: Sequence[str], rows: Sequence[Sequence[Any]], dates: Collection[str] = ()) -> pa.Table:
-    """Rows as columns of these names; what a row has beyond them is left out. `dates` are given as text."""
+    """Rows as columns of these names; what a row has beyond them is left out. `dates` are given as
+    text."""
     values = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     return pa.table(
         {name: (_dates if name in dates else _array)(column) for name, column in zip(names, values, strict=False)}
@@ -37,7 +39,8 @@ def table(names: Sequence[str], rows: Sequence[Sequence[Any]], dates: Collection
 
 
 def _array(values: Sequence[Any]) -> pa.Array:
-    """Numbers, instants, days, truths or text; what has no other type, or several, or fits none, is text."""
+    """Numbers, instants, days, truths or text; what has no other type, or several, or fits none, is
+    text."""
     kinds = frozenset(map(type, values)) - {type(None)}
     try:
         return _typed(values, kinds)
@@ -110,7 +113,8 @@ def _dates(values: Sequence[Any]) -> pa.Array:
 
 
 def watermark(column: str, value: Any) -> str:
-    """A watermark as text, which `since` reads. Raises SourceError for a value that has no order to rely on."""
+    """A watermark as text, which `since` reads. Raises SourceError for a value that has no order to
+    rely on."""
     kind = type(value).__name__
     if kind not in _FROM_TEXT:
         raise SourceError(

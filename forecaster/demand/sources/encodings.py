@@ -1,7 +1,9 @@
-"""Bytes that are no text of a file's encoding: kept in the text, shown as escapes, and which encoding would read them.
+"""Bytes that are no text of a file's encoding: kept in the text, shown as escapes, and which
+encoding would read them.
 
-A decoder that meets such a byte puts a lone surrogate in its place (U+DC00 and the byte, as `surrogateescape` does), so
-that lines and fields are found all the same; whoever reads the fields refuses the row.
+A decoder that meets such a byte puts a lone surrogate in its place (U+DC00 and the byte, as
+`surrogateescape` does), so that lines and fields are found all the same; whoever reads the fields
+refuses the row.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ _OF_WORDS = ("cp1251", "cp932", "gb18030", "euc_kr", "big5")  # whole words are
 
 
 def _kept(error: UnicodeError) -> tuple[str, int]:
-    """A lone surrogate for the first byte that cannot be read. Raises the error where letters take several bytes, as in
-    UTF-16."""
+    """A lone surrogate for the first byte that cannot be read. Raises the error where letters take
+    several bytes, as in UTF-16."""
     if not isinstance(error, UnicodeDecodeError) or error.object[error.start] < 0x80 or "16" in error.encoding:
         raise error
     return chr(0xDC00 + error.object[error.start]), error.start + 1
@@ -78,4 +80,5 @@ def _reads(encoding: str, text: str) -> bool:
     beyond = [letter for letter in read if not letter.isascii()]
     if encoding == "cp1251":  # of whose letters nearly all bytes are
         return all("\u0400" <= letter <= "\u04ff" for letter in beyond)
-    return all(letter.isalpha() and letter < "\uff00" for letter in beyond)  # those beyond are narrow Japanese ones
+    # those beyond are narrow Japanese ones
+    return all(letter.isalpha() and letter < "\uff00" for letter in beyond)

@@ -1,8 +1,10 @@
-"""Excel reader: the cells of one sheet of a workbook (xlsx, xlsm, xlsb, xls, ods), each row with its number.
+"""Excel reader: the cells of one sheet of a workbook (xlsx, xlsm, xlsb, xls, ods), each row with
+its number.
 
-A column of numbers stays numbers, one of days or instants timestamps; what is mixed becomes text in the notation that
-the source declares. Of a formula its last result counts, and text or a day in cells that are merged downwards stands in
-each of their rows. Rows without a value are passed over, as blank lines of a CSV file are.
+A column of numbers stays numbers, one of days or instants timestamps; what is mixed becomes text in
+the notation that the source declares. Of a formula its last result counts, and text or a day in
+cells that are merged downwards stands in each of their rows. Rows without a value are passed over,
+as blank lines of a CSV file are.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ def _sheet(file: File, content: bytes, source: ExcelSource) -> tuple[str, Iterat
 
 
 def _remedy(content: bytes, source: ExcelSource, shown: str, request: layout.Request) -> str:
-    """Setting with which the wanted columns are found: another row of the sheet, or another sheet."""
+    """Setting with which the wanted columns are found: another row of the sheet, or another
+    sheet."""
     import python_calamine
 
     workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
@@ -97,7 +100,8 @@ def _first_rows(workbook: Any, name: str, source: ExcelSource) -> layout.Rows:
 
 
 def _name(file: File, workbook: Any, wanted: str | int | None) -> str:
-    """The name of a sheet that is declared by name or number, or of the first that is shown and has any cell."""
+    """The name of a sheet that is declared by name or number, or of the first that is shown and has
+    any cell."""
     names: list[str] = workbook.sheet_names
     if isinstance(wanted, int) and wanted <= len(names):
         return names[wanted - 1]
@@ -119,7 +123,8 @@ def _of_cells(workbook: Any) -> list[str]:
 
 
 def _filled_down(rows: Iterator[Row], merged: Sequence[tuple[int, int, int]]) -> Iterator[Row]:
-    """The rows with text and days of merged cells in each row that the cell reaches; numbers would be counted twice."""
+    """The rows with text and days of merged cells in each row that the cell reaches; numbers would
+    be counted twice."""
     sources = {(row, column): (top, column) for top, bottom, column in merged for row in range(top + 1, bottom + 1)}
     tops, values = set(sources.values()), dict[tuple[int, int], Any]()
     of_rows: dict[int, list[int]] = {}
@@ -147,7 +152,8 @@ def _table(rows: Sequence[Row], chosen: Sequence[str], positions: Sequence[int],
 
 
 def _typed(cells: Sequence[Any], source: ExcelSource) -> pa.Array:
-    """The cells of a column: numbers, instants or, where they are mixed, text; null where empty, but for text."""
+    """The cells of a column: numbers, instants or, where they are mixed, text; null where empty,
+    but for text."""
     kinds = {*map(type, cells)} - ({str} if all(cell == "" for cell in cells if isinstance(cell, str)) else set())
     if kinds and kinds <= {int, float}:
         numbers = [None if cell == "" else float(cell) for cell in cells]
@@ -168,7 +174,8 @@ def _moment(cell: date) -> datetime:
 
 
 def _words(cell: Any, source: ExcelSource) -> str:
-    """A cell as text; a day with its time where text has days in another form, for which it is not to be taken."""
+    """A cell as text; a day with its time where text has days in another form, for which it is not
+    to be taken."""
     if isinstance(cell, bool):
         return "true" if cell else "false"
     if isinstance(cell, int | float):

@@ -1,7 +1,8 @@
-"""Streaming feed of any source: blocks of rows that know their place, then a content digest and a watermark.
+"""Streaming feed of any source: blocks of rows that know their place, then a content digest and a
+watermark.
 
-A kind is a generator of pieces, which are Arrow tables of any size, that returns its ending. Here pieces become frames
-of a good size, with the types that the rest of the package reads.
+A kind is a generator of pieces, which are Arrow tables of any size, that returns its ending. Here
+pieces become frames of a good size, with the types that the rest of the package reads.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ ROW, FAULT, FILE = "row", ":fault", ":file"  # a column of such a name is refuse
 NAMELESS = re.compile(r"\(column \d+\)")  # how a column without a header is called
 BLOCK = 2_000_000  # rows of a block at most
 _ENOUGH = BLOCK  # rows that are worth a block; smaller pieces wait for the next ones
-LONGEST_CELL = 100_000  # characters that are kept of a cell: no table holds one of 100 MB, and nobody reads it
+# characters that are kept of a cell: no table holds one of 100 MB, and nobody reads it
+LONGEST_CELL = 100_000
 _PARTS_OF_DAYS = ({"year", "month"}, {"jahr", "monat"}, {"annee", "mois"}, {"ano", "mes"}, {"anno", "mese"})
 _DAYS = {"day", "date", "tag", "datum", "jour", "fecha", "dia", "giorno", "data"}
 _MOST_LISTED = 15  # names of columns in a message
@@ -45,7 +47,8 @@ class Ending:
 
 
 Pieces = Generator[tuple[str, pa.Table], None, Ending]
-"""Each a file's name and rows of it: the columns, `row` and, where a row's form may be wrong, `:fault`."""
+"""Each a file's name and rows of it: the columns, `row` and, where a row's form may be wrong,
+`:fault`."""
 
 
 def map_tables(pieces: Pieces, change: Callable[[pa.Table], Iterable[pa.Table]]) -> Pieces:
@@ -63,9 +66,10 @@ def map_tables(pieces: Pieces, change: Callable[[pa.Table], Iterable[pa.Table]])
 class Feed:
     """A source's rows, to be taken once.
 
-    `blocks` are frames of at most BLOCK rows: the columns, `row`, `:fault` ("" where the row's form is fine) and
-    `:file` (a Categorical). Text of few distinct values may be a Categorical, too. There is at least one block, if
-    need be without rows. An optional column is in the blocks of those files that have it.
+    `blocks` are frames of at most BLOCK rows: the columns, `row`, `:fault` ("" where the row's form
+    is fine) and `:file` (a Categorical). Text of few distinct values may be a Categorical, too.
+    There is at least one block, if need be without rows. An optional column is in the blocks of
+    those files that have it.
     """
 
     def __init__(self, name: str, pieces: Pieces) -> None:
@@ -80,7 +84,8 @@ class Feed:
 
     @property
     def watermark(self) -> str | None:
-        """From where the next feed may start, None where none is declared; known after the last block."""
+        """From where the next feed may start, None where none is declared; known after the last
+        block."""
         return self._require_ending().watermark
 
     def _require_ending(self) -> Ending:
@@ -103,8 +108,9 @@ class Columns:
     optional: tuple[str, ...] = ()
 
     def of(self, place: str, available: Sequence[str]) -> list[str]:
-        """The columns to read of those found. Raises SourceError, which starts with `place`, when a wanted one is not
-        there once, or an optional one under another spelling, which would be left out without a word."""
+        """The columns to read of those found. Raises SourceError, which starts with `place`, when a
+        wanted one is not there once, or an optional one under another spelling, which would be left
+        out without a word."""
         chosen = list(dict.fromkeys([*self.required, *(column for column in self.optional if column in available)]))
         for column in chosen:
             if column == ROW or column.startswith(":"):
@@ -150,7 +156,8 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
 
 
 def header_names(fields: Iterable[str]) -> list[str]:
-    """The names of columns under a header; those without one are called by their place, where any has a name."""
+    """The names of columns under a header; those without one are called by their place, where any
+    has a name."""
     names = [field.strip() for field in fields]
     return [name or f"(column {place})" for place, name in enumerate(names, start=1)] if any(names) else names
 
@@ -184,7 +191,8 @@ def _translated_errors(name: str) -> Iterator[None]:
 
 
 def _gather_blocks(pieces: Iterable[tuple[str, pa.Table]]) -> Iterator[pd.DataFrame]:
-    """Blocks of a good size: what is large is cut, what is small waits for the next, unless its columns are others."""
+    """Blocks of a good size: what is large is cut, what is small waits for the next, unless its
+    columns are others."""
     pending: list[tuple[str, pa.Table]] = []
     empty, any_yielded = None, False
     for name, table in pieces:
@@ -249,13 +257,14 @@ def _frame(pieces: Sequence[tuple[str, pa.Table]]) -> pd.DataFrame:
 
 
 def for_pandas(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Values of a type that pandas holds well: decimals as doubles, or as text where doubles would be other numbers, as
-    of long ids; bytes, lists and the like as text."""
+    """Values of a type that pandas holds well: decimals as doubles, or as text where doubles would
+    be other numbers, as of long ids; bytes, lists and the like as text."""
     kind = values.type
     if pa.types.is_decimal(kind):
         doubles = pc.cast(values, pa.float64())
         return _plain_decimals(values) if _beyond_exact(doubles) else doubles
-    if pa.types.is_null(kind) or pa.types.is_string_view(kind):  # of which Arrow's functions know little
+    # of which Arrow's functions know little
+    if pa.types.is_null(kind) or pa.types.is_string_view(kind):
         return pc.cast(values, pa.string())
     if pa.types.is_dictionary(kind) and not is_text(kind.value_type):
         return for_pandas(pc.cast(values, kind.value_type))

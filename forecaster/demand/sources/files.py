@@ -42,8 +42,8 @@ class File:
 def files(source: StoredSource, spec: Spec) -> list[File]:
     """The files of a source, sorted by name; a folder counts only for a kind that reads folders.
 
-    Raises SourceUnreachable when there is none or the store cannot be reached, SourceError when a folder holds none,
-    SpecError when a variable or secret is not there.
+    Raises SourceUnreachable when there is none or the store cannot be reached, SourceError when a
+    folder holds none, SpecError when a variable or secret is not there.
     """
     place, options = spec.place(source.path), storage_options(source)
     advice = _advice(source)
@@ -156,7 +156,8 @@ def _joined(place: str, root: str, path: str) -> str:
 
 
 def _conceal(url: str) -> None:
-    """A user's password in a URL, and what stands after the ? of one of the web, are credentials."""
+    """A user's password in a URL, and what stands after the ? of one of the web, are
+    credentials."""
     if user := re.match(r"[^:/]+://[^/@]*?:([^/@]*)@", url):
         credentials.conceal(user[1])
     if url.startswith("http") and "?" in url:

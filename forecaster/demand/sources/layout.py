@@ -1,5 +1,6 @@
-"""How a table that lacks wanted columns seems to be laid out: which line is its header, what stands between its fields,
-whether it has a column a depot or a day, and which keys of its source would say so."""
+"""How a table that lacks wanted columns seems to be laid out: which line is its header, what stands
+between its fields, whether it has a column a depot or a day, and which keys of its source would say
+so."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class Request:
     """Columns and notations wanted of a table."""
 
     names: tuple[str, ...]  # of columns that must be there
-    depot: str = ""  # of them the one with the depot, the day and the count, where the table is one of readings
+    # of them the one with the depot, the day and the count, where the table is one of readings
+    depot: str = ""
     day: str = ""
     count: str = ""
 
@@ -72,7 +74,8 @@ def of_text(lines: Sequence[str], delimiter: str, header_row: int, request: Requ
 
 
 def of_cells(rows: Rows, header_row: int, request: Request, *, has_header_row: bool = True) -> str:
-    """The same of a table of a workbook or, without a key for the header's line, of another kind."""
+    """The same of a table of a workbook or, without a key for the header's line, of another
+    kind."""
     return str(_of_rows(rows, header_row, request, "header_row" if has_header_row else ""))
 
 
@@ -122,8 +125,8 @@ def _marked(lines: Sequence[str], delimiter: str, header_row: int, request: Requ
 
 
 def _of_whole_header(tables: Mapping[str, Rows], delimiter: str, header_row: int) -> str:
-    """The mark that parts a header of one field, and nearly all rows below it, into equally many; empty if none does.
-    With decimal commas the declared comma may part the rows alone."""
+    """The mark that parts a header of one field, and nearly all rows below it, into equally many;
+    empty if none does. With decimal commas the declared comma may part the rows alone."""
     widths = {
         mark: [len(fields) for number, fields in rows if number >= header_row][:LINES] for mark, rows in tables.items()
     }
@@ -150,7 +153,8 @@ def _split(lines: Sequence[str], delimiter: str) -> Iterator[tuple[int, list[str
 
 
 def _header(rows: Rows, present: int, request: Request) -> int:
-    """The place of the line with the wanted names, else of the first as wide as most lines, if the present is not."""
+    """The place of the line with the wanted names, else of the first as wide as most lines, if the
+    present is not."""
     for same in (_same, _alike):
         for place, (_, names) in enumerate(rows):
             if same(request.names, names):

@@ -1,4 +1,5 @@
-"""Words for nothing: cells that hold one of a source's `null_values` are empty, in every kind of source."""
+"""Words for nothing: cells that hold one of a source's `null_values` are empty, in every kind of
+source."""
 
 from __future__ import annotations
 
@@ -11,7 +12,8 @@ from forecaster.demand.sources.feed import FAULT, ROW, Pieces, is_text, map_tabl
 
 
 def emptied(pieces: Pieces, null_values: Sequence[str]) -> Pieces:
-    """The pieces of a source, in which cells of text that hold such a word, in any case, hold nothing."""
+    """The pieces of a source, in which cells of text that hold such a word, in any case, hold
+    nothing."""
     if not null_values:
         return pieces
     lowered = pa.array(sorted({word.strip().lower() for word in null_values}), pa.string())

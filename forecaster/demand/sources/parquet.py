@@ -1,4 +1,5 @@
-"""Parquet reader: files, globs, folders and partitioned folders, whose partitions are columns of text."""
+"""Parquet reader: files, globs, folders and partitioned folders, whose partitions are columns of
+text."""
 
 from __future__ import annotations
 
@@ -20,7 +21,9 @@ from forecaster.errors import SourceError, SourceUnreachable
 
 _CHUNK = 2**22  # bytes hashed at a time
 _NOTHING = "__HIVE_DEFAULT_PARTITION__"
-_MANY = 1_000  # distinct texts of a block; where there are more, and most rows have their own, text is not worth coding
+# distinct texts of a block; where there are more, and most rows have their own, text is not worth
+# coding
+_MANY = 1_000
 
 
 def pieces(source: ParquetSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
@@ -66,7 +69,8 @@ def _tables(file: File, source: ParquetSource, spec: Spec, columns: Columns, con
         stored = [name for name in chosen if name in file_columns]
         yield _with(reader.schema_arrow.empty_table().select(stored), partitions, chosen)
         for batch in reader.iter_batches(BLOCK, columns=stored):
-            table = pa.Table.from_batches([batch]).replace_schema_metadata()  # pandas would read it, damaged or not
+            # pandas would read it, damaged or not
+            table = pa.Table.from_batches([batch]).replace_schema_metadata()
             yield _with(coded(_whole(table)), partitions, chosen)
 
 
@@ -85,7 +89,8 @@ def _remedy(handle: Any, request: layout.Request) -> str:
 
 
 def _whole(table: pa.Table) -> pa.Table:
-    """The table, in which text that is no UTF-8 has escapes. Raises ArrowInvalid where more is wrong."""
+    """The table, in which text that is no UTF-8 has escapes. Raises ArrowInvalid where more is
+    wrong."""
     try:
         table.validate(full=True)  # what is wrong would else fail far from here
     except pa.ArrowInvalid:
@@ -131,7 +136,8 @@ def _opened(file: File) -> Iterator[Any]:
 
 @contextmanager
 def _sound(file: File) -> Iterator[None]:
-    """What is no Parquet file, or a damaged one, is refused; one that cannot be read now may be later."""
+    """What is no Parquet file, or a damaged one, is refused; one that cannot be read now may be
+    later."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, MemoryError) as error:

@@ -1,4 +1,5 @@
-"""What a file seems to be that is not what its source says: another kind, compression, encoding or layout.
+"""What a file seems to be that is not what its source says: another kind, compression, encoding or
+layout.
 
 Asked only of a file that was refused: its beginning is read once more.
 """
@@ -31,7 +32,8 @@ _UTF_8 = ("utf-8", "utf8", "utf-8-sig", "utf_8")
 
 @contextmanager
 def explained(file: File, source: StoredSource, spec: Spec, columns: Columns) -> Iterator[None]:
-    """A SourceError in which a file is refused goes on with what the file seems to be, and what to set."""
+    """A SourceError in which a file is refused goes on with what the file seems to be, and what to
+    set."""
     try:
         yield
     except (SourceUnreachable, MissingExtra):
@@ -41,7 +43,8 @@ def explained(file: File, source: StoredSource, spec: Spec, columns: Columns) ->
 
 
 def remedy(file: File, source: StoredSource, spec: Spec, columns: Columns) -> str:
-    """What to set so that the file can be read, as the end of a message; empty where nothing is seen."""
+    """What to set so that the file can be read, as the end of a message; empty where nothing is
+    seen."""
     content = _beginning(file)
     if content is None:
         return ""

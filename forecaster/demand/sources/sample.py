@@ -1,7 +1,8 @@
-"""The Harbor Fleet sample as a source that lives: its committed CSV file, then the simulated days up to yesterday.
+"""The Harbor Fleet sample as a source that lives: its committed CSV file, then the simulated days
+up to yesterday.
 
-What a source holds depends on when it is asked, and so here: this is the one source that asks the clock. Of any other
-file than the sample's own nothing is made up.
+What a source holds depends on when it is asked, and so here: this is the one source that asks the
+clock. Of any other file than the sample's own nothing is made up.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ DEMAND, EVENTS = "7b55273b951b", "9549f71ac060"  # the digests of the sample's f
 
 
 def pieces(source: SampleSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
-    """The rows of the file, then those of the days after it, of a file that its name says is simulated.
+    """The rows of the file, then those of the days after it, of a file that its name says is
+    simulated.
 
     Raises SourceError where the file is another one.
     """

@@ -1,4 +1,5 @@
-"""SQL reader: one statement whose rows are streamed, from the watermark of the last batch on (incremental load)."""
+"""SQL reader: one statement whose rows are streamed, from the watermark of the last batch on
+(incremental load)."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ def name(source: SqlSource) -> str:
 
 
 def pieces(source: SqlSource, spec: Spec, columns: Columns, *, name: str, since: str | None) -> Pieces:
-    """The rows from `since` on, in the watermark's order where one is declared, and those without a watermark.
+    """The rows from `since` on, in the watermark's order where one is declared, and those without a
+    watermark.
 
     The digest is over the rows' content, in whatever order they come.
     """
@@ -62,8 +64,8 @@ def _nothing(source: SqlSource) -> sa.Select[Any]:
 def _statement(source: SqlSource, chosen: Sequence[str], since: str | None) -> sa.Select[Any]:
     """The chosen columns, then the watermark.
 
-    A row of the very watermark comes again: others of it may have been written since. So does one without: nothing says
-    when it was written.
+    A row of the very watermark comes again: others of it may have been written since. So does one
+    without: nothing says when it was written.
     """
     query = sa.select(*(sa.column(column) for column in chosen)).select_from(_from(source))
     if source.watermark is None:
@@ -91,7 +93,8 @@ def _highest(source: SqlSource, rows: Sequence[sa.Row[Any]]) -> str | None:
 
 
 def _dates_as_text(connection: sa.Connection, source: SqlSource) -> frozenset[str]:
-    """The columns of an SQLite table that are declared as dates: SQLite itself knows no such type."""
+    """The columns of an SQLite table that are declared as dates: SQLite itself knows no such
+    type."""
     if connection.dialect.name != "sqlite" or source.table is None:
         return frozenset()
     schema, _, table = source.table.rpartition(".")

@@ -1,4 +1,5 @@
-"""Streaming decompression and decoding of a CSV file: some megabytes of whole lines at a time, counted."""
+"""Streaming decompression and decoding of a CSV file: some megabytes of whole lines at a time,
+counted."""
 
 from __future__ import annotations
 
@@ -48,11 +49,13 @@ class Hash(Protocol):
 
 
 def texts(file: File, source: CsvSource, content: Hash) -> Iterator[tuple[int, str]]:
-    """Blocks of whole lines, each with the number of its first; what is read goes into `content`, decompressed.
+    """Blocks of whole lines, each with the number of its first; what is read goes into `content`,
+    decompressed.
 
-    A byte that is no text of the encoding stands in the text as `encodings` describes. Raises SourceUnreachable when
-    the file cannot be read now, SourceError when it is no whole file of its compression, has a NUL in its header, or
-    bytes that are no text where each letter takes several, as in UTF-16.
+    A byte that is no text of the encoding stands in the text as `encodings` describes. Raises
+    SourceUnreachable when the file cannot be read now, SourceError when it is no whole file of its
+    compression, has a NUL in its header, or bytes that are no text where each letter takes several,
+    as in UTF-16.
     """
     decoder = _decoder(file, source)
     line, rest = 1, ""
@@ -107,7 +110,8 @@ def lines(text: str) -> int:
 def _decoder(file: File, source: CsvSource) -> codecs.IncrementalDecoder:
     name = "utf-8-sig" if source.encoding.lower() in {"utf-8", "utf8"} else source.encoding
     try:
-        "".encode(name)  # refuses what turns text into something else than bytes, or bytes into bytes
+        # refuses what turns text into something else than bytes, or bytes into bytes
+        "".encode(name)
         return codecs.getincrementaldecoder(name)(encodings.ERRORS)
     except LookupError:
         raise SourceError(
@@ -129,7 +133,8 @@ def _decoded(
 
 
 def _refuse_nul(file: File, text: str, line: int) -> None:
-    """A header with NUL characters is of no CSV file, or of another encoding; a row costs itself alone."""
+    """A header with NUL characters is of no CSV file, or of another encoding; a row costs itself
+    alone."""
     if line == 1 and "\0" in text.splitlines()[0]:
         raise SourceError(f"{file.place}:1: found a NUL character; wanted a CSV file, or its `encoding`")
 

@@ -1,7 +1,9 @@
-"""Wide tables, a column a depot or a column a day: each cell becomes a reading, on the line of its row.
+"""Wide tables, a column a depot or a column a day: each cell becomes a reading, on the line of its
+row.
 
-Cells are turned as whole columns. A cell without a value is no reading; a fault of a row is one of each of its
-readings, but for a byte that is no text, which is one of the reading whose cell it stands in.
+Cells are turned as whole columns. A cell without a value is no reading; a fault of a row is one of
+each of its readings, but for a byte that is no text, which is one of the reading whose cell it
+stands in.
 """
 
 from __future__ import annotations
@@ -25,7 +27,8 @@ _ESCAPE = r"\\x[89a-f][0-9a-f]"  # in a cell with a byte that could not be read
 
 @dataclass(frozen=True, kw_only=True)
 class WideColumns(Columns):
-    """What is asked of a wide table: the columns that hold for a whole row, and each that holds readings."""
+    """What is asked of a wide table: the columns that hold for a whole row, and each that holds
+    readings."""
 
     headers: str  # the wanted column that is made of the headers
     cells: str  # the wanted column that is made of the cells
@@ -33,8 +36,8 @@ class WideColumns(Columns):
     ignored: tuple[str, ...] = ()
 
     def of(self, place: str, available: Sequence[str]) -> list[str]:
-        """The columns to read: first those of a whole row, then those with readings. Raises SourceError as Columns
-        does, and where the table is none with readings in columns."""
+        """The columns to read: first those of a whole row, then those with readings. Raises
+        SourceError as Columns does, and where the table is none with readings in columns."""
         if self.headers in available and self.cells in available:
             raise SourceError(
                 f"{place}: found columns '{self.headers}' and '{self.cells}', as in a table with a row a reading; "
@@ -52,7 +55,8 @@ class WideColumns(Columns):
         return [*whole, *names]
 
     def readings(self, table: pa.Table) -> Iterator[pa.Table]:
-        """The table with a row a reading, in parts of a good size; without rows, one without rows."""
+        """The table with a row a reading, in parts of a good size; without rows, one without
+        rows."""
         whole = [name for name in table.column_names if name in {*self._of_rows, *self.optional, ROW, FAULT}]
         names = [name for name in table.column_names if name not in whole]
         step = max(1, _CELLS // len(names))
@@ -115,7 +119,8 @@ def _filled(cells: pa.Array) -> NDArray[np.bool_]:
         filled = pc.and_kleene(filled, pc.not_equal(pc.utf8_trim_whitespace(cells), ""))
     elif pa.types.is_floating(cells.type):
         filled = pc.and_kleene(filled, pc.invert(pc.is_nan(cells)))
-    mask: NDArray[np.bool_] = filled.to_numpy(zero_copy_only=False).astype(np.bool_)  # kleene: false and null is false
+    # kleene: false and null is false
+    mask: NDArray[np.bool_] = filled.to_numpy(zero_copy_only=False).astype(np.bool_)
     return mask
 
 
@@ -127,7 +132,8 @@ def _are_faulty(table: pa.Table) -> NDArray[np.bool_]:
 
 
 def _fault_of_cells(readings: dict[str, pa.Array], names: Sequence[str]) -> pa.Array:
-    """The fault of each reading: of bytes that are no text, only where a value of the reading has one."""
+    """The fault of each reading: of bytes that are no text, only where a value of the reading has
+    one."""
     fault = readings[FAULT]
     is_odd = pc.invert(pc.starts_with(fault, NO_TEXT))
     for name in names:

@@ -1,4 +1,5 @@
-"""Which notation would read what could not be read: another order of day and month, another mark in numbers."""
+"""Which notation would read what could not be read: another order of day and month, another mark in
+numbers."""
 
 from __future__ import annotations
 
@@ -92,7 +93,8 @@ class Decimals:
 
     def __init__(self, spec: Spec) -> None:
         source, self._column = spec.demand.source, spec.demand.columns.demand
-        self._written = isinstance(source, WrittenSource)  # of others only text is asked: numbers are what they are
+        # of others only text is asked: numbers are what they are
+        self._written = isinstance(source, WrittenSource)
         notation, keys = Notation.of(source), {"thousands", "decimal"} & source.model_fields_set
         self.comma = notation.thousands is None and notation.decimal == ","
         declared = self._written and keys and not self.comma
@@ -103,7 +105,8 @@ class Decimals:
 
     @property
     def may_be_thousands(self) -> bool:
-        """Have nearly all of them, and some there are, three decimals and one to three digits before, as 1.234 has?"""
+        """Have nearly all of them, and some there are, three decimals and one to three digits
+        before, as 1.234 has?"""
         return self.counts >= max(FEW_COUNTS, NEARLY_ALL * self.all)
 
     def look_at(self, block: pd.DataFrame, counts: pd.Series[float]) -> None:
@@ -143,7 +146,8 @@ def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> st
 
 
 def _of_wide(rows: Sequence[Mapping[str, Any]], rule: str, spec: Spec) -> str:
-    """Columns of a wide source that hold no readings: headers that are no day, or columns of words."""
+    """Columns of a wide source that hold no readings: headers that are no day, or columns of
+    words."""
     columns, wide = spec.demand.columns, spec.demand.source.wide
     header = {("depots", "count_form"): columns.depot_id, ("days", "date_form"): columns.date}.get((wide or "", rule))
     if header is None:
@@ -190,7 +194,8 @@ def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> st
     shares: dict[str, float] = {}
     for form in (*COUNTED_DAYS, *day_forms()):
         read = _read(values, form, spec)
-        first = "2000-01-01" if form in COUNTED_DAYS else "1970-01-01"  # of small numbers any may be seconds since 1970
+        # of small numbers any may be seconds since 1970
+        first = "2000-01-01" if form in COUNTED_DAYS else "1970-01-01"
         shares[form] = float((read >= pd.Timestamp(first)).mean())
     best = max(shares.values())
     if best < NEARLY_ALL:
@@ -289,7 +294,8 @@ def _advice(text: str, marks: str) -> str:
 
 
 def _keys(thousands: str | None, decimal: str) -> str:
-    parts = [f"thousands: {json.dumps(thousands)}"] if thousands else []  # a blank of another kind can be seen so
+    # a blank of another kind can be seen so
+    parts = [f"thousands: {json.dumps(thousands)}"] if thousands else []
     parts += [f'decimal: "{decimal}"'] if decimal != "." else []
     return joined(parts, N_(" and ")) or ""
 

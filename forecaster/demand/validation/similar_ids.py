@@ -1,5 +1,6 @@
-"""Depot ids that differ in what distinguishes no depots: case, blanks, Unicode form, zeros in front,
-kinds of dashes; and former ids that go on counting next to the depots that they belong to."""
+"""Depot ids that differ in what distinguishes no depots: case, blanks, Unicode form, zeros in
+front, kinds of dashes; and former ids that go on counting next to the depots that they belong
+to."""
 
 from __future__ import annotations
 

@@ -1,1 +1,2 @@
-"""What columns of the ledger hold beyond the types of a database: instants, and sentences with their templates."""
+"""What columns of the ledger hold beyond the types of a database: instants, and sentences with
+their templates."""

@@ -9,7 +9,8 @@ from sqlalchemy.engine import Dialect
 
 
 class Instant(sa.types.TypeDecorator[datetime]):
-    """An instant as ISO text in UTC, of one width, so that text order is time order on every engine."""
+    """An instant as ISO text in UTC, of one width, so that text order is time order on every
+    engine."""
 
     impl = sa.String(32)
     cache_ok = True

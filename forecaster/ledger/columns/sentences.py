@@ -1,4 +1,5 @@
-"""Columns of a sentence: its English text, and its template with values as JSON, for translation."""
+"""Columns of a sentence: its English text, and its template with values as JSON, for
+translation."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ def sentence_values(name: str, text: str | None) -> dict[str, Any]:
 
 
 def with_sentence(row: Mapping[Any, Any], name: str) -> dict[str, Any]:
-    """A row with the sentence as it was before it was written, and without the column next to it."""
+    """A row with the sentence as it was before it was written, and without the column next to
+    it."""
     values = dict(row)
     made_of = values.pop(_beside(name))
     return values if values[name] is None else {**values, name: restored(made_of, values[name])}

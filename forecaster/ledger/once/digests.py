@@ -1,8 +1,10 @@
-"""Morning digests in the ledger: which receiver has had which publication on which day, so that none gets it twice.
+"""Morning digests in the ledger: which receiver has had which publication on which day, so that
+none gets it twice.
 
-A row is written before a digest is sent (`sending`), and settled afterwards: `sent`, or `unsure` where the receiver
-did not answer in time and may have got it. What surely failed leaves no new row, so that the next run tries it again. A
-row that stays `sending` is of a process that was killed meanwhile; it counts as `unsure`.
+A row is written before a digest is sent (`sending`), and settled afterwards: `sent`, or `unsure`
+where the receiver did not answer in time and may have got it. What surely failed leaves no new row,
+so that the next run tries it again. A row that stays `sending` is of a process that was killed
+meanwhile; it counts as `unsure`.
 
 Each function works on a connection whose transaction the caller holds.
 """
@@ -54,7 +56,8 @@ def last(connection: sa.Connection, key: DigestKey) -> DigestRow | None:
 
 
 def claim(connection: sa.Connection, key: DigestKey, before: DigestRow | None, row: DigestRow) -> bool:
-    """Write the row in the place of the one that was read before; False where another run has written meanwhile."""
+    """Write the row in the place of the one that was read before; False where another run has
+    written meanwhile."""
     table = tables.digests
     if before is None:
         insert = (sqlite if connection.dialect.name == "sqlite" else postgresql).insert(table)

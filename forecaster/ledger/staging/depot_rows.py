@@ -1,7 +1,8 @@
-"""Rows of published depots: made from `PublishedDepot`, written into the ledger, read back for comparison.
+"""Rows of published depots: made from `PublishedDepot`, written into the ledger, read back for
+comparison.
 
-One writer for all sizes. A group of depots crosses between processes as Arrow batches of the same rows; JSON columns
-are text from the start, so that writing and comparing convert nothing.
+One writer for all sizes. A group of depots crosses between processes as Arrow batches of the same
+rows; JSON columns are text from the start, so that writing and comparing convert nothing.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ def _with_json_text(row: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class DepotRows:
-    """Depots and their days as rows without the publication's number, in the order of the columns above."""
+    """Depots and their days as rows without the publication's number, in the order of the columns
+    above."""
 
     depots: list[Row]
     days: list[Row]  # each with its depot's id first
@@ -87,7 +89,8 @@ def insert(connection: sa.Connection, number: int, rows: DepotRows, first: int) 
 
 
 def read(connection: sa.Connection, number: int, depot_ids: Sequence[str]) -> DepotRows:
-    """The depots of these ids, in the order of their positions, and their days, in the order of depots and days."""
+    """The depots of these ids, in the order of their positions, and their days, in the order of
+    depots and days."""
     order = {depot_id: place for place, depot_id in enumerate(depot_ids)}
     published, depots = tables.published, tables.published_depots
     days = _rows(connection, published, ["depot_id", *_names(DAY_FIELDS)], number, depot_ids)
@@ -117,7 +120,8 @@ def _values(column: pa.Array) -> list[Any]:
 
 
 def _insertion(connection: sa.Connection, table: sa.Table, columns: Sequence[str]) -> str:
-    """An INSERT in the words of the driver, which are not looked at on the way: dates and JSON are text."""
+    """An INSERT in the words of the driver, which are not looked at on the way: dates and JSON are
+    text."""
     quote, mark = connection.dialect.identifier_preparer.quote, {"qmark": "?"}.get(connection.dialect.paramstyle, "%s")
     named, marks = ", ".join(map(quote, columns)), ", ".join(mark for _ in columns)
     return f"insert into {quote(table.name)} ({named}) values ({marks})"

@@ -1,6 +1,7 @@
 """Staging of a publication: its rows are written in parts, and each part is read back and compared.
 
-Each function works on a connection whose transaction the caller holds; no slot shows what is staged.
+Each function works on a connection whose transaction the caller holds; no slot shows what is
+staged.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def parts_of(publication: Publication) -> Parts:
 
 
 def is_kept(connection: sa.Connection, number: int, publication: Publication, parts: Parts) -> bool:
-    """True if the kept publication of this number equals the given one, apart from the instant of publication."""
+    """True if the kept publication of this number equals the given one, apart from the instant of
+    publication."""
     kept = records.without_depots(connection, number)
     if replace(kept, published_at=publication.published_at) != replace(publication, depots=()):
         return False
@@ -44,8 +46,8 @@ def is_kept(connection: sa.Connection, number: int, publication: Publication, pa
 def stage(connection: sa.Connection, publication: Publication, parts: Parts) -> int:
     """Write a publication and verify it against the database; returns its new id.
 
-    Raises LedgerError when it has no depot, a depot twice or other days than its horizon, and when the database
-    returns something else than was written.
+    Raises LedgerError when it has no depot, a depot twice or other days than its horizon, and when
+    the database returns something else than was written.
     """
     number, ids = records.stage(connection, publication), set[str]()
     for part in parts():

@@ -1,7 +1,8 @@
 """Canaries: new models that are tried at some depots before one of them forecasts for all.
 
-At most one of a pipeline is running, which the database itself holds (a partial unique index). Each function works on a
-connection whose transaction the caller holds, so that a night that is killed leaves no half of one.
+At most one of a pipeline is running, which the database itself holds (a partial unique index). Each
+function works on a connection whose transaction the caller holds, so that a night that is killed
+leaves no half of one.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def start(
     cohort: Collection[str],
     now: datetime,
 ) -> CanaryTrial:
-    """Let a bundle run next to the champion. Raises LedgerError where there is none but itself, or another runs."""
+    """Let a bundle run next to the champion. Raises LedgerError where there is none but itself, or
+    another runs."""
     champion = records.champion(connection, pipeline)
     if champion is None or champion.bundle_digest == bundle_digest:
         raise LedgerError(f"{bundle_digest} is no canary: wanted another champion beside which it runs")
@@ -81,7 +83,8 @@ def keep_judgement(connection: sa.Connection, trial: CanaryTrial, judged: Mappin
 def end(
     connection: sa.Connection, trial: CanaryTrial, state: TrialState, *, by: str, reason: str, now: datetime
 ) -> CanaryTrial:
-    """End one that runs. Raises LedgerError where it has ended meanwhile, as by somebody else's command."""
+    """End one that runs. Raises LedgerError where it has ended meanwhile, as by somebody else's
+    command."""
     row = tables.canaries.c
     still = (row.id == trial.id) & (row.state == "running")
     values = {"state": state, "by": by, "ended_at": now, **sentence_values("reason", reason)}
@@ -106,7 +109,8 @@ def promote(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now: 
 
 
 def take_back(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now: datetime) -> CanaryTrial:
-    """End it, and write among the promotions why the champion stays. Raises LedgerError where it has ended already."""
+    """End it, and write among the promotions why the champion stays. Raises LedgerError where it
+    has ended already."""
     ended = end(connection, trial, "rolled_back", by=CANARY, reason=reason, now=now)
     champion = records.champion(connection, trial.pipeline)
     if champion is not None:

@@ -1,1 +1,2 @@
-"""Days in files of somebody: numbers that count them, their zone, and columns that say when rows and depots count."""
+"""Days in files of somebody: numbers that count them, their zone, and columns that say when rows
+and depots count."""

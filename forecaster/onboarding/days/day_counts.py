@@ -1,4 +1,5 @@
-"""Days that a file counts as numbers: seconds or milliseconds since 1970, or days as spreadsheets do."""
+"""Days that a file counts as numbers: seconds or milliseconds since 1970, or days as spreadsheets
+do."""
 
 from __future__ import annotations
 
@@ -35,8 +36,9 @@ def form_of(values: Any) -> str | None:
 
 
 def written_out(table: FileTable) -> FileTable | None:
-    """The table with days for the numbers of a column, and its `date_format` among the settings; None where no column
-    counts days, by its name or in a run of days, or where the file is none of text."""
+    """The table with days for the numbers of a column, and its `date_format` among the settings;
+    None where no column counts days, by its name or in a run of days, or where the file is none of
+    text."""
     if table.settings["kind"] == "parquet":
         return None
     texts = {name: notation.distinct(table.frame[name]) for name in table.frame}

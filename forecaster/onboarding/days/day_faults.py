@@ -1,4 +1,5 @@
-"""Why no column of a file holds days: the one that most likely should, its first value, and what is wrong with it."""
+"""Why no column of a file holds days: the one that most likely should, its first value, and what is
+wrong with it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""From when until when depots are in business: columns of a depots file such as `opening_date` and `closed_on`."""
+"""From when until when depots are in business: columns of a depots file such as `opening_date` and
+`closed_on`."""
 
 from __future__ import annotations
 
@@ -31,7 +32,8 @@ _REASONS = {
 
 @dataclass(frozen=True)
 class Lifespans:
-    """The keys of `depots.columns` with column and reason, the form of their days, and what is left out and why."""
+    """The keys of `depots.columns` with column and reason, the form of their days, and what is left
+    out and why."""
 
     columns: tuple[tuple[str, str, str], ...] = ()
     form: str | None = None
@@ -74,7 +76,8 @@ def _named(names: Iterable[str], key: str) -> str | None:
 
 
 def _forms(values: Any, demand_form: str | None) -> list[str | None]:
-    """The forms in which all values are days, the likeliest first: ISO 8601, that of the counts, their own."""
+    """The forms in which all values are days, the likeliest first: ISO 8601, that of the counts,
+    their own."""
     guessed = notation.date_form(values)
     tried = dict.fromkeys([None, demand_form, *([guessed.form, guessed.rival] if guessed else [])])
     return [form for form in tried if notation.days(values, form).notna().all()]

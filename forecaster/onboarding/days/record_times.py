@@ -1,4 +1,5 @@
-"""When rows were recorded: a column such as `updated_at` that may stand for `demand.columns.recorded_at`."""
+"""When rows were recorded: a column such as `updated_at` that may stand for
+`demand.columns.recorded_at`."""
 
 from __future__ import annotations
 
@@ -65,7 +66,8 @@ def _why_not(column: Any, readings: Readings, zone: ZoneInfo, now: datetime) -> 
     if (instants > pd.Timestamp(now)).any():
         return f"{_first(values, instants > pd.Timestamp(now))} is in the future"
     local = parsing.wall_clock(instants, zone).to_numpy("datetime64[s]")
-    delay = (local - days.to_numpy("datetime64[s]")) / np.timedelta64(1, "D") - 1  # from the end of the day on
+    # from the end of the day on
+    delay = (local - days.to_numpy("datetime64[s]")) / np.timedelta64(1, "D") - 1
     if (delay < 0).mean() > _FEW:
         return f"{(delay < 0).mean():.0%} of the rows are recorded before their day is over, and would be refused"
     if not (delay <= _SOON).mean() >= _NEARLY_ALL:

@@ -1,4 +1,5 @@
-"""On which days instants with an offset fall: days of the pipeline's zone, or of one in which they are midnights."""
+"""On which days instants with an offset fall: days of the pipeline's zone, or of one in which they
+are midnights."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ _WITH_OFFSET = r"[T ][0-9:.]+ ?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 
 
 def on_days_of(readings: Readings, zone: ZoneInfo) -> tuple[Readings, str | None]:
-    """The readings on days of this zone, or of another one in which all instants are midnights, and that other zone."""
+    """The readings on days of this zone, or of another one in which all instants are midnights, and
+    that other zone."""
     moments = readings.rows["moment"]
     if readings.layout == "days" or readings.date_form or not moments.str.contains(_WITH_OFFSET).any():
         return readings, None

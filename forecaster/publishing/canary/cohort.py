@@ -1,4 +1,5 @@
-"""Cohort of a canary: the depots that see the new model, spread over cities and sizes, and the same whenever asked."""
+"""Cohort of a canary: the depots that see the new model, spread over cities and sizes, and the same
+whenever asked."""
 
 from __future__ import annotations
 
@@ -12,11 +13,12 @@ RECENT = 28  # days by which a depot's size is told
 
 
 def cohort(panel: Panel, digest: str, share: float) -> frozenset[str]:
-    """The depots that see the bundle of a digest: about `share` of those in business, one at least and never all.
+    """The depots that see the bundle of a digest: about `share` of those in business, one at least
+    and never all.
 
-    Empty where there are fewer than two. The depots are put in order by city and size and cut into as many pieces as
-    there shall be depots; of each piece that one is taken whose sha256 with the digest is the lowest, so that another
-    bundle is tried elsewhere.
+    Empty where there are fewer than two. The depots are put in order by city and size and cut into
+    as many pieces as there shall be depots; of each piece that one is taken whose sha256 with the
+    digest is the lowest, so that another bundle is tried elsewhere.
     """
     open_lately = panel.open[:, max(panel.history - RECENT, 0) :].any(axis=1)
     rows = np.flatnonzero(open_lately)

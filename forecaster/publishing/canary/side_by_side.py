@@ -1,7 +1,8 @@
-"""Champion and canary side by side: both forecast all depots, and each depot is shown the numbers of one of them.
+"""Champion and canary side by side: both forecast all depots, and each depot is shown the numbers
+of one of them.
 
-That costs one more inference. A canary that cannot forecast, or not as it did when it was made, shows nobody anything:
-all depots then see the champion's numbers, and it goes back.
+That costs one more inference. A canary that cannot forecast, or not as it did when it was made,
+shows nobody anything: all depots then see the champion's numbers, and it goes back.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from forecaster.serving.predict import Predictor
 
 CHECKED = 8  # depots on which its graph is compared with NumPy
 TOLERANCE = 1e-3  # relative, in counts; counts below one are compared absolutely
-SLOWER, LEAST_SECONDS = 2.0, 1.0  # times, and seconds more, from which on an inference takes too long
+# times, and seconds more, from which on an inference takes too long
+SLOWER, LEAST_SECONDS = 2.0, 1.0
 
 
 _RIVAL_AWAY = N_("the champion that it is compared with does not forecast tonight")
@@ -44,7 +46,8 @@ class Faulty:
     goes_back: bool
 
     def tell(self, spec: Spec, run_id: str, now: datetime, troubles: Troubles) -> str | None:
-        """Report that all depots see the champion's numbers, and take a faulty canary back; returns why."""
+        """Report that all depots see the champion's numbers, and take a faulty canary back; returns
+        why."""
         digest, went_back = self.trial.bundle_digest, None
         nowhere = N_("canary {bundle} is shown to no depot: {reason}")
         troubles.add(sentence(nowhere, bundle=digest, reason=self.reason))
@@ -107,8 +110,8 @@ def _require_parity(predictor: Predictor, panel: Panel) -> None:
 
 
 def _require_speed(predictor: Predictor, panel: Panel, seconds: float, champion_seconds: float) -> None:
-    """Raises BundleError where an inference takes twice the champion's time, and a second more, also when it is done
-    again: a machine that is busy once is no fault of the model."""
+    """Raises BundleError where an inference takes twice the champion's time, and a second more,
+    also when it is done again: a machine that is busy once is no fault of the model."""
     if _is_slow(seconds, champion_seconds):
         begun = time.perf_counter()
         predictor(panel)

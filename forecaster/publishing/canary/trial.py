@@ -1,4 +1,5 @@
-"""Course of a canary: it starts where the gate admits a model, and each night judges it by what came in since."""
+"""Course of a canary: it starts where the gate admits a model, and each night judges it by what
+came in since."""
 
 from __future__ import annotations
 
@@ -40,10 +41,12 @@ class CanaryStart:
 
 
 def start(spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, bundle: str, now: datetime) -> CanaryStart | None:
-    """Let an admitted bundle run as a canary; None where there is no champion next to whom it could.
+    """Let an admitted bundle run as a canary; None where there is no champion next to whom it
+    could.
 
-    One that runs is judged first: nights train every day, and if each new model took its place none were ever judged.
-    The first model that is admitted after that is tried next. Raises LedgerError, LostLease.
+    One that runs is judged first: nights train every day, and if each new model took its place none
+    were ever judged. The first model that is admitted after that is tried next. Raises LedgerError,
+    LostLease.
     """
     champion = ledger.champion(spec.name)
     if spec.canary is None or champion is None or champion.bundle_digest == bundle:
@@ -97,17 +100,19 @@ def _cannot_be_compared(spec: Spec, champion: str, bundle: str) -> str | None:
 def look(
     spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, now: datetime, frozen: str | None = None
 ) -> CanaryOutcome | None:
-    """Judge the canary that runs by the days that came in since; None where none runs, or no further day did.
+    """Judge the canary that runs by the days that came in since; None where none runs, or no
+    further day did.
 
-    It is promoted or goes back in one transaction with its own row. `frozen` says why nothing may be promoted now.
-    Raises LakeError, LedgerError, LostLease.
+    It is promoted or goes back in one transaction with its own row. `frozen` says why nothing may
+    be promoted now. Raises LakeError, LedgerError, LostLease.
     """
     with ledger.transaction() as connection:
         trial = canaries.running(connection, spec.name)
         champion = records.champion(connection, spec.name)
     if trial is None or spec.canary is None:
         return None
-    if champion is None or champion.bundle_digest != trial.champion_digest:  # as after a ledger was brought back
+    # as after a ledger was brought back
+    if champion is None or champion.bundle_digest != trial.champion_digest:
         why = sentence(N_("its champion was replaced"))
         with ledger.transaction() as connection:
             lease.admit(connection, spec.name, run_id)
@@ -152,7 +157,8 @@ def _verdict(spec: Spec, canary: Canary, trial: CanaryTrial, panel: Panel) -> Ca
 
 
 def came_in(lake: Lake, trial: CanaryTrial, panel: Panel) -> dict[str, list[Fold]]:
-    """Role → what it said from each cutoff of which both said something, with what came since. Raises LakeError."""
+    """Role → what it said from each cutoff of which both said something, with what came since.
+    Raises LakeError."""
     bundles = pa.array([trial.champion_digest, trial.bundle_digest])
     where = (
         pc.field("bundle").isin(bundles)
@@ -166,7 +172,8 @@ def came_in(lake: Lake, trial: CanaryTrial, panel: Panel) -> dict[str, list[Fold
 
 
 def _in_backtest(lake: Lake, trial: CanaryTrial, panel: Panel, metric: str) -> Pairs | None:
-    """The losses of both in the backtest of the night that made the canary; None where the lake has none.
+    """The losses of both in the backtest of the night that made the canary; None where the lake has
+    none.
 
     Raises LakeError.
     """
@@ -179,7 +186,8 @@ def _in_backtest(lake: Lake, trial: CanaryTrial, panel: Panel, metric: str) -> P
 
 
 def _folds(rows: pa.Table, panel: Panel) -> dict[date, Fold]:
-    """Cutoff → what was said last of it, on the panel's depots, with the counts that are known by now."""
+    """Cutoff → what was said last of it, on the panel's depots, with the counts that are known by
+    now."""
     folds = dict[date, Fold]()
     for cutoff in sorted(set(rows["cutoff"].to_pylist())):
         of_cutoff = rows.filter(pc.equal(rows["cutoff"], pa.scalar(cutoff)))

@@ -1,4 +1,5 @@
-"""Rows of published depots in a file (Arrow), by which a worker hands over what it made of a group."""
+"""Rows of published depots in a file (Arrow), by which a worker hands over what it made of a
+group."""
 
 from __future__ import annotations
 
@@ -12,8 +13,8 @@ from forecaster.ledger.staging.depot_rows import SCHEMA, DepotRows
 
 
 def write(file: Path, batches: Iterable[pa.RecordBatch]) -> int:
-    """Write batches of `SCHEMA`, in one step, so that a worker that is killed leaves no half of a file; how many depots
-    they have."""
+    """Write batches of `SCHEMA`, in one step, so that a worker that is killed leaves no half of a
+    file; how many depots they have."""
     count, options = 0, pa.ipc.IpcWriteOptions(compression="zstd")
     with artifact.writing(file) as new, pa.ipc.new_stream(new, SCHEMA, options=options) as stream:
         for batch in batches:

@@ -1,7 +1,8 @@
-"""What a worker does with a group of depots: each a function of a shuffle, of what is known of all, and of the group.
+"""What a worker does with a group of depots: each a function of a shuffle, of what is known of all,
+and of the group.
 
-Nothing of it is kept between two calls but files in the shuffle's folder, which are written in one step: a call that is
-made again, as after a worker was killed, leaves the same.
+Nothing of it is kept between two calls but files in the shuffle's folder, which are written in one
+step: a call that is made again, as after a worker was killed, leaves the same.
 """
 
 from __future__ import annotations
@@ -141,7 +142,8 @@ def feed(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> Counts:
 
 
 def stand(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, choice: ModelChoice) -> GroupStanding:
-    """What a group's depots have, so that others can be gone by them; their days are written into files."""
+    """What a group's depots have, so that others can be gone by them; their days are written into
+    files."""
     limits.renew()
     predictor = _predictor(shuffle.spec, choice)
     knowledge = shuffles.knowledge_of(shuffle, group.first, group.last)
@@ -167,10 +169,11 @@ def days_of(shuffle: Shuffle, group: DepotGroup, rows: NDArray[np.intp]) -> tupl
 
 
 def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: ForecastOrder) -> GroupForecast:
-    """Forecast and roster a group; what is to be published and archived of it is written into files.
+    """Forecast and roster a group; what is to be published and archived of it is written into
+    files.
 
-    Raises StaleHistory when the newest reading of all is too old, BundleError where the bundle cannot be used,
-    LedgerError where what it says cannot be published.
+    Raises StaleHistory when the newest reading of all is too old, BundleError where the bundle
+    cannot be used, LedgerError where what it says cannot be published.
     """
     limits.renew()
     spec, predictor = shuffle.spec, _predictor(shuffle.spec, order.choice)

@@ -1,8 +1,8 @@
 """Publish by groups of depots: the publication of a fleet that no process holds whole.
 
-Forecasts, overrides, rosters, totals and rows of the archive are those of `publish`, to the bit. What looks at all
-depots at once, or back, is left out: `obstacle` names what a pipeline file asks for that groups cannot do, and a run
-then is done whole.
+Forecasts, overrides, rosters, totals and rows of the archive are those of `publish`, to the bit.
+What looks at all depots at once, or back, is left out: `obstacle` names what a pipeline file asks
+for that groups cannot do, and a run then is done whole.
 """
 
 from __future__ import annotations
@@ -44,7 +44,8 @@ from forecaster.publishing.groups.survey import Survey, survey
 from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
 from forecaster.serving import totals
 
-LEFT_SECONDS = 24 * 3600  # after which a run that has written nothing is dead; others may share `state`
+# after which a run that has written nothing is dead; others may share `state`
+LEFT_SECONDS = 24 * 3600
 NOT_LOOKED_BACK = "by groups of depots: why numbers moved and what came of earlier forecasts is not told"
 
 
@@ -73,10 +74,11 @@ def publish_groups(
     depots: int,
     on_step: Callable[[str], None] = lambda step: None,
 ) -> PublishedForecast | str:
-    """Forecast and publish with the champion, so many depots at a time; or why that has to be done whole.
+    """Forecast and publish with the champion, so many depots at a time; or why that has to be done
+    whole.
 
-    What of it is said of a forecast is what `publish` says. Raises as that does, and BundleError where the champion
-    cannot be used.
+    What of it is said of a forecast is what `publish` says. Raises as that does, and BundleError
+    where the champion cannot be used.
     """
     with Ledger.open(spec.ledger_url) as ledger:
         choice = choose(spec, ledger, promoted_by=run_id)
@@ -106,7 +108,8 @@ def publish_groups(
 
 
 def _make_room(spec: Spec, run_id: str) -> None:
-    """Remove what a try before has left, and killed runs, of which nobody has touched anything for long."""
+    """Remove what a try before has left, and killed runs, of which nobody has touched anything for
+    long."""
     long_ago = datetime.now(UTC).timestamp() - LEFT_SECONDS
     for folder in spec.paths.groups.glob("*"):
         if folder.name == run_id or folder.stat().st_mtime < long_ago:

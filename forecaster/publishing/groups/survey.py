@@ -1,8 +1,9 @@
-"""Map and reduce over groups of depots: what is known of all, put together of what each group says for itself.
+"""Map and reduce over groups of depots: what is known of all, put together of what each group says
+for itself.
 
-Four rounds, each a fan over the groups: who there is and which days are known; on which weekdays cities are closed; on
-which days the feed was there (`demand.missing: zero`); and whom young depots go by. What comes of a round is small:
-ids, sums of counts a city and day, two numbers a depot.
+Four rounds, each a fan over the groups: who there is and which days are known; on which weekdays
+cities are closed; on which days the feed was there (`demand.missing: zero`); and whom young depots
+go by. What comes of a round is small: ids, sums of counts a city and day, two numbers a depot.
 """
 
 from __future__ import annotations
@@ -50,9 +51,11 @@ class Survey:
 
 
 def survey(shuffle: Shuffle, choice: ModelChoice, size: int, fan: Fan, on_step: Callable[[str], None]) -> Survey:
-    """Put the lake's readings in order, and look at all depots; a group has `size` depots, in whole chunks.
+    """Put the lake's readings in order, and look at all depots; a group has `size` depots, in whole
+    chunks.
 
-    Raises NoUsableData when nothing is known by the instant, BundleError where the bundle cannot be used.
+    Raises NoUsableData when nothing is known by the instant, BundleError where the bundle cannot be
+    used.
     """
     on_step("who there is")
     of = max(1, min(SHARES, Lake.of(shuffle.spec).pieces("demand", version=shuffle.versions["demand"])))
@@ -142,7 +145,8 @@ def _learn_peers(
 
 
 def _depots(shuffle: Shuffle) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Ids and zones of the depots source, former ids among them; and former ids with the current ones."""
+    """Ids and zones of the depots source, former ids among them; and former ids with the current
+    ones."""
     lake, names = Lake.of(shuffle.spec), ["depot_id", "opened", "closed", "timezone", "retracted", "recorded_at"]
     tables = {
         name: current_rows(frame(lake, name, version=shuffle.versions[name], until=shuffle.as_of, columns=columns), key)
@@ -173,7 +177,8 @@ def _starts(seen: Sequence[group_work.SeenDepots], last: int, size: int, has_tab
 
 
 def _runs(current: pa.Array, starts: NDArray[np.int64]) -> Iterator[DepotGroup]:
-    """Groups that begin near these positions: former ids stay next to the depot that they belong to."""
+    """Groups that begin near these positions: former ids stay next to the depot that they belong
+    to."""
     begin = []
     for start in starts.tolist():
         while start and current[start - 1] == current[start]:

@@ -1,1 +1,2 @@
-"""Morning digests: what a depot, a city or the network has to expect, as mail, message, RSS item and calendar."""
+"""Morning digests: what a depot, a city or the network has to expect, as mail, message, RSS item
+and calendar."""

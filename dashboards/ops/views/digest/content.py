@@ -1,7 +1,8 @@
-"""Content of a digest: the day in front with number, range, crew, change and why, the days ahead, and who stands out.
+"""Content of a digest: the day in front with number, range, crew, change and why, the days ahead,
+and who stands out.
 
-It says what the depot's page says, in the same words, since it is made by the same functions. Without a depot and a
-city it is of all that the reader sees.
+It says what the depot's page says, in the same words, since it is made by the same functions.
+Without a depot and a city it is of all that the reader sees.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ def digest(
 
 
 def _of_depot(edition: Edition, scope: DigestScope, base: str) -> Digest:
-    depot = without_network_share(edition.depot(scope.depot_id))  # receivers of a depot's digest see no other city
+    # receivers of a depot's digest see no other city
+    depot = without_network_share(edition.depot(scope.depot_id))
     if scope.city and city_of(depot) != scope.city:
         raise NoSuchDepot(scope.depot_id)
     front = in_zone(edition.front, depot.timezone)
@@ -190,7 +192,8 @@ def _more(hidden: int) -> str:
 
 
 def _total_day(edition: Edition, depots: Sequence[PublishedDepot], joint: tuple[Range, ...], place: int) -> DigestDay:
-    """A day of several depots: as it was published for all together, else the sum of their medians, without a range."""
+    """A day of several depots: as it was published for all together, else the sum of their medians,
+    without a range."""
     front, levels = edition.front, edition.head.levels
     day = front.target_dates[place]
     near = display.near(day, front.today)
@@ -229,7 +232,8 @@ def _median(depots: Sequence[PublishedDepot], place: int, levels: tuple[float, .
 
 
 def _joint_change(depots: Sequence[PublishedDepot], place: int) -> PublishedChange | None:
-    """Change of the sum of several depots, part by part; None where some were not forecast before."""
+    """Change of the sum of several depots, part by part; None where some were not forecast
+    before."""
     changes = [depot.days[place].change for depot in depots if depot.days[place].open]
     moves = [change for change in changes if change is not None]
     if not moves or len(moves) < len(changes):
@@ -242,10 +246,11 @@ def _joint_change(depots: Sequence[PublishedDepot], place: int) -> PublishedChan
 
 
 def _outstanding(edition: Edition, depots: Sequence[PublishedDepot]) -> tuple[tuple[str, str], ...]:
-    """The depots that need a look, the most urgent first, as on the page of all; before them the days on which drivers
-    are too few nearly everywhere."""
+    """The depots that need a look, the most urgent first, as on the page of all; before them the
+    days on which drivers are too few nearly everywhere."""
     front, head, before = edition.front, edition.head, edition.before()
-    newest = [replace(depot, recent=depot.recent[-NEWEST:]) for depot in depots]  # older gaps nobody can act on
+    # older gaps nobody can act on
+    newest = [replace(depot, recent=depot.recent[-NEWEST:]) for depot in depots]
     attention = [(depot, why) for depot in newest if (why := reasons(depot, head, front, before))]
     gravest = sorted(attention, key=lambda entry: (*urgency(entry[0], front, entry[1]), entry[0].depot_id))
     everywhere = scarcity(depots, front)

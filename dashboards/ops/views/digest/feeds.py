@@ -1,7 +1,9 @@
-"""Digests as an RSS 2.0 feed, an item a day, and as a calendar (iCalendar, RFC 5545), an all-day event a day ahead.
+"""Digests as an RSS 2.0 feed, an item a day, and as a calendar (iCalendar, RFC 5545), an all-day
+event a day ahead.
 
-RSS is written by the standard library: it is one element with a dozen children, and ElementTree escapes them. An event
-is named by depot or city and day, and counts its changes, so that a calendar which is read again changes what it has.
+RSS is written by the standard library: it is one element with a dozen children, and ElementTree
+escapes them. An event is named by depot or city and day, and counts its changes, so that a calendar
+which is read again changes what it has.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from forecaster.core.language import ENGLISH
 
 @contextmanager
 def in_language(tag: str | None) -> Iterator[None]:
-    """Inside, sentences are in the language of a tag as de-AT, where there is a catalogue, and numbers as there.
+    """Inside, sentences are in the language of a tag as de-AT, where there is a catalogue, and
+    numbers as there.
 
     None: English.
     """

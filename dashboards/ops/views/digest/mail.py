@@ -1,6 +1,8 @@
-"""A digest as an HTML mail, which a phone shows at its own width: no images, no style sheet, nothing from elsewhere.
+"""A digest as an HTML mail, which a phone shows at its own width: no images, no style sheet,
+nothing from elsewhere.
 
-The days and depots are lists of sentences rather than tables, so that the text that is made of it reads well.
+The days and depots are lists of sentences rather than tables, so that the text that is made of it
+reads well.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ DigestForm = Literal["text", "html", "short"]
 
 
 def preview(spec: Spec, depot: str | None, city: str | None, form: DigestForm, language: str | None = None) -> str:
-    """The digest of a depot, a city or the network. Raises LedgerError before anything is published, NoSuchRow for
-    what is not in it."""
+    """The digest of a depot, a city or the network. Raises LedgerError before anything is
+    published, NoSuchRow for what is not in it."""
     store = PublicationStore(spec.ledger_url, spec.name, lambda: datetime.now(UTC), "", spec=spec)
     try:
         edition = store.edition()

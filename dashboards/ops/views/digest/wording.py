@@ -17,7 +17,8 @@ def headline(name: str, day: DigestDay) -> str:
 
 
 def subject(digest: Digest, changed: bool = False) -> str:
-    """ "BOS-01, tomorrow, Thu 19 Jun: 131 orders, 4 drivers"; what is old or has changed says so first."""
+    """ "BOS-01, tomorrow, Thu 19 Jun: 131 orders, 4 drivers"; what is old or has changed says so
+    first."""
     expected = numbers(digest.meant, ranged=False)
     text = _("{name}, {day}: {numbers}", name=digest.name, day=when(digest.meant), numbers=expected)
     if changed:
@@ -42,12 +43,14 @@ def numbers(day: DigestDay | DigestLine, *, ranged: bool = True) -> str:
 
 
 def text(digest: Digest, changed: tuple[str, ...] = ()) -> str:
-    """The digest for a reader of plain text; `changed` says what became another since the one before."""
+    """The digest for a reader of plain text; `changed` says what became another since the one
+    before."""
     return "\n".join(_lines(digest, changed)) + "\n"
 
 
 def short(digest: Digest, changed: tuple[str, ...] = ()) -> str:
-    """A message for a chat: the day in front, what matters about it, and for a city its first depots."""
+    """A message for a chat: the day in front, what matters about it, and for a city its first
+    depots."""
     lines = [*changed, *([digest.alarm] if digest.alarm else [])]
     lines.append(f"{_capital(when(digest.meant))}: {numbers(digest.meant)}")
     lines += [part for part in (digest.planned, digest.because, *digest.meant.remarks) if part]

@@ -1,4 +1,5 @@
-"""Outlook, for the page of money: orders ahead, the error of the last weeks, and how many promises are kept."""
+"""Outlook, for the page of money: orders ahead, the error of the last weeks, and how many promises
+are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Value page: what ten more vans would save, what rosters cost and saved in money, week by week, by city and month."""
+"""Value page: what ten more vans would save, what rosters cost and saved in money, week by week, by
+city and month."""
 
 from __future__ import annotations
 
@@ -160,7 +161,8 @@ def _under(account: ValueAccount, fleet: Amount | None) -> str:
 
 
 def _binding(ours: WayTotal, best: WayTotal, fleet: Amount | None) -> str:
-    """Why the rostering policies cost nearly the same, where most missing drivers lack a van; else empty."""
+    """Why the rostering policies cost nearly the same, where most missing drivers lack a van; else
+    empty."""
     if fleet is None or best.short < ours.short * VANS_BIND:
         return ""
     return _(

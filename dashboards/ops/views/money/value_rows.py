@@ -43,7 +43,8 @@ class SpanOut:
     last: date | None
     days: int
     backfilled: int  # days whose forecast was made afterwards
-    overridden: int | None  # depot-days with a planner's number; null to who does not see every city
+    # depot-days with a planner's number; null to who does not see every city
+    overridden: int | None
     more_vans: Amount | None  # ten more
     overrides: Amount | None  # planners' numbers
     computing: Computing | None

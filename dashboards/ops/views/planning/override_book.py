@@ -1,4 +1,5 @@
-"""The page of all overrides, what those of past days were worth, and what the API says of one that is saved."""
+"""The page of all overrides, what those of past days were worth, and what the API says of one that
+is saved."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ class OverrideBook:
 
 
 def book(overrides: tuple[Override, ...], account: Account, head: Head, most: int = 200) -> OverrideBook:
-    """The newest overrides, and what those of past days were worth, on the clocks of the publication that is shown."""
+    """The newest overrides, and what those of past days were worth, on the clocks of the
+    publication that is shown."""
     as_of, zone = as_of_day(head), ZoneInfo(head.timezone)
     unnamed = ""
     if account.unnamed:

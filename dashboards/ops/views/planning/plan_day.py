@@ -1,4 +1,5 @@
-"""The page of a depot's day for planners: the answer to a what-if (scenario), and the day's override."""
+"""The page of a depot's day for planners: the answer to a what-if (scenario), and the day's
+override."""
 
 from __future__ import annotations
 
@@ -98,7 +99,8 @@ def plan_page(
     answer: WhatIfAnswer | None,
     some: bool = False,
 ) -> PlanPage:
-    """Everything the page says; `some` says that there may be other depots, which the reader does not see."""
+    """Everything the page says; `some` says that there may be other depots, which the reader does
+    not see."""
     value, last, chosen = _supposed(answer, day)
     ahead = [published.target_date for published in depot.days]
     return PlanPage(
@@ -188,7 +190,8 @@ def _scopes(depot_id: str, options: PlanOptions) -> tuple[SelectOption, ...]:
 
 
 def scenario_text(answer: WhatIfAnswer) -> str:
-    """ "promo is on", "the depot is closed", "300 orders a day at 3 depots, Thu 19 Jun – Fri 20 Jun"."""
+    """ "promo is on", "the depot is closed", "300 orders a day at 3 depots, Thu 19 Jun – Fri 20
+    Jun"."""
     supposed = answer.supposed
     kind, value = supposed.kind, supposed.value
     if kind == ORDERS:
@@ -268,8 +271,8 @@ def _whose_vans(day: str, loses: bool, group: Sequence[MovedVans]) -> str:
 
 
 def what_if_sheet(answer: WhatIfAnswer) -> CsvSheet:
-    """A row for each number of the day, one for the orders of each other day, those of all depots of the question
-    together, and of the vans that move."""
+    """A row for each number of the day, one for the orders of each other day, those of all depots
+    of the question together, and of the vans that move."""
     question, before, after = answer.supposed, asdict(answer.before), asdict(answer.after)
     numbers = [(question.target_date, name, before[name], after[name]) for name in before]
     others = [(day, ORDERS, now, then) for day, now, then in answer.week if day != question.target_date]
@@ -327,7 +330,8 @@ def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -
 
 
 def override_sentence(override: PublishedOverride | None, levels: tuple[float, ...]) -> str:
-    """ "140 orders by Ana (weather: storm), until Tue 24 Jun; the model says 120."; empty without an override."""
+    """ "140 orders by Ana (weather: storm), until Tue 24 Jun; the model says 120."; empty without
+    an override."""
     if override is None:
         return ""
     return _(

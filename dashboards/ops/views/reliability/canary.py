@@ -1,4 +1,5 @@
-"""The canary for the pages of champion and last nights: which new model is tried where, and its result."""
+"""The canary for the pages of champion and last nights: which new model is tried where, and its
+result."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What drifts, for the page of the last nights and for a depot's page: who, since when, and by how much."""
+"""What drifts, for the page of the last nights and for a depot's page: who, since when, and by how
+much."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class DriftLine:
 
 @dataclass(frozen=True)
 class DriftList:
-    lines: tuple[DriftLine, ...]  # network, covariates and cities first, then the depots farthest from their past
+    # network, covariates and cities first, then the depots farthest from their past
+    lines: tuple[DriftLine, ...]
     others: int  # depots that are not named
 
 

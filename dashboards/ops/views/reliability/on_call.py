@@ -1,4 +1,5 @@
-"""On-call facts, for the page of the last nights: deadline, missed nights, waiting runs, answers, memory."""
+"""On-call facts, for the page of the last nights: deadline, missed nights, waiting runs, answers,
+memory."""
 
 from __future__ import annotations
 

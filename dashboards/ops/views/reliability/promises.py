@@ -1,4 +1,5 @@
-"""What is promised (service level objectives), and how each promise stands, for the page of the last nights."""
+"""What is promised (service level objectives), and how each promise stands, for the page of the
+last nights."""
 
 from __future__ import annotations
 
@@ -55,7 +56,8 @@ class Promises:
 
 
 def promises(book: Logbook, spec: Spec | None) -> Promises | None:
-    """None where nothing is promised, and for a reader who does not see every city, of which these numbers tell."""
+    """None where nothing is promised, and for a reader who does not see every city, of which these
+    numbers tell."""
     if spec is None or spec.slo is None or book.cities is not None:
         return None
     freeze = slo.freeze(spec, book.ledger, book.now)

@@ -1,1 +1,2 @@
-"""Plans of the week: the page of them, their rows in the API, and the files that planners' tools take."""
+"""Plans of the week: the page of them, their rows in the API, and the files that planners' tools
+take."""

@@ -1,4 +1,5 @@
-"""API schema of the plans of the week: a row for each shift of a person, and for each one that is open."""
+"""API schema of the plans of the week: a row for each shift of a person, and for each one that is
+open."""
 
 from __future__ import annotations
 
@@ -13,7 +14,8 @@ from forecaster.staffing.people.roster_files import COLUMNS, OPEN, shift_rows
 
 @dataclass(frozen=True)
 class PersonShiftRow:
-    """A shift of a person, or one that is open (`person` is null then); local times of the depot with their offset."""
+    """A shift of a person, or one that is open (`person` is null then); local times of the depot
+    with their offset."""
 
     depot: str
     city: str | None

@@ -1,4 +1,5 @@
-"""Page of the plans of the week: a depot's people and shifts by day, what is uncovered, and what each rule costs."""
+"""Page of the plans of the week: a depot's people and shifts by day, what is uncovered, and what
+each rule costs."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ FORMS = (("xlsx", "Excel"), ("ics", N_("Calendar")), ("csv", "CSV"))
 
 
 class NoPlans(LookupError):
-    """The publication plans no people, or not those of this depot; the message says so in a sentence."""
+    """The publication plans no people, or not those of this depot; the message says so in a
+    sentence."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class ShiftWeek:
 class DepotWeekPage:
     depot_id: str
     href: str
-    days: tuple[tuple[str, str, bool], ...]  # weekday in two letters, day of the month, is it the day in front
+    # weekday in two letters, day of the month, is it the day in front
+    days: tuple[tuple[str, str, bool], ...]
     people: tuple[PersonWeek, ...]
     shifts: tuple[ShiftWeek, ...]
     summary: str
@@ -88,7 +91,8 @@ class AllWeeks:
 
 
 def week_file(edition: Edition, depot_id: str = "", city: str = "") -> WeekFile:
-    """The plans that the reader sees, of one depot, of a city, or all. Raises NoSuchDepot, NoPlans."""
+    """The plans that the reader sees, of one depot, of a city, or all. Raises NoSuchDepot,
+    NoPlans."""
     depots = {depot.depot_id: depot for depot in edition.outline()}
     if depot_id and depot_id not in depots:
         raise NoSuchDepot(depot_id)
@@ -167,7 +171,8 @@ def all_weeks(edition: Edition, city: str = "") -> AllWeeks:
 
 
 def short_names(names: Sequence[str]) -> Mapping[str, str]:
-    """A name of one or two letters for each shift, each another one: first letters, else numbers."""
+    """A name of one or two letters for each shift, each another one: first letters, else
+    numbers."""
     for length in (1, 2):
         letters = [name[:length].upper() for name in names]
         if len(set(letters)) == len(names):
