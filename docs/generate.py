@@ -365,18 +365,21 @@ def terms() -> str:
 # ----------------------------------------------------------------------------------------------------------------------
 
 BLOCKS: Mapping[str, Callable[[], str]] = {
-    "packages": packages,
     "terms": terms,
     "keys": keys,
-    "targets": targets,
     "contracts": contracts,
     "steps": steps,
     "plug-ins": plugin_table,
     "measures": measures,
 }
 
-AT_BUILD: Mapping[str, Callable[[], str]] = {"commands": commands, "reference": library_reference.reference}
-"""Blocks that are long and repeat what `--help` and docstrings say: only the built site has them."""
+AT_BUILD: Mapping[str, Callable[[], str]] = {
+    "commands": commands,
+    "packages": packages,
+    "reference": library_reference.reference,
+    "targets": targets,
+}
+"""Long blocks that repeat help, docstrings or pyproject.toml: only the built site has them."""
 
 
 def filled_at_build(page: str) -> str:
