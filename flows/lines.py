@@ -1,8 +1,6 @@
-"""The pipelines (lines) that a run may take, each from top to bottom; what a step does stands in
-`flows.protocol`.
+"""The four kinds of run, each from top to bottom; `flows.protocol` documents the steps.
 
-Both ends do without the middle: the champion forecasts then, and without one the prior or the
-seasonal naive."""
+Without training the champion forecasts; without a champion, the prior or the seasonal naive."""
 
 from __future__ import annotations
 
@@ -23,11 +21,13 @@ if TYPE_CHECKING:
 
 
 def nightly(night: Night, steps: Steps) -> None:
-    """From readings to the page in one straight line; what only tells of it comes after."""
+    """From readings to the page; records come after it."""
     with night.goes_on("the sources could not be read"):
         steps.ingest(night)
     knowledge, panel = steps.panel(night)
-    _judge_canary(night, steps, panel)
+    if night.spec.canary is not None:
+        with night.goes_on("the canary could not be judged"):
+            steps.judge(night, panel)
     with night.lacks("the prior did not forecast before tonight's model"):
         steps.preview(night, panel, knowledge)
     if night.spec.training.when == "worthwhile":
@@ -43,15 +43,8 @@ def nightly(night: Night, steps: Steps) -> None:
         steps.register(night)
 
 
-def _judge_canary(night: Night, steps: Steps, panel: Panel) -> None:
-    if night.spec.canary is not None:
-        with night.goes_on("the canary could not be judged"):
-            steps.judge(night, panel)
-
-
 def _trained(night: Night, steps: Steps, panel: Panel, knowledge: Knowledge) -> Judged:
-    """Tonight's model, and the verdict on it; admitted, it becomes champion, or is tried as a canary
-    first."""
+    """Tonight's model and its verdict; an admitted one becomes champion or canary."""
     candidate = steps.train(night, panel, knowledge)
     candidate, scores = steps.backtest(night, candidate, panel, knowledge)
     verdict = steps.gate(night, scores)
@@ -69,8 +62,7 @@ def predict_only(night: Night, steps: Steps) -> None:
 
 
 def backfill(night: Night, steps: Steps) -> None:
-    """A past date as it was known: by the champion of that date, or a model trained as of it and
-    never promoted."""
+    """Forecast a past date by the champion of that date, or by a model that is never promoted."""
     exported = None
     if night.trains:
         knowledge, panel = steps.panel(night)

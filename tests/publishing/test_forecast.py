@@ -62,7 +62,8 @@ def note(call: Call, fleet: Fleet, *more: object) -> str:
     return str(output["note"])
 
 
-def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(fleet: Fleet, tmp_path: Path) -> None:
+def test_the_same_candidate_gives_the_same_bytes_as_folder_and_as_file(tmp_path: Path) -> None:
+    fleet = fleets.build_own_fleet(tmp_path / "own")
     knowledge = read_as_of(fleet.spec, as_of=AS_OF)
     panel = panels.build(knowledge, fleet.spec)
     other = fleet.spec.model_copy()
@@ -188,10 +189,7 @@ def test_whatever_is_wrong_with_a_bundle_the_fallback_goes_out_and_says_it_loudl
         head = ledger.current("small")
         assert head is not None
         assert (head.tier, head.bundle_digest) == ("fallback", None)
-        readers = (
-            "What came on the same weekdays before is repeated: the model cannot be used at present; the next night "
-            "looks again."
-        )
+        readers = "The seasonal naive forecasts: the model cannot be used at present; the next night looks again."
         assert head.note == readers  # of what is wrong with it, whoever runs the pipeline is told
         assert len(ledger.depots(head.publication_id)) == 4
 

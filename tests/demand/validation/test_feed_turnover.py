@@ -155,7 +155,7 @@ def test_other_counts_of_most_past_days_stop_the_batch(night: Callable[..., Inge
     for _ in range(2):
         result = night(again)
         assert "found another count than is known, or none, on 46 of 46 days" in told(result)["restated"]
-        assert "and so on most days of 4 of 4 depots; wanted past days as they were" in told(result)["restated"]
+        assert "and so on most days of 4 of 4 depots; wanted past days as reported" in told(result)["restated"]
         assert (result.accepted, result.stopped is None) == (0, False)
     declared = "{kind: csv, path: demand.csv}, rules: {severity: {restated: warn}}"
     assert night(again, source=declared).accepted == 240
