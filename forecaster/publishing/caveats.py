@@ -47,8 +47,8 @@ STRANGERS = (
         ),
     ),
     (
-        N_("Depot {depots}: the seasonal naive forecasts; the model does not know it."),
-        N_("Depots {depots}: the seasonal naive forecasts; the model does not know them."),
+        N_("Depot {depots}: the numbers repeat the same weekdays of earlier weeks; the model does not know it."),
+        N_("Depots {depots}: the numbers repeat the same weekdays of earlier weeks; the model does not know them."),
     ),
 )
 TOTALS = (

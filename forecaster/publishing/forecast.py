@@ -189,7 +189,7 @@ def _without_bundle(spec: Spec, choice: ModelChoice, knowledge: Knowledge, error
         prior = replace(of_prior(choice.standby), absence=of_error(error))
         with suppress(BundleError):
             return forecast_of_bundle(spec, prior, knowledge)[0]
-    for_readers = N_("The seasonal naive forecasts: {why}.")
+    for_readers = N_("The numbers repeat the same weekdays of earlier weeks: {why}.")
     fallback = sentence(N_("Seasonal-naive fallback: {why}."), why=of_error(error))
     notes = [Note(fallback, sentence(for_readers, why=as_sentence(error.for_readers)))]
     panel = panels.build(knowledge, spec)

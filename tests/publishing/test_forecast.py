@@ -189,7 +189,10 @@ def test_whatever_is_wrong_with_a_bundle_the_fallback_goes_out_and_says_it_loudl
         head = ledger.current("small")
         assert head is not None
         assert (head.tier, head.bundle_digest) == ("fallback", None)
-        readers = "The seasonal naive forecasts: the model cannot be used at present; the next night looks again."
+        readers = (
+            "The numbers repeat the same weekdays of earlier weeks: "
+            "the model cannot be used at present; the next night looks again."
+        )
         assert head.note == readers  # of what is wrong with it, whoever runs the pipeline is told
         assert len(ledger.depots(head.publication_id)) == 4
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import timedelta
@@ -120,10 +121,13 @@ def test_a_pipeline_that_a_reader_may_not_see_answers_as_one_that_is_not_there(
     for path in (*PATHS, "", "/?language=es", "/openapi.json", "/api/v1/links/none"):
         hidden, absent = (stranger(f"{PREFIX}{name}{path}", method) for name in ("alpha", "gamma"))
         assert hidden.status_code == absent.status_code, path
-        assert hidden.text.replace("alpha", "gamma") == absent.text, path
+        seconds = re.compile(r"\b\d+ s\.")  # until the rate limit lets them ask again: the clock goes on
+        assert seconds.sub("", hidden.text.replace("alpha", "gamma")) == seconds.sub("", absent.text), path
         locations = hidden.headers.get("location", "").replace("alpha", "gamma")
-        compared = {"location": locations, "content-length": ""}  # which follows from the name, compressed
-        assert {**hidden.headers, **compared} == {"location": "", **absent.headers, "content-length": ""}, path
+        unequal = {"content-length": "", "retry-after": ""}  # by the name, compressed, and by the clock
+        assert {**hidden.headers, "location": locations, **unequal} == {"location": "", **absent.headers, **unequal}, (
+            path
+        )
 
 
 def test_the_front_page_tells_the_day_in_front_and_how_many_depots_need_attention(portal: Portal) -> None:
