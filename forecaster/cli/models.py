@@ -169,7 +169,7 @@ def predict(
     published = predict(spec, as_of=instant(as_of, spec), bundle=bundle, run_id=run, note=note and from_argument(note))
     # standard output is the forecast's alone then; what is said goes to standard error
     if out is not None:
-        from forecaster.publishing.file_formats import serialize
+        from forecaster.publishing.outcome import serialize
 
         sys.stdout.buffer.write(serialize(published, out.value))
         sys.stdout.flush()
