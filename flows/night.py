@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from forecaster.demand.history.past_panels import Past
 
 OUTCOMES: dict[int, Outcome] = {PUBLISHED: "published", DEGRADED: "degraded", NO_DATA: "no_data", OUR_FAULT: "failed"}
-LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds after which a run hangs, next to twice what training may take
+LONGEST_WITHOUT_TRAINING = 6 * 3600  # seconds after which a run hangs, besides twice what training may take
 PREDICTION = 3600.0  # seconds after which a prediction hangs, where the night has as many
 WITHOUT_TRAINING: Mapping[Kind, tuple[str, ...]] = {"refresh": ("ingest", "predict"), "maintain": ("tidy",)}
 """The steps of the kinds of runs that never train."""

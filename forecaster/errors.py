@@ -147,7 +147,7 @@ class LostLease(LedgerError):
 
 
 class UnusableLedger(LedgerError):
-    """The ledger is damaged or of another version, the caller and however often: a backup takes
+    """The ledger is damaged or of another version, whoever asks and however often: a backup takes
     its place."""
 
 

@@ -51,7 +51,7 @@ WorkingDirectory={working}
 
 
 def units(file: Path, spec: Spec, ports: Mapping[str, int], *, system: bool) -> Iterator[str]:
-    """The two units, of the caller (`~/.config/systemd/user`) or of the system
+    """The two units, of the user (`~/.config/systemd/user`) or of the system
     (`/etc/systemd/system`).
 
     `forecaster up` starts its parts again by itself; systemd starts `up` again, and takes it up

@@ -20,7 +20,7 @@ from forecaster.serving.numpy_model import ReferenceModel
 LOW, HIGH = 0.1, 0.9  # levels of the band's ends
 # days that tell how much a depot's counts scatter, and how many of them must
 YEAR, ENOUGH = 364, 28
-# of a width: what differs by less is the arithmetic of NumPy next to that of JAX or ONNX
+# of a width: what differs by less is the arithmetic of NumPy compared with that of JAX or ONNX
 ROUNDING = 1e-4
 USUAL = 4  # weeks of the same weekday whose mean is the first part
 _STEPS = "members.step.embedding"  # what the network adds for each day ahead, (members, horizon, …)

@@ -1,7 +1,7 @@
 """Data validation rules by name: what each wants, and the severity of breaking it (quarantine, warn
 or stop).
 
-The contract asks some rules of a row alone, others of a row next to its depot's history, others of a
+The contract asks some rules of a row alone, others of a row against its depot's history, others of a
 whole batch.
 """
 

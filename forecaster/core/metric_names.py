@@ -67,7 +67,7 @@ class Measure(NamedTuple):
     prometheus: str
     unit: str
     meaning: str
-    labels: tuple[str, ...] = ()  # next to `pipeline`, which all have
+    labels: tuple[str, ...] = ()  # besides `pipeline`, which all have
     kind: Literal["gauge", "counter", "histogram"] = "gauge"
 
     @property

@@ -1,7 +1,7 @@
 """Idempotent ingestion: bring the declared sources into the lake.
 
 Depots, events and aliases are snapshots: what is new, changed or gone since the last one is appended. Readings pass the
-contract block by block, then stand together, next to what the lake holds and with the days before them.
+contract block by block, then are compared with one another, with what the lake holds and with the days before them.
 Each table takes its rows in one commit, readings last but for the account of the batch: a process that is killed
 anywhere leaves a lake that the next run completes. Ingesting the same sources again appends nothing.
 """
@@ -96,7 +96,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     contract = contract_of(
         spec, lake, snapshots.get("depots"), snapshots.get("aliases"), now=now, waived=decided.waived
     )
-    # each row alone, then next to its batch, then next to what the lake holds: each check sees fewer rows than the last
+    # each row alone, then against its batch, then against what the lake holds: each check sees fewer rows than the last
     batch, read = _sort_blocks(feed, contract, decided.discarded, on_rows)
     known_days = _known_days(lake, batch.accepted, spec)
     if announced is not None:

@@ -30,7 +30,7 @@ NEAR = 21  # days that lie in the same season
 
 @dataclass(frozen=True)
 class Share:
-    """A share of depot-days over the last `WINDOW` days, next to that of the year before them."""
+    """A share of depot-days over the last `WINDOW` days, compared with that of the year before them."""
 
     now: float
     usual: float  # NaN: too little is known of a year

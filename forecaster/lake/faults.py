@@ -10,7 +10,7 @@ from deltalake.exceptions import DeltaError
 FAULTS = (DeltaError, OSError, pa.ArrowException, ValueError, TypeError, KeyError)
 # between an error of delta-rs and its cause
 _LINK = re.compile(r"(\x1b\[[\d;]*m|\s)*↳(\x1b\[[\d;]*m|\s)*")
-# of a store, the caller for what
+# of a store, whoever asks for what
 _REFUSAL = re.compile(r"non-2xx status code: (5\d\d|429)|error sending request")
 # what is said of files that were read, and of one that the log names and nobody has
 _DAMAGE = re.compile(

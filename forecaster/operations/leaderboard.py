@@ -68,7 +68,7 @@ class Leaderboard:
 
 
 def board(spec: Spec, *, as_of: datetime, progress: Progress, staffing: bool = False) -> Leaderboard:
-    """Backtest a model that is trained on what lies before the held-out days next to its rivals;
+    """Backtest a model that is trained on what lies before the held-out days compared with its rivals;
     changes nothing. With `staffing` also what rosters of these days would have cost. It trains on
     this machine alone, whatever `training.hosts` says: the hosts of nights wait for nights.
 

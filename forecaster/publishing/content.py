@@ -109,5 +109,5 @@ def published_depots(
 
 
 def _published_override(override: Override | None, quantiles: Floats) -> PublishedOverride | None:
-    """A planner's number next to what the model said."""
+    """A planner's number compared with what the model said."""
     return override.to_published(quantiles.tolist()) if override else None

@@ -196,18 +196,53 @@ class PublicationDraft:
                 shares,
             )
         )
-        return _plan_weeks(
-            depots,
-            before,
-            overridden,
-            result,
-            spec,
-            self.now,
-            self.run_id,
-            troubles,
-            shares,
-            onto_page=self.onto_page,
-        )
+        return self._plan_weeks(depots, before, overridden, shares, troubles)
+
+    def _plan_weeks(
+        self,
+        depots: tuple[PublishedDepot, ...],
+        published_before: tuple[PublishedDepot, ...],
+        overridden: Forecast,
+        shares: ShiftShares | None,
+        troubles: Troubles,
+    ) -> tuple[tuple[PublishedDepot, ...], tuple[WeekPlan, ...]]:
+        """Return the depots with the drivers who come, and the plans of the week. One that goes onto
+        the page looks back at the plans that are shown."""
+        spec = self.spec
+        if spec.staffing is None or not spec.staffing.people:
+            return depots, ()
+        before: dict[str, WeekPlan] = {}
+        plans: list[WeekPlan] = []
+        lacking = "who worked before is not known to the plans of the week"
+        with troubles.collect(Exception, lacking), Ledger.open(spec.ledger_url) as ledger:
+            head = ledger.current(spec.name) if self.onto_page else None
+            before |= {plan.depot_id: plan for plan in ledger.plans(head.publication_id)} if head else {}
+        people: Sequence[Any] | None = () if spec.staffing.people_table is None else None
+        if people is None:
+            with troubles.collect(
+                Exception, "the table of people is not read, and those of the plans before are planned"
+            ):
+                people = _people(spec, self.result.panel, self.run_id)
+        with troubles.collect(Exception, "no week is planned"):
+            crews = published_crews(published_before, overridden, spec.staffing, spec.timezone, self.now)
+            roster = rosters.plan(overridden, self.result.panel, spec, crews, shares)
+            planned = plugin("people").plan_weeks(
+                depots,
+                roster,
+                self.result.panel,
+                spec.staffing,
+                timezone=spec.timezone,
+                at=self.now,
+                before=before,
+                people=people,
+            )
+            plans += planned.plans
+            for trouble in planned.troubles:
+                troubles.add(trouble)
+            depots = plugin("people.attendance").with_attendance(
+                depots, planned.plans, roster, overridden, spec.staffing
+            )
+        return depots, tuple(plans)
 
 
 def _forecast(spec: Spec, choice: ModelChoice, knowledge: Knowledge) -> tuple[ForecastResult, Any]:
@@ -278,46 +313,6 @@ def _canary_inputs(result: ForecastResult, panel: SavedPanel, lookback: int) -> 
     if canary.panel is not result.panel or its_lookback != lookback:
         panel = saved_inputs.trim_panel(canary.panel, its_lookback)
     return CanaryInputs(panel, str(canary.digest), result.beside.cohort, canary.strangers)
-
-
-def _plan_weeks(
-    depots: tuple[PublishedDepot, ...],
-    published_before: tuple[PublishedDepot, ...],
-    overridden: Forecast,
-    result: ForecastResult,
-    spec: Spec,
-    now: datetime,
-    run_id: str,
-    troubles: Troubles,
-    shares: ShiftShares | None,
-    *,
-    onto_page: bool,
-) -> tuple[tuple[PublishedDepot, ...], tuple[WeekPlan, ...]]:
-    """Return the depots with the drivers who come, and the plans of the week. One that goes onto
-    the page looks back at the plans that are shown."""
-    if spec.staffing is None or not spec.staffing.people:
-        return depots, ()
-    before: dict[str, WeekPlan] = {}
-    plans: list[WeekPlan] = []
-    lacking = "who worked before is not known to the plans of the week"
-    with troubles.collect(Exception, lacking), Ledger.open(spec.ledger_url) as ledger:
-        head = ledger.current(spec.name) if onto_page else None
-        before |= {plan.depot_id: plan for plan in ledger.plans(head.publication_id)} if head else {}
-    people: Sequence[Any] | None = () if spec.staffing.people_table is None else None
-    if people is None:
-        with troubles.collect(Exception, "the table of people is not read, and those of the plans before are planned"):
-            people = _people(spec, result.panel, run_id)
-    with troubles.collect(Exception, "no week is planned"):
-        crews = published_crews(published_before, overridden, spec.staffing, spec.timezone, now)
-        roster = rosters.plan(overridden, result.panel, spec, crews, shares)
-        planned = plugin("people").plan_weeks(
-            depots, roster, result.panel, spec.staffing, timezone=spec.timezone, at=now, before=before, people=people
-        )
-        plans += planned.plans
-        for trouble in planned.troubles:
-            troubles.add(trouble)
-        depots = plugin("people.attendance").with_attendance(depots, planned.plans, roster, overridden, spec.staffing)
-    return depots, tuple(plans)
 
 
 def _people(spec: Spec, panel: Panel, run_id: str) -> Sequence[Any]:

@@ -117,7 +117,7 @@ class _Comparison:
 
 
 def _compare(where: str, before: Values, reproduced: Values) -> _Comparison:
-    """What is written in one place next to the forecast made again, cell by cell in the order of
+    """What is written in one place against the forecast made again, cell by cell in the order of
     depots and days."""
     count, largest, differences = 0, 0.0, []
     for key in sorted(before.keys() | reproduced.keys()):

@@ -1,4 +1,4 @@
-"""Forecast accuracy tracking: past forecasts against what came, next to the seasonal naive and
+"""Forecast accuracy tracking: past forecasts against what came, against the seasonal naive and
 another system.
 
 Of a night that was run again, its last word counts. Weeks are made anew while late counts may still

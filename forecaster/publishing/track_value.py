@@ -197,7 +197,7 @@ class _Reckoner:
         return max(in_time, key=order, default=None)
 
     def _fold(self, rows: pa.Table, day: date) -> Fold:
-        """A run's forecast of a day next to what came; a depot that it did not forecast is closed,
+        """A run's forecast of a day against what came; a depot that it did not forecast is closed,
         and not billed."""
         # of a run taken up again
         rows = rows.filter(pc.equal(rows["recorded_at"], pc.max(rows["recorded_at"])))

@@ -41,7 +41,7 @@ def write(
     keys: Path,
     example: Mapping[str, Any],
 ) -> None:
-    """Write the folder `target`, of files `next to` the bundle and the public `keys` that vouch for
+    """Write the folder `target`, of files `beside` the bundle and the public `keys` that vouch for
     it."""
     data = target.with_name("data")
     shutil.copytree(beside, data)

@@ -1,4 +1,4 @@
-"""Description of a run in Markdown: the verdict, how the model did next to its rivals, and what
+"""Description of a run in Markdown: the verdict, how the model did compared with its rivals, and what
 differs from the model that reigned before."""
 
 from __future__ import annotations

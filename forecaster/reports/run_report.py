@@ -1,4 +1,4 @@
-"""Model review report of a night on one page: the gate's verdict, the scores next to its rivals',
+"""Model review report of a night on one page: the gate's verdict, the scores compared with its rivals',
 the plots."""
 
 from __future__ import annotations

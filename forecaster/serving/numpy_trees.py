@@ -92,7 +92,7 @@ def _same_weekdays(series: DaySeries, anchor: Doubles, of: Lengths) -> Doubles:
 
 
 def _a_year_ago(series: DaySeries, horizon: int, yearly: float, year: int) -> Doubles:
-    """The days next to the same weekday of a year ago, against the level of a week before it,
+    """The days compared with the same weekday of a year ago, against the level of a week before it,
     (depots, horizon, 4)."""
     ahead = series.log.shape[1] + np.arange(horizon)
     then, parts = series.level[:, ahead - year - 7], []

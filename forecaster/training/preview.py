@@ -1,7 +1,7 @@
 """Preview: what the prior forecasts without any training, made and judged in seconds where a fleet
 has no model yet.
 
-The prior is calibrated and scored on the held-out days of tonight's backtest next to the seasonal
+The prior is calibrated and scored on the held-out days of tonight's backtest compared with the seasonal
 naive, each from what was known then, and goes out in its place where it is better. The plain NumPy
 model does it, so that nothing is compiled before the first page stands; the bundle is one like any
 other.
@@ -75,7 +75,7 @@ def judged(
     prior: Prior | None = None,
     most_depots: int = MOST_DEPOTS,
 ) -> tuple[Candidate, dict[str, Scores]]:
-    """The prior, calibrated on all that is known, and how it did next to the seasonal naive when it
+    """The prior, calibrated on all that is known, and how it did compared with the seasonal naive when it
     knew less.
 
     `prior` takes the place of the package's own.

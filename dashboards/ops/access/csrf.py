@@ -23,7 +23,7 @@ FORM = "application/x-www-form-urlencoded"
 
 
 def csrf_token(request: Request) -> str:
-    """The token of the caller, for a form or a script of ours."""
+    """The token of the reader, for a form or a script of ours."""
     token = _signer(access_context(request)).dumps(_whose(person(request)))
     assert isinstance(token, str)
     return token

@@ -83,7 +83,7 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
 
 
 async def _forget(request: Request, context: AccessContext) -> None:
-    """End the session of the caller, for every copy of its cookie."""
+    """End the session of the reader, for every copy of its cookie."""
     cookie = dict(request.session)
     request.session.clear()
     await run_in_threadpool(context.sessions.end, cookie)

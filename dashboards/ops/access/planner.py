@@ -17,7 +17,7 @@ def name(person: Person, typed_name: str) -> str:
 
 
 def visible(edition: Edition, overrides: Iterable[Override]) -> tuple[Override, ...]:
-    """The overrides of depots that the caller sees."""
+    """The overrides of depots that the reader sees."""
     if edition.cities is None:
         return tuple(overrides)
     depot_ids = {depot.depot_id for depot in edition.outline()}
@@ -25,7 +25,7 @@ def visible(edition: Edition, overrides: Iterable[Override]) -> tuple[Override, 
 
 
 def neighbours(edition: Edition, depot: PublishedDepot) -> tuple[str, ...]:
-    """The other depots of the depot's city, or all others that the caller sees where it has
+    """The other depots of the depot's city, or all others that the reader sees where it has
     none."""
     city = depot.attributes.get("city")
     return tuple(
@@ -36,7 +36,7 @@ def neighbours(edition: Edition, depot: PublishedDepot) -> tuple[str, ...]:
 
 
 def see_all(edition: Edition, depot_ids: Iterable[str]) -> None:
-    """Raises NoSuchDepot for a depot that is not published, or that the caller does not see."""
+    """Raises NoSuchDepot for a depot that is not published, or that the reader does not see."""
     visible = {depot.depot_id for depot in edition.outline()}
     for depot_id in depot_ids:
         if depot_id not in visible:

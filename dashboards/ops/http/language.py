@@ -56,7 +56,7 @@ class LanguageMiddleware:
 
 
 def of_request(request: Request) -> ReaderLocale:
-    """The locale of the caller."""
+    """The locale of the reader."""
     style = getattr(request.state, "locale", locale.DEFAULT)
     assert isinstance(style, ReaderLocale)
     return style

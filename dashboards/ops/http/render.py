@@ -33,7 +33,7 @@ class RenderPage(Protocol):
 
 @dataclass(frozen=True)
 class Renderer:
-    """Renders answers of the store, each for the cities that the caller may see."""
+    """Renders answers of the store, each for the cities that the reader may see."""
 
     store: PublicationStore
     spec: Spec | None = None  # the pipeline file, where there is one

@@ -117,6 +117,8 @@ class ResponseCache:
         try:
             await self._look()
         except TimeoutError:
+            if self._in_memory(question) is None:
+                return None  # the route waits for the ledger
             self._store.no_answer(PATIENCE)
             return self._while_away(question, scope)
         except LedgerError:
@@ -132,15 +134,21 @@ class ResponseCache:
         scope[ORIGIN] = "kept"
         return response
 
-    def _while_away(self, question: object, scope: Scope) -> CachedResponse | None:
-        """Page in memory with a sentence on the ledger's absence; None for what is no page, and the
-        route reports the error."""
+    def _in_memory(self, question: object) -> CachedResponse | None:
+        """Page of the edition that is up, or of the one before; None for what is no page."""
         page = self._bodies.get(question) or self._earlier.get(question)
         if page is None or not isinstance(page.holds_for, tuple):
             return None
-        headers = Headers(raw=page.start["headers"])
-        if not headers["content-type"].startswith("text/html"):
+        is_page = Headers(raw=page.start["headers"])["content-type"].startswith("text/html")
+        return page if is_page else None
+
+    def _while_away(self, question: object, scope: Scope) -> CachedResponse | None:
+        """Page in memory with a sentence on the ledger's absence; None where there is none, and the
+        route reports the error."""
+        if (page := self._in_memory(question)) is None:
             return None
+        assert isinstance(page.holds_for, tuple)
+        headers = Headers(raw=page.start["headers"])
         with locale.active(of_request(Request(scope))):
             if (sentence := self._store.absence_sentence(page.holds_for[0])) is None:
                 return None
@@ -168,7 +176,7 @@ class ResponseCache:
         self._take(*known)
 
     async def _read(self) -> None:
-        with suppress(LedgerError):  # the caller next reads it, too
+        with suppress(LedgerError):  # the next request reads it
             self._take(*await to_thread.run_sync(self._store.read_number))
 
     def _take(self, number: object, read_at: float) -> None:

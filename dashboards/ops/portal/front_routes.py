@@ -54,7 +54,7 @@ def _of_readers(routes: APIRouter, front: FrontPage, page: RenderPage) -> None:
 
     @routes.get(f"{api.PREFIX}/pipelines", response_model=PipelinesOut, responses=api.TROUBLE | api.AS_CSV)
     def pipelines(request: Request, format: api.Format = "json") -> Response:
-        """The pipelines that the caller may see, those in trouble first."""
+        """The pipelines that the reader may see, those in trouble first."""
         out = rows_out(front.tiles(front.visible(person(request))))
         if format == "csv":
             return _answer(request, sheet(PipelineRow, out.rows).csv(), MEDIA_TYPE)

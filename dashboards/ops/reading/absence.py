@@ -39,11 +39,11 @@ class Absence:
 
 class CircuitBreaker:
     """Circuit breaker of a ledger: while it is away one request in two seconds tries it, the others
-    fail at once. A ledger in a file of this machine has none: where that is, so is the page."""
+    fail at once. It does not guard an SQLite ledger, which is on the page's own machine."""
 
     def __init__(self, url: str, clock: Callable[[], datetime]) -> None:
         self._clock = clock
-        self._is_file = connect.stamp(url) is not None
+        self.guards = connect.stamp(url) is None
         self._retry_at = 0.0
         self.absence: Absence | None = None
 
@@ -56,7 +56,7 @@ class CircuitBreaker:
 
     def failed(self, error: LedgerError) -> None:
         """Record that the ledger could not be read."""
-        if self.absence is None and not self._is_file and not isinstance(error, NoLedger):
+        if self.absence is None and self.guards and not isinstance(error, NoLedger):
             self.absence = Absence(self._clock(), error)
             self._retry_at = monotonic() + RETRY_SECONDS
             log.warning("the ledger cannot be read; pages in memory are shown meanwhile: %s", error)

@@ -211,8 +211,10 @@ class PublicationStore:
 
     @contextmanager
     def _only_reader(self) -> Iterator[None]:
-        """One reads for all who come meanwhile. Raises LedgerError where that takes too long."""
-        if not self._reading.acquire(timeout=PATIENCE):
+        """One reads for all who come meanwhile. Raises LedgerError where that takes too long and
+        pages in memory can be shown instead."""
+        has_pages = self._snapshot is not None and self._breaker.guards
+        if not self._reading.acquire(timeout=PATIENCE if has_pages else -1):
             self.no_answer(PATIENCE)
             raise LedgerError(f"the ledger has not answered for {PATIENCE:g} s")
         try:

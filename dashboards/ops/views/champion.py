@@ -51,7 +51,7 @@ class Champion:
     verdicts: tuple[VerdictLine, ...]  # newest first
     command: str | None  # None: there is nobody to go back to
     back_to: Reign | None
-    worth: str  # what forecasts missed lately, next to their rivals
+    worth: str  # what forecasts missed lately, compared with their rivals
 
 
 def champion(

@@ -59,7 +59,7 @@ class ActualDay:
 
 @dataclass(frozen=True)
 class ForecastCheck:
-    """The actual of a day that is over next to its last forecast before it came."""
+    """The actual of a day that is over against its last forecast before it came."""
 
     day: str
     median: str

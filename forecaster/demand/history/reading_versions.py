@@ -89,7 +89,7 @@ def slots(batch: pd.DataFrame, history: pd.DataFrame) -> Slots:
 
 
 def repeats(batch: pd.DataFrame, *, declared: bool) -> Repeats:
-    """The readings that break a rule next to the others: `duplicate_row` or `superseded`.
+    """The readings that break a rule compared with the others: `duplicate_row` or `superseded`.
 
     One for each depot, day (and declared instant) stays: the first that says what the last one
     says.

@@ -1,4 +1,4 @@
-"""Declared days of business next to the counts: depots that count before they opened or after they
+"""Declared days of business against the counts: depots that count before they opened or after they
 closed.
 
 A depot of which counts come is at work, whatever is declared of it. So a declared day that most of

@@ -1,4 +1,4 @@
-"""Announced closures next to the counts: depots that go on counting while an event closes them."""
+"""Announced closures against the counts: depots that go on counting while an event closes them."""
 
 from __future__ import annotations
 

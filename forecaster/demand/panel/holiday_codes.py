@@ -14,7 +14,7 @@ from forecaster.core.language.near_words import did_you_mean, nearest_word, plai
 
 # of the letters that a misspelt name has in common with the right one; codes are too short for less
 _SPELLING = 0.85
-# in use next to the English names of ISO 3166: languages, other codes, parts of a country, its own
+# in use besides the English names of ISO 3166: languages, other codes, parts of a country, its own
 # names
 _NAMES = {
     "AE": "uae emirates",

@@ -1,4 +1,4 @@
-"""What is odd about a panel, next to what was known: found once for a night, a refresh and
+"""What is odd about a panel, compared with what was known: found once for a night, a refresh and
 `forecaster check`."""
 
 from __future__ import annotations

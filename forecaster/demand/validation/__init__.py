@@ -1,2 +1,2 @@
-"""Data validation: the contract of a row, outlier detection next to the history, and the
+"""Data validation: the contract of a row, outlier detection against the history, and the
 quarantine."""

@@ -1,7 +1,7 @@
 """Deduplication and reconciliation of a batch: every row is accepted, unchanged, or quarantined
 with its rule.
 
-The contract has asked each row alone. Here they are asked together, next to what is known
+The contract has asked each row alone. Here they are compared with one another, with what is known
 already, and with the days before them.
 """
 

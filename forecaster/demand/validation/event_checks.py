@@ -1,4 +1,4 @@
-"""Validation of events next to depots and readings: kinds that nothing uses, places of no depot,
+"""Validation of events against depots and readings: kinds that nothing uses, places of no depot,
 closures that go on.
 
 Events that lie outside the history and the days ahead are none of anybody's concern.

@@ -1,4 +1,4 @@
-"""What a batch brings next to those before it: no row at all, far fewer rows, the readings of other
+"""What a batch brings compared with those before it: no row at all, far fewer rows, the readings of other
 depots, or other counts of the same days."""
 
 from __future__ import annotations

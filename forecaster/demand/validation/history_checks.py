@@ -1,4 +1,4 @@
-"""Anomaly checks of a batch with the days before it: outliers, stray days, late counts, and what the feed lacks."""
+"""Anomaly checks of a batch against the days before it: outliers, stray days, late counts, and what the feed lacks."""
 
 from __future__ import annotations
 

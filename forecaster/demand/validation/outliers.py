@@ -1,4 +1,4 @@
-"""Outlier detection: counts not believable with the days before them, as spikes or in another
+"""Outlier detection: counts that are implausible against the days before them, as spikes or in another
 unit.
 
 What a depot usually has on a day is the median of its last eight same weekdays, of which four must

@@ -132,7 +132,7 @@ def _same_weekdays(series: Series, anchor: Array, origins: Origins) -> Array:
 
 
 def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
-    """The days next to the same weekday of a year ago, one of which has the same date, against the
+    """The days compared with the same weekday of a year ago, one of which has the same date, against the
     level of then."""
     then = origins.ago(series.level, YEAR + 7)
     parts = []

@@ -131,7 +131,7 @@ def level_shifts(plain: Array, observed: Array) -> Array:
 
 def swings(plain: Array, observed: Array) -> Array:
     """1 on days before which the same weekdays lay so far apart that none of them is the usual, as
-    where a site was shut every other week and its counts say so: next to their mean an ordinary day
+    where a site was shut every other week and its counts say so: compared with their mean an ordinary day
     looks special.
     """
     highest, lowest = jnp.zeros_like(plain), jnp.full_like(plain, LARGEST)

@@ -1,7 +1,7 @@
 """A good plan at once, where there is no time for the cheapest: people choose one after the other.
 
-Each takes the way through the graph of the contract that saves most next to whoever chose before
-(dynamic programming over the days), and then each once more next to all others, as often as that
+Each takes the way through the graph of the contract that saves most compared with whoever chose before
+(dynamic programming over the days), and then each once more compared with all others, as often as that
 saves something. Rules hold in every such plan; what it may cost more than the cheapest is for
 `flow` to say.
 """

@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -136,6 +137,21 @@ def test_readers_of_a_ledger_that_does_not_answer_get_pages_in_memory(
     deadline = time.monotonic() + 20
     while SINCE in text(ada("/p/alpha/")) and time.monotonic() < deadline:
         time.sleep(0.05)
+    assert SINCE not in text(ada("/p/alpha/"))
+
+
+def test_the_first_reader_waits_for_a_ledger_that_answers_late(
+    house: tuple[House, CollectorRegistry], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, _ = house
+    monkeypatch.setattr(absence, "RETRY_SECONDS", 60.0)
+    monkeypatch.setattr(response_cache, "PATIENCE", 0.1)
+    ada = page.as_("ada")
+    with frozen(page.server), ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(ada, "/p/alpha/wall")
+        time.sleep(0.5)
+        thaw(page.server)
+        assert waiting.result().status_code == 200
     assert SINCE not in text(ada("/p/alpha/"))
 
 

@@ -24,7 +24,7 @@ from forecaster.staffing.value_account import (
 )
 
 USUAL = SPANS[1]
-DRAWN = (LAST_WEEK, BUFFER)  # next to which the savings of ours are drawn
+DRAWN = (LAST_WEEK, BUFFER)  # compared with which the savings of ours are drawn
 MOST_CITIES = 5  # where vans went
 VANS_BIND = 0.5  # share of the missing drivers that perfect foresight would miss too
 NOTHING_YET = N_(
@@ -47,7 +47,7 @@ class WayRow:
 
     name: str
     cost: str
-    saved: str  # by ours next to it; empty for ours
+    saved: str  # by ours compared with it; empty for ours
     reach: str  # the range of what was saved
     short: str
     idle: str
@@ -59,7 +59,7 @@ class PartRow:
 
     name: str
     cost: str
-    saved: tuple[str, str]  # next to last week, and the buffer
+    saved: tuple[str, str]  # compared with last week, and the buffer
     reach: str  # the range of the former
 
 
