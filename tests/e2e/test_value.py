@@ -37,7 +37,7 @@ def test_backfilled_nights_have_a_value_on_the_page_in_the_api_and_on_the_comman
     assert "2026-04-27 to 2026-05-10: 13 days, amounts in EUR" in text
     with small_fleet.page(file) as client:
         page = client.get("/value?weeks=8").text
-        assert "What each way to roster cost" in page
+        assert "Cost of each rostering policy" in page
         assert "6 days of these rest on a forecast that was made afterwards" in page
         assert "What the forecasts cost" in page
         assert client.get("/value").text.count('aria-current="page"') == 1

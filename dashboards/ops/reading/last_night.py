@@ -24,10 +24,10 @@ class Notice:
         """One line for the front page."""
         if self.stopped:
             rules = display.listed(self.stopped)
-            return _("The last night kept its whole batch aside ({rules}): nothing of it counts.", rules=rules)
+            return _("The last night quarantined its whole batch ({rules}): nothing of it counts.", rules=rules)
         return ngettext(
-            "The last night kept {n} row aside.",
-            "The last night kept {n} rows aside.",
+            "The last night quarantined {n} row.",
+            "The last night quarantined {n} rows.",
             self.rows,
             n=display.number(self.rows),
         )

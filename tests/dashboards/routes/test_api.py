@@ -290,7 +290,7 @@ def test_days_after_a_night_that_failed_one_line_says_all_and_nothing_is_of_this
     assert answer.text.count('<p class="stale" role="status"><') == 1
     page = text(answer)
     sentence = "What began Fri 20 Jun, 03:00 EDT published nothing. The newest reading is of Mon 16 Jun."
-    assert f"Stale, and the last run failed. {sentence} The last night kept its whole batch aside" in page
+    assert f"Stale, and the last run failed. {sentence} The last night quarantined its whole batch" in page
     assert "it was trained in the night to Tue 17 Jun and admitted." in page
     assert "this night" not in page
 

@@ -151,7 +151,7 @@ def test_the_front_page_tells_of_what_was_kept_aside_and_leads_there(url: str) -
     night(url, "night-1", NEGATIVE, DOUBLE, LATE)
     fill(url, publication())
     page = visitor(url)("/")
-    assert "The last night kept 15 rows aside. What was found, and what to do" in text(page)
+    assert "The last night quarantined 15 rows. What was found, and what to do" in text(page)
     assert '<a href="/health">What was found' in page.text
 
 
@@ -160,8 +160,8 @@ def test_the_front_page_tells_of_what_was_kept_aside_and_leads_there(url: str) -
     [
         ((), None),
         ((LATE,), None),
-        ((NEGATIVE, LATE), "The last night kept 3 rows aside."),
-        ((NEGATIVE, THIN), "The last night kept its whole batch aside (thin_feed): nothing of it counts."),
+        ((NEGATIVE, LATE), "The last night quarantined 3 rows."),
+        ((NEGATIVE, THIN), "The last night quarantined its whole batch (thin_feed): nothing of it counts."),
     ],
 )
 def test_the_notice_is_about_what_was_kept_aside(url: str, findings: Sequence[Finding], sentence: str | None) -> None:
