@@ -73,7 +73,7 @@ class Overview:
         return {name: {**late, **looks}[self._urls[name]].get(name, silent) for name in names}
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)  # and wait: an engine cannot close a connection in use
 
     def _future(self, url: str) -> Future[Mapping[str, Look]]:
         with self._lock:
@@ -186,7 +186,7 @@ class Counts(Generic[Count]):
         return future
 
     def close(self) -> None:
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._pool.shutdown(cancel_futures=True)  # and wait: an engine cannot close a connection in use
 
 
 def ready(future: Future[Count]) -> Count | None:
