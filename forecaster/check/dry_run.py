@@ -39,6 +39,24 @@ COPIED_TABLES = tuple(
     name for name in TABLES if name not in ("forecasts", "scores", "canary_forecasts")
 )  # what ingesting reads and adds to
 _LOG = "_delta_log"
+_LOST = 0.05  # of the rows
+# rules whose findings put the counts themselves in doubt, the heaviest first
+DOUBTFUL = (
+    "lost_rows",
+    "lost_depot_rows",
+    "meter",
+    "cadence",
+    "several_rows",
+    "repeated_rows",
+    "total_row",
+    "day_stamps",
+    "decimals",
+    "other_depots",
+    "restated",
+    "unreadable",
+    "unit_change",
+    "cut_day",
+)
 
 
 @dataclass(frozen=True)
@@ -64,6 +82,21 @@ class DryRun:
     fault: str | None = None
     panel_at: Past | None = None  # the panel at earlier cutoffs, where it was asked for
     caveats: tuple[str, ...] = ()  # what has to be said of a forecast that starts from it
+
+    @property
+    def caution(self) -> str | None:
+        """The heaviest doubt about readings that a forecast can start from; None where there is none."""
+        if self.ingested is None or self.profile is None:
+            return None
+        lost = self.ingested.quarantined / max(self.ingested.read, 1)
+        if lost > _LOST:
+            return f"{self.ingested.quarantined:,} of {self.ingested.read:,} rows ({lost:.0%}) do not count"
+        doubts = [finding for finding in self.ingested.findings if finding.rule in DOUBTFUL]
+        if doubts:
+            worst = min(doubts, key=lambda finding: (DOUBTFUL.index(finding.rule), -finding.count))
+            return f"{worst.rule}: {worst.message}"
+        silent = self.profile.silent
+        return f"{silent:,} of {self.profile.depots:,} depots have no count" if silent else None
 
 
 def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: bool = False) -> DryRun:
@@ -168,7 +201,8 @@ def _declared_sources(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, .
         yield "staffing.people_table.source", table.source, table.columns.required
     columns = spec.demand.columns
     counted = () if spec.demand.aggregate == "count" else (columns.demand,)
-    yield "demand.source", spec.demand.source, (columns.depot_id, columns.date, *counted)
+    depot = () if spec.demand.depot is not None else (columns.depot_id,)
+    yield "demand.source", spec.demand.source, (*depot, *columns.day_columns, *counted)
 
 
 def _reach(place: str, source: AnySource, columns: tuple[str, ...], spec: Spec) -> SourceCheck:

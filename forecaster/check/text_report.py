@@ -44,6 +44,8 @@ def render(dry_run: DryRun, *, tables: bool, width: int = WIDTH, ascii_only: boo
             f"contract  {count(ingested.read, 'row')} read = {ingested.accepted:,} accepted + "
             f"{ingested.unchanged:,} unchanged + {ingested.quarantined:,} quarantined"
         )
+        if ingested.left_out:
+            yield f"where     {count(ingested.left_out, 'row')} left out by demand.where"
         if ingested.stopped:
             yield printable(f"stopped   {ingested.stopped}: nothing of this batch counts", _LINES_A_FINDING * width)
         yield from _findings(ingested, tables, width)
@@ -55,7 +57,10 @@ def render(dry_run: DryRun, *, tables: bool, width: int = WIDTH, ascii_only: boo
 
 def verdict(dry_run: DryRun) -> str:
     """The last line: can a forecast start from this?"""
-    return f"not usable: {dry_run.fault}" if dry_run.fault else "usable; nothing else was changed"
+    if dry_run.fault:
+        return f"not usable: {dry_run.fault}"
+    but = f"usable, but {printable(dry_run.caution, _LINES_A_FINDING * WIDTH)}" if dry_run.caution else "usable"
+    return f"{but}; nothing else was changed"
 
 
 def suspects(dry_run: DryRun, width: int = WIDTH) -> list[str]:

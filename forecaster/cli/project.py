@@ -7,11 +7,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
+import click
 import typer
 
 from forecaster.cli.options import AsOf, File, entry_point, instant, load_spec, needs_extra, parsed_time, print_line
 from forecaster.core.terminal import escaped_lines
 from forecaster.errors import NO_DATA, OUR_FAULT, SpecError
+from forecaster.onboarding.description.questions import Answers, Question
 from forecaster.plugins import plugin
 
 DATA_FILES = {".csv", ".tsv", ".txt", ".gz", ".bz2", ".xz", ".zip", ".zst", ".parquet"}
@@ -38,16 +40,36 @@ def init(
     end: Annotated[
         str | None, typer.Option(metavar="DATE", help="The sample's last day; yesterday by default.")
     ] = None,
+    rows: Annotated[
+        str | None, typer.Option(metavar="KIND", help="With --from: a row is one of the readings or events.")
+    ] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="With --from: column of the site, or name of the only one."),
+    ] = None,
+    day: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="With --from: column of the day, or YEAR,MONTH,DAY columns.")
+    ] = None,
+    count: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="With --from: column of the count, or rows; several of sites.")
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", help="With --from: rows that count; COLUMN!=VALUE leaves rows out."),
+    ] = None,
 ) -> None:
     """Make a folder to start from: a sample, or your own data.
 
-    With --from the pipeline file says beside each key what was guessed and why; the files stay where they are. Where
-    no folder is named, a new one is called as the first file is. Exits with 4 when no forecast can start from the data.
+    With --from the pipeline file says beside each key why it has its value; the files stay where they are. Where
+    no folder is named, a new one is called as the first file is. What the data leave open is asked on a terminal;
+    without one the command exits with 2 and prints the options that answer. Exits with 4 when no forecast can start
+    from the data.
     """
     files, folder = _files_and_folder(paths or [], own or [], into)
+    answers = Answers.of(rows, site, day, count, where or ())
     if files:
-        raise typer.Exit(_start_from(files, folder, country))
-    if folder is None or country is not None:
+        raise typer.Exit(_start_from(files, folder, country, answers))
+    if folder is None or country is not None or answers != Answers():
         raise SpecError(
             "found neither a folder nor --from; wanted `forecaster init DIR` or `forecaster init --from FILE`"
         )
@@ -67,12 +89,14 @@ def _files_and_folder(paths: list[Path], own: list[Path], into: Path | None) -> 
     return [*own, *(path for path in paths if path not in folders)], folders[0] if folders else None
 
 
-def _start_from(files: list[Path], folder: Path | None, country: str | None) -> int:
+def _start_from(files: list[Path], folder: Path | None, country: str | None, answers: Answers) -> int:
     """Write a pipeline file for somebody's own files; the exit code."""
     from forecaster.onboarding import start
 
-    ask = _country if sys.stdin.isatty() and sys.stdout.isatty() else None
-    outcome = start.create(files, folder, country=country, ask=ask, now=datetime.now(UTC))
+    ask, choose = (_country, _choice) if sys.stdin.isatty() and sys.stdout.isatty() else (None, None)
+    outcome = start.create(
+        files, folder, country=country, ask=ask, now=datetime.now(UTC), answers=answers, choose=choose
+    )
     for line in outcome.lines:
         typer.echo(escaped_lines(line))
     return NO_DATA if outcome.fault else 0
@@ -83,6 +107,16 @@ def _country() -> str:
         "In which country are the depots? Two letters such as DE, for holidays and time zone; Enter to leave it open"
     )
     return str(typer.prompt(question, default="", show_default=False))
+
+
+def _choice(question: Question) -> str:
+    """Answer of somebody at a terminal to a question about the table."""
+    typer.echo(escaped_lines(question.text))
+    for number, choice in enumerate(question.choices, start=1):
+        typer.echo(escaped_lines(f"  {number}  {choice.answer}   {choice.evidence}"))
+    wanted = click.IntRange(1, len(question.choices))
+    chosen: int = typer.prompt("Number", default=1, type=wanted)
+    return question.choices[chosen - 1].answer
 
 
 def check(

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, field_validator, model_validator
 
 from forecaster.config import data_rules
 from forecaster.config.base import Section
@@ -26,8 +27,9 @@ def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
 class DemandColumns(Section):
     depot_id: str = "depot_id"
     """Column with the depot."""
-    date: str = "date"
-    """Column with the local calendar day, or with a timestamp (its local day counts)."""
+    date: str | tuple[str, str, str] = "date"
+    """Column with the local calendar day, or with a timestamp (its local day counts); or three
+    columns, as in `[year, month, day]`."""
     demand: str = "demand"
     """Column with the count; empty = unknown, 0 = open without orders. Not read with `aggregate:
     count`."""
@@ -40,6 +42,32 @@ class DemandColumns(Section):
     """Column with the order number (with several rows for each order: the line number), with
     `aggregate`: of rows of one depot and day with the same number the last one counts. For
     overlapping exports."""
+
+    @property
+    def day(self) -> str:
+        """Name of the column with the day; of three columns the names together."""
+        return self.date if isinstance(self.date, str) else "-".join(self.date)
+
+    @property
+    def day_columns(self) -> tuple[str, ...]:
+        """The columns of the source that hold the day."""
+        return (self.date,) if isinstance(self.date, str) else self.date
+
+
+def _words(values: Any) -> Any:
+    """A value or a list of values, as texts."""
+    if isinstance(values, Mapping):
+        return values
+    listed = values if isinstance(values, list | tuple) else [values]
+    return tuple("" if value is None else str(value) for value in listed)
+
+
+class Excluded(Section):
+    """Values that a row must not have."""
+
+    values: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(
+        alias="not", description="A value or a list of values of the column."
+    )
 
 
 class DemandRules(Section):
@@ -84,12 +112,23 @@ class Demand(Section):
     """One row for each depot and day; with `aggregate`, one or more."""
     columns: DemandColumns = DemandColumns()
     """Names of the source's columns."""
+    depot: str | None = None
+    """Id of the only depot of a source without a column of depots."""
+    where: Mapping[str, Annotated[tuple[str, ...], BeforeValidator(_words)] | Excluded] = {}
+    """Rows that count, by the values of their columns: `{status: [paid, sent]}` keeps rows with one
+    of these values, `{status: {not: [cancelled]}}` leaves rows with these values out. Case and
+    blanks around a value do not matter; "" stands for an empty cell."""
     aggregate: Literal["none", "sum", "count"] = "none"
     """Aggregation of a depot's rows of one local day: their `sum`, or their `count` if each row is
     one order."""
     date_zone: str | None = None
     """Time zone in which instants of the date column are days, as in UTC for 2024-03-05T00:00:00Z.
     Without it: the depot's zone."""
+    day_starts: str | None = None
+    """Local time at which a business day begins, at a full or half hour up to 12:00, as in "03:00":
+    earlier timestamps belong to the day before."""
+    closed_values: tuple[str, ...] = ()
+    """Words in the column of counts that say that the depot was closed, as in `[CLOSED]`."""
     missing: Literal["unknown", "zero"] = "unknown"
     """Meaning of a missing row of an open depot on a day on which most depots have one."""
     weekdays: Literal["learn", "all"] | tuple[Weekday, ...] = "learn"
@@ -116,12 +155,35 @@ class Demand(Section):
                     raise ValueError(f"found '{word}'{nearest(str(word), WEEKDAYS)}, {wanted}")
         return declared
 
+    @field_validator("day_starts")
+    @classmethod
+    def _at_a_half_hour(cls, text: str | None) -> str | None:
+        if text is not None and not re.fullmatch(r"(0[0-9]|1[01]):[03]0|12:00", text):
+            raise ValueError(f"found '{text}', wanted a full or half hour up to 12:00, as in \"03:00\"")
+        return text
+
     @field_validator("date_zone")
     @classmethod
     def _exists(cls, zone: str | None) -> str | None:
         if zone is not None and not timezones.exists(zone):
             raise ValueError(f"unknown time zone '{zone}'; wanted one such as UTC{timezones.hint(zone)}")
         return zone
+
+    @model_validator(mode="after")
+    def _long_form(self) -> Self:
+        if self.source.wide is not None:
+            keys = {"depot": self.depot, "where": self.where, "columns.date as a list": self.columns.day_columns[1:]}
+            if named := [key for key, value in keys.items() if value]:
+                raise ValueError(f"{named[0]} needs a row for each reading, and source.wide reads counts from cells")
+        if self.depot is not None and "depot_id" in self.columns.model_fields_set:
+            raise ValueError("depot names the only depot, and columns.depot_id a column of depots; wanted one of both")
+        return self
+
+    @property
+    def first_half_hour(self) -> int:
+        """Half hour of the clock at which a business day begins."""
+        hour, minute = (int(part) for part in (self.day_starts or "00:00").split(":"))
+        return 2 * hour + minute // 30
 
     @model_validator(mode="after")
     def _whole_days(self) -> Self:

@@ -51,6 +51,10 @@ class TableSource(Section):
     null_values: tuple[str, ...] = ()
     """Words for an empty text cell, in any case, as in `["n/a", "-"]`."""
 
+    fill_down: tuple[str, ...] = ()
+    """Columns in which a blank cell has the value of the row above it, such as a depot that stands
+    on the first row of its block alone."""
+
     @field_validator("null_values", mode="before")
     @classmethod
     def _as_written(cls, words: Any) -> Any:

@@ -24,6 +24,7 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import MADE_OF, sentence
 from forecaster.demand import readings, sources
+from forecaster.demand.arrangement import Arrangement
 from forecaster.demand.history import lake_owner
 from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.order_lines.cut_windows import quarantine_cut_day
@@ -34,6 +35,7 @@ from forecaster.demand.validation import (
     feed_shape,
     feed_turnover,
     history_checks,
+    lost_rows,
     reference_tables,
     similar_ids,
 )
@@ -65,6 +67,7 @@ class IngestResult:
     findings: tuple[Finding, ...]
     versions: Mapping[str, int]
     stopped: str | None = None  # why nothing of the batch was accepted
+    left_out: int = 0  # rows that `demand.where` does not count, which are none of those read
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,9 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
         spec, lake, snapshots.get("depots"), snapshots.get("aliases"), now=now, waived=decided.waived
     )
     # each row alone, then against its batch, then against what the lake holds: each check sees fewer rows than the last
-    batch, read = _sort_blocks(feed, contract, decided.discarded, on_rows)
+    arrangement = Arrangement(spec)
+    batch, read = _sort_blocks(feed, arrangement, contract, decided.discarded, on_rows)
+    findings += arrangement.findings()
     known_days = _known_days(lake, batch.accepted, spec)
     if announced is not None:
         findings += _event_findings(announced, snapshots, batch, known_days, lake, spec, now)
@@ -114,6 +119,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += feed_turnover.size_findings(read, batch.unchanged, feed.name, frame(lake, "batches"), spec)
     findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, snapshots.get("aliases"), spec)
     findings += feed_turnover.restated(batch.repeated_days, known_days.last_readings, spec)
+    findings += lost_rows.findings(batch, read, spec)
     findings += [*_refusals(with_distinct_ids(batch.refused), decided, spec), *last_findings]
     stopped = next(
         (sentence(N_("{rule}: {message}"), rule=f.rule, message=f.message) for f in findings if f.severity == "stop"),
@@ -132,6 +138,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
         findings=tuple(findings),
         versions={},
         stopped=stopped,
+        left_out=arrangement.left_out,
     )
     assert outcome.read == outcome.accepted + outcome.unchanged + outcome.quarantined, outcome
     lake_owner.claim(spec, lake, now)
@@ -205,9 +212,11 @@ def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
     """The columns that the demand source must have, and those that it may have."""
     columns, future = spec.demand.columns, list(spec.calendar.known_future)
     count = [] if spec.demand.aggregate == "count" else [columns.demand]
-    must = [columns.depot_id, columns.date, *count, columns.open, columns.recorded_at, columns.order_id]
+    depot = [] if spec.demand.depot is not None else [columns.depot_id]
+    must = [*depot, *columns.day_columns, *count, columns.open, columns.recorded_at, columns.order_id]
+    must += [*spec.demand.where, *spec.demand.source.fill_down]
     # without an events source every known-future covariate has to be a column
-    needed = [name for name in must if name]
+    needed = [*dict.fromkeys(name for name in must if name)]
     return (needed, future) if spec.calendar.events else ([*needed, *future], [])
 
 
@@ -280,14 +289,19 @@ def _changes(snapshot: pd.DataFrame, before: pd.DataFrame, key: list[str], now: 
 
 
 def _sort_blocks(
-    feed: sources.Feed, contract: Contract, discarded: Collection[str], on_rows: Progress | None
+    feed: sources.Feed,
+    arrangement: Arrangement,
+    contract: Contract,
+    discarded: Collection[str],
+    on_rows: Progress | None,
 ) -> tuple[batches.Batch, int]:
     """All blocks of a feed, sorted by the contract; and how many rows they had."""
     refused, read = list[pd.DataFrame](), 0
 
     def accepted_parts() -> Iterator[pd.DataFrame]:  # nobody else holds a block, so that its memory is given up early
         nonlocal read
-        for block in feed.blocks:
+        for whole_block in feed.blocks:
+            block = arrangement.arrange(whole_block)
             sorted_block = contract.sort(block)
             refused.append(sorted_block.refused)
             read += len(block)

@@ -26,6 +26,19 @@ Role = Literal[
     "kind",
     "title",
     "actor",
+    "part",
+    "metric",
+    "quantity",
+    "property",
+    "stock",
+    "scenario",
+    "snapshot",
+    "cancelled",
+    "cancelled_flag",
+    "actual",
+    "planned",
+    "thing",
+    "yes_or_no",
 ]
 INEXACT = 1_000.0  # the rank from which on a name only holds a word of a role
 
@@ -43,6 +56,9 @@ WORDS: dict[Role, str] = {
         centro negozio magazzino stabilimento sede loja armazem filial unidade estacao winkel vestiging magazijn
         filiaal butik butikk varehus sklep magazyn oddzial placowka pobocka prodejna uzlet raktar magaza sube depo
         магазин склад филиал точка 店舗 店 拠点 倉庫 门店 店铺 仓库 매장 지점
+        house hotel haus casa maison huis garage library clinic hospital klinik pool hall halle museum school
+        schule place lieu lugar luogo plek venue park cafe bar pharmacy apotheke cinema kino theatre gym plant
+        kitchen office buero beach port airport
         unique_id series region area city stadt ville ciudad citta cidade ort zone""",
     "area": """series region area city stadt ville ciudad citta cidade ort zone district bezirk provincia provincie
         land country subdivision""",
@@ -72,6 +88,36 @@ WORDS: dict[Role, str] = {
         rechnungs pedido pedidos commande ordine encomenda zamowienie sendung sendungs shipment parcel tracking waybill
         transaction booking buchung ref reference referenz referencia""",
     "kind": "kind type art typ typus tipo sort category kategorie",
+    "part": """channel kanal canal canale product produkt produit producto prodotto item items article artikel article
+        articulo articolo sku category kategorie categorie categoria segment customer_type payment zahlungsart shift
+        schicht slot daypart hour stunde heure hora ora weather wetter status state zustand stato estado etat type typ
+        kind art gender geschlecht nationality country_of_residence patient patients initials name remark comment note
+        bemerkung tariff tarif metric measure kpi kennzahl indicator variable scenario version""",
+    "metric": "metric measure kpi kennzahl indicator indikator variable messgroesse mesure misura metrica",
+    "quantity": """quantity qty menge quantite cantidad quantita quantidade aantal ilosc antal adet pieces pcs units
+        stueck stueckzahl orders bestellungen auftraege parcels packages pakete""",
+    "property": """age alter edad eta idade leeftijd nights naechte nuits noches notti duration dauer duree duracion
+        durata minutes minuten seconds hours stunden heures horas ore km kilometer kilometers kilometre miles distance
+        distanz strecke lead_time leadtime score rating weight gewicht poids peso kg birth birthday geburt year_of_birth
+        party_size length height size zip lat lng""",
+    "stock": """stock bestand inventory inventar capacity kapazitaet capacite capacidad capacita free frei libre libres
+        available verfuegbar remaining rest occupancy belegung auslastung level fuellstand docks""",
+    "scenario": "scenario szenario version typ type kind plan_actual planist data_type werttyp",
+    "snapshot": """snapshot snapshot_date version revision rev as_of asof extracted extract_date export_date exported
+        report_date reported published stand datenstand load_date""",
+    "cancelled": """cancelled canceled cancelada cancelado cancelled_by_customer annulliert storniert storno abgesagt
+        annule annulee annullato annullata geannuleerd anulowane void voided refunded refund erstattet rembourse no_show
+        noshow deleted geloescht test draft entwurf rejected abgelehnt failed declined expired abandoned""",
+    "cancelled_flag": """cancelled canceled is_cancelled is_canceled storniert storno voided is_void refunded
+        is_refunded deleted is_deleted""",
+    "actual": "actual actuals ist real realised realized reel reale istwert observed",
+    "planned": "plan planned forecast budget target soll prognose planwert prevision previsto",
+    "thing": """adults adult children child kids members member casual registered men women male female cars car bikes
+        bike bicycles trucks pedestrians buses pcs desks seats rooms loans returns renewals calls emails chats web shop
+        online phone app breakfast lunch dinner erwachsene kinder mitglieder autos raeder lkw fussgaenger anrufe
+        ausleihen rueckgaben adultes enfants voitures velos adultos ninos coches bicis adulti bambini auto bici new
+        repeat takeaway delivery""",
+    "yes_or_no": "0 1 yes no true false y n ja nein oui non si t f",
     "actor": """driver drivers courier rider employee vehicle van truck cashier agent customer client account fahrer
         kurier mitarbeiter fahrzeug wagen kassierer kunde chauffeur livreur employe vehicule repartidor conductor
         empleado cajero cliente autista corriere dipendente cassiere koerier medewerker voertuig kierowca kurier
@@ -115,6 +161,11 @@ def rank(name: str, role: Role) -> float:
 
 def says(name: str, role: Role) -> bool:
     return rank(name, role) < float("inf")
+
+
+def is_word(text: str, role: Role) -> bool:
+    """True if a text is a word of a role as a whole."""
+    return normalized(text) in _ranks(role)
 
 
 def holds_word(name: str, role: Role) -> bool:

@@ -3,6 +3,7 @@ and by content."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -49,6 +50,11 @@ class Column:
             return False
         return pd.api.types.is_numeric_dtype(self.values) or notation.marks(self.distinct) is not None
 
+    @cached_property
+    def marks(self) -> tuple[str | None, str]:
+        """Thousands and decimal mark of its numbers, by its own values alone."""
+        return (None, ".") if self.is_typed else notation.marks(self.distinct) or (None, ".")
+
     @property
     def is_typed(self) -> bool:
         """Are its values numbers by type, so that no notation matters?"""
@@ -74,7 +80,7 @@ def of(table: FileTable) -> dict[str, Column]:
     return {name: column for name, column in columns.items() if not column.is_empty}
 
 
-def marks(column: Column, columns: dict[str, Column]) -> tuple[str | None, str]:
+def marks(column: Column, columns: Mapping[str, Column]) -> tuple[str | None, str]:
     """The thousands and decimal mark of a column of numbers, next to what the other columns
     show."""
     if column.is_typed:
@@ -83,32 +89,12 @@ def marks(column: Column, columns: dict[str, Column]) -> tuple[str | None, str]:
     return notation.marks(column.distinct, others[:_OTHERS]) or (None, ".")
 
 
-def date_column(columns: dict[str, Column]) -> Column | None:
-    """The column of days: of those that hold days, the one that its name says best, else the
-    first."""
-    dated = [name for name, column in columns.items() if column.dates is not None]
-    exact = [name for name in dated if not column_names.says(name, "recorded")] or dated
-    names = column_names.best(exact, "date") or exact
-    return columns[names[0]] if names else None
+def numbers(column: Column, columns: Mapping[str, Column]) -> Any:
+    """Values of a column as numbers, in the notation that it and the others show."""
+    return column.numbers(marks(column, columns))
 
 
-def depot_column(columns: dict[str, Column], days: Any, date_name: str) -> Column | None:
-    """The column that names the depot: by its name, else the one of which each value has one row a
-    day."""
-    taken = [name for name in columns if name != date_name and columns[name].dates is None]
-    taken = [name for name in taken if not pd.api.types.is_float_dtype(columns[name].values) or _whole(columns[name])]
-    by_name = [
-        name
-        for name in column_names.best(taken, "depot")
-        if not _counts(columns[name]) and not _varies_by_day(columns[name], days)
-    ]
-    if by_name:
-        best = columns[min(by_name, key=lambda name: (repeats(columns[name], days) > 0.5, by_name.index(name)))]
-        return _depot_of_area(best, [columns[name] for name in taken], days) or best
-    return _depot_by_content(taken, columns, days)
-
-
-def _depot_of_area(area: Column, candidates: list[Column], days: Any) -> Column | None:
+def depot_of_area(area: Column, candidates: list[Column], days: Any) -> Column | None:
     """Column of depots, where another names areas of several depots each, such as regions."""
     if not column_names.says(area.name, "area") or repeats(area, days) < 1 - _NEARLY_UNIQUE:
         return None
@@ -128,37 +114,18 @@ def _depot_of_area(area: Column, candidates: list[Column], days: Any) -> Column 
     )
 
 
-def _whole(column: Column) -> bool:
-    numbers = column.values.dropna()
-    return bool((numbers % 1 == 0).all())
-
-
-def _counts(column: Column) -> bool:
+def counts_by_name(column: Column) -> bool:
     """Does it rather count, as `store_visitors` does, than name a depot?"""
     return column_names.rank(column.name, "demand") < column_names.rank(column.name, "depot") and column.are_numbers
 
 
-def _varies_by_day(column: Column, days: Any) -> bool:
+def varies_by_day(column: Column, days: Any) -> bool:
     """Has it a row a day and another number on many, as the counts of a site called Centre have,
     and no ids?"""
     if not column.are_numbers or days.nunique() < _NEARLY_UNIQUE * len(days):
         return False
     values = column.values.to_numpy()[np.argsort(days.to_numpy(), kind="stable")]
     return bool((values[1:] != values[:-1]).mean() > 0.2)
-
-
-def _depot_by_content(names: list[str], columns: dict[str, Column], days: Any) -> Column | None:
-    rows = len(days)
-    # a row a day: no column tells rows of one day apart
-    if days.nunique() >= _NEARLY_UNIQUE * rows:
-        return None
-    excluded: tuple[column_names.Role, ...] = ("calendar", "other", "demand", "kind")
-    words = [columns[name] for name in names if not any(column_names.says(name, role) for role in excluded)]
-    words = [column for column in words if 2 <= column.values.nunique() <= max(rows / 5, 2)]
-    complete = [column for column in words if repeats(column, days) < 1 - _NEARLY_UNIQUE]
-    texts = [column for column in words if not column.are_numbers]
-    candidates = [column for column in complete if _fills(column, days)] or texts
-    return min(candidates, key=lambda column: (repeats(column, days), column.are_numbers), default=None)
 
 
 def repeats(column: Column, days: Any) -> float:
@@ -179,26 +146,7 @@ def constant_a_depot(column: Column, depots: Any) -> bool:
     return bool(pairs["depot"].is_unique)
 
 
-def demand_column(
-    columns: dict[str, Column], names: list[str], *, lines: bool = False, orders: bool = False
-) -> tuple[Column | None, str]:
-    """Of these columns of numbers the one that counts, and why it is that one. `lines` says that a
-    depot has several rows a day: among those of single orders a number may be the order's own, or
-    its customer's, or what it costs; `orders`, that each row is an order with a number of its
-    own."""
-    names = [name for name in names if not column_names.is_id(name)]
-    if lines:
-        names = [name for name in names if not _numbers_rows(columns[name], columns)]
-    money = [name for name in names if is_money(columns[name], columns, orders=orders)]
-    counts = [name for name in names if name not in money]
-    column, why = _counting_column(columns, counts)
-    if column is None and money and not lines:
-        column, why = _counting_column(columns, money)
-        why += "; it looks like money: rosters need a count of orders"
-    return column, why
-
-
-def is_money(column: Column, columns: dict[str, Column], *, orders: bool) -> bool:
+def is_money(column: Column, columns: Mapping[str, Column], *, orders: bool) -> bool:
     """Is it an amount of money, by its name, or by decimals where each row is an order?"""
     if column_names.says(column.name, "money"):
         return True
@@ -221,31 +169,12 @@ def _is_one_a_row(column: Column) -> bool:
     return column.dates is None and not pd.api.types.is_float_dtype(column.values)
 
 
-def _counting_column(columns: dict[str, Column], names: list[str]) -> tuple[Column | None, str]:
-    best = column_names.best(names, "demand")
-    named = [name for name in best if not columns[name].is_flag] or best
-    if named:
-        others = [name for name in names if name != named[0] and not columns[name].is_flag]
-        beside = f"; {listed(others)} hold{'s' if len(others) == 1 else ''} numbers, too" if others else ""
-        return columns[named[0]], f"by its name{beside}"
-    likely = [
-        name for name in names if not any(column_names.says(name, role) for role in ("calendar", "other", "total"))
-    ]
-    pool = [name for name in likely if not columns[name].is_flag] or likely
-    if not pool:
-        return None, ""
-    counting = [name for name in pool if is_of_counts(columns[name])] or pool
-    others = [name for name in counting if name != counting[0]]
-    beside = f"; it may be {listed(others)} as well" if others else ""
-    return columns[counting[0]], f"the column with numbers that differ from day to day{beside}"
-
-
-def _numbers_rows(column: Column, columns: dict[str, Column]) -> bool:
-    """Does it number rows? Whole numbers, each once though counts as large would have some twice;
-    or, where the name says who orders, of four digits and more, all equally long and few twice, as
-    customers' numbers are."""
-    numbers = column.numbers(marks(column, columns)).dropna().to_numpy()
-    if len(numbers) < _SOME_ROWS or (numbers % 1 != 0).any() or numbers.min() < 0:
+def numbers_rows(column: Column, several: bool) -> bool:
+    """True for numbers of rows, where a site has several a day: whole numbers, each once though counts
+    as large would have some twice; or, where the name says who orders, of four digits and more, all
+    equally long and few twice, as customers' numbers are."""
+    numbers = column.numbers(column.marks).dropna().to_numpy()
+    if not several or len(numbers) < _SOME_ROWS or (numbers % 1 != 0).any() or numbers.min() < 0:
         return False
     distinct, low, high = len(np.unique(numbers)), int(numbers.min()), int(numbers.max())
     twice_by_chance = len(numbers) ** 2 / (2 * (high - low + 1))
@@ -262,6 +191,7 @@ def is_of_counts(column: Column) -> bool:
     return bool(len(numbers) and (numbers >= 0).all() and (numbers % 1 == 0).mean() > 0.5 and not runs)
 
 
-def listed(names: list[str]) -> str:
-    quoted = [f"'{name}'" for name in names[:3]]
-    return ", ".join(quoted) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+def listed(names: list[str], most: int = 3) -> str:
+    """Names in quotes, the first few of them."""
+    quoted = [f"'{name}'" for name in names[:most]]
+    return ", ".join(quoted) + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
@@ -23,12 +24,12 @@ class Draft:
     name: str
     files: tuple[str, ...]  # as somebody called them
     source: tuple[tuple[str, Any, str], ...]  # key, value, reason
-    columns: tuple[tuple[str, str, str], ...]
+    columns: tuple[tuple[str, Any, str], ...]
     time_zone: tuple[str, str]
     country: tuple[str | None, str]
     aggregate: tuple[str, str]
     recorded: tuple[str, str]
-    date_zone: tuple[str, str] | None = None
+    demand: tuple[tuple[str, Any, str], ...] = ()  # further keys of the section: key, value, reason
     static: tuple[str, ...] = ()
     # the source of depots, where it is another file
     depots: tuple[tuple[str, Any, str], ...] | None = None
@@ -57,7 +58,7 @@ def text(draft: Draft) -> str:
         *(["  columns:"] if draft.columns else []),
         *(_line(4, *entry) for entry in draft.columns),
         _line(2, "aggregate", *draft.aggregate),
-        *([_line(2, "date_zone", *draft.date_zone)] if draft.date_zone else []),
+        *(_line(2, *entry) for entry in draft.demand),
         _line(2, "recorded", *draft.recorded),
         *(line for note in draft.notes for line in _note(note)),
         *_depots(draft),
@@ -120,6 +121,8 @@ def _line(indent: int, key: str, value: Any, reason: str) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_value, value))}]"
+    if isinstance(value, Mapping):
+        return f"{{{', '.join(f'{_value(key)}: {_value(each)}' for key, each in value.items())}}}"
     if isinstance(value, bool | int):
         return json.dumps(value)
     text = str(value)

@@ -14,9 +14,11 @@ import pandas as pd
 
 from forecaster.demand import parsing
 from forecaster.errors import SpecError
-from forecaster.onboarding import column_names, columns, layout
+from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.days import day_counts, day_faults
-from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.description import days
+from forecaster.onboarding.description.questions import Answers
+from forecaster.onboarding.description.table import Description, describe
 from forecaster.onboarding.tables import FileTable
 
 # of the product, which no attribute has
@@ -34,15 +36,15 @@ class DepotFile:
     static: tuple[str, ...]
 
 
-def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | None]:
+def sort(tables: Sequence[FileTable], answers: Answers) -> tuple[FileTable, Description, DepotFile | None]:
     """The readings, as one table, and what describes depots. Raises SpecError for a file that is
     neither."""
     failures: list[SpecError] = []
-    recognized: list[tuple[FileTable, Readings]] = []
+    recognized: list[tuple[FileTable, Description]] = []
     rest: list[FileTable] = []
     for table in tables:
         try:
-            recognized.append(_recognized(table))
+            recognized.append(_recognized(table, answers))
         except SpecError as error:
             failures.append(error)
             rest.append(table)
@@ -56,7 +58,7 @@ def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | 
         whole = replace(table, frame=pd.concat([table.frame, *(other.frame for other in alike)], ignore_index=True),
                         more=tuple(other.path for other in alike))  # fmt: skip
         _refuse_file_a_depot([readings, *of_alike], table)
-        table, readings = whole, layout.recognize(whole)
+        table, readings = whole, describe(whole, answers)
         pattern(table)
     depots = None
     for other in [*rest, *(other for other in others if other not in alike)]:
@@ -69,7 +71,7 @@ def sort(tables: Sequence[FileTable]) -> tuple[FileTable, Readings, DepotFile | 
     return table, readings, depots
 
 
-def _refuse_file_a_depot(series: Sequence[Readings], table: FileTable) -> None:
+def _refuse_file_a_depot(series: Sequence[Description], table: FileTable) -> None:
     """Raises SpecError where files without a column of depots hold many of the same days, as those
     of a depot each do; exports of one depot that overlap share some."""
     if any(readings.layout != "single" for readings in series):
@@ -82,16 +84,16 @@ def _refuse_file_a_depot(series: Sequence[Readings], table: FileTable) -> None:
         )
 
 
-def _recognized(table: FileTable) -> tuple[FileTable, Readings]:
+def _recognized(table: FileTable, answers: Answers) -> tuple[FileTable, Description]:
     """The readings of a file, whose days may also be numbers that count them; of days that nothing
     reads the error says what is wrong with them."""
     try:
-        return table, layout.recognize(table)
+        return table, describe(table, answers)
     except SpecError as error:
-        if columns.date_column(columns.of(table)) is not None:
+        if days.candidates(columns.of(table), answers):
             raise
         if written := day_counts.written_out(table):
-            return written, layout.recognize(written)
+            return written, describe(written, answers)
         raise SpecError(f"{error}{day_faults.hint(table)}") from None
 
 
@@ -121,11 +123,11 @@ def _common_start(names: Sequence[str]) -> str:
     return "".join(letters[0] for letters in takewhile(lambda letters: len({*letters}) == 1, zip(*names, strict=False)))
 
 
-def _largest(recognized: Sequence[tuple[FileTable, Readings]]) -> tuple[FileTable, Readings]:
+def _largest(recognized: Sequence[tuple[FileTable, Description]]) -> tuple[FileTable, Description]:
     return max(recognized, key=lambda pair: len(pair[1].rows))
 
 
-def _depots(table: FileTable, readings: Readings) -> DepotFile | None:
+def _depots(table: FileTable, readings: Description) -> DepotFile | None:
     """The file as one with a row a depot, None where it is none."""
     ids = {*readings.rows["depot"]}
     for name, column in columns.of(table).items():

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.description.table import Description
 from forecaster.onboarding.tables import FileTable
 
 _LISTED = 12  # sheets that a note names
 
 
-def notes(table: FileTable, readings: Readings) -> list[str]:
+def notes(table: FileTable, readings: Description) -> list[str]:
     """A note where other sheets have the columns of the one that is read: which they are, and what
     to do."""
     names = _of_the_same_form(table, readings)
@@ -29,7 +29,7 @@ def notes(table: FileTable, readings: Readings) -> list[str]:
     return [f"{noun} {listed}{more} {verb} the same columns as '{name}', the only one that is read: {way_out}"]
 
 
-def _of_the_same_form(table: FileTable, readings: Readings) -> list[str]:
+def _of_the_same_form(table: FileTable, readings: Description) -> list[str]:
     """Sheets with the header of the one that is read; where columns are days, with the other
     columns of it."""
     header = _filled(table.cells.rows[table.header_row - 1])

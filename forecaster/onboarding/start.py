@@ -15,19 +15,32 @@ from zoneinfo import ZoneInfo
 
 from forecaster.core.terminal import count
 from forecaster.errors import ForecasterError, SpecError
-from forecaster.onboarding import column_names, draft, facts, notes, order_numbers, parts, place, tables
-from forecaster.onboarding.days import lifespans, record_times
+from forecaster.onboarding import (
+    column_names,
+    columns,
+    draft,
+    facts,
+    order_numbers,
+    parts,
+    place,
+    sheets,
+    summary,
+    tables,
+)
+from forecaster.onboarding.days import business_day, lifespans, record_times
 from forecaster.onboarding.days.lifespans import Lifespans
 from forecaster.onboarding.days.record_times import RecordedAt
 from forecaster.onboarding.days.zone import on_days_of
+from forecaster.onboarding.description.questions import Answers, OpenQuestions, Question, options
+from forecaster.onboarding.description.table import Description
 from forecaster.onboarding.draft import Draft
-from forecaster.onboarding.facts import DayParts, Facts
-from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.facts import Facts
 from forecaster.onboarding.tables import FileTable
 
 PIPELINE = "pipeline.yaml"
 _UPWARDS = 3  # folders that a relative path climbs at most
 Ask = Callable[[], str]
+Choose = Callable[[Question], str]
 
 
 @dataclass(frozen=True)
@@ -44,22 +57,37 @@ class Details:
 
     stamps: RecordedAt
     spans: Lifespans
-    date_zone: tuple[str, str] | None
-    aggregate: tuple[str, str]
+    demand: tuple[tuple[str, Any, str], ...]  # further keys of the section
     order_id: str | None
+    static: tuple[str, ...]
+    known_future: tuple[str, ...]
+    open_column: str | None
     notes: tuple[str, ...]
 
 
-def create(files: Sequence[Path], folder: Path | None, *, country: str | None, ask: Ask | None, now: datetime) -> Start:
+def create(
+    files: Sequence[Path],
+    folder: Path | None,
+    *,
+    country: str | None,
+    ask: Ask | None,
+    now: datetime,
+    answers: Answers | None = None,
+    choose: Choose | None = None,
+) -> Start:
     """Write a pipeline file for these files into a folder, by default a new one named after the
     first of them.
 
-    `ask` asks for the country where neither `country` nor the data say it. Raises SpecError where a
-    file cannot be read or nothing can be guessed, and where the folder has a pipeline file already.
+    `ask` asks for the country where neither `country` nor the data say it, `choose` for an answer to
+    a question that the table leaves open. Raises OpenQuestions where there is one and nobody to
+    ask, SpecError where a file cannot be read or holds no counts, and where the folder has a
+    pipeline file already.
     """
     code = place.country(country) if country else None
     each_once = {file.resolve(): file for file in files}.values()
-    demand, readings, depots = parts.sort([tables.read(file) for file in each_once])
+    demand, readings, depots = _understood(
+        [tables.read(file) for file in each_once], answers or Answers(), choose, _command(files, folder, country)
+    )
     name = _name(demand.path)
     folder = folder or Path(name)
     file = folder / PIPELINE
@@ -71,43 +99,117 @@ def create(files: Sequence[Path], folder: Path | None, *, country: str | None, a
     code = code or _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
     zone = ZoneInfo(_time_zone(code)[0])
     readings, date_zone = on_days_of(readings, zone)
+    readings, day_starts = business_day.of(readings)
     seen = facts.of(readings, now.date()) or seen
-    details = _details(demand, readings, depots, seen, zone, date_zone, now)
+    details = _details(demand, readings, depots, seen, zone, date_zone, day_starts, now)
     content = draft.text(_draft(demand, readings, depots, seen, details, code, name, folder))
     _write(file, content)
     fault, verdict = _checked(file, seen, now)
-    return Start(tuple(_summary(file, readings, seen, details, code, verdict, is_usable=fault is None)), fault)
+    not_used = _not_used(demand, readings, details)
+    return Start(
+        tuple(_summary(file, readings, seen, details, not_used, code, verdict, is_usable=fault is None)), fault
+    )
+
+
+def _understood(
+    read: Sequence[FileTable], answers: Answers, choose: Choose | None, command: str
+) -> tuple[FileTable, Description, parts.DepotFile | None]:
+    """Table of readings, its description and the depots. Raises OpenQuestions where nobody answers."""
+    while True:
+        demand, readings, depots = parts.sort(read, answers)
+        if not readings.questions:
+            return demand, readings, depots
+        if choose is None:
+            likeliest = Answers(**{**vars(readings.answers), **{k: v for k, v in vars(answers).items() if v}})
+            words = " ".join([command, *options(likeliest)])
+            raise OpenQuestions(demand.path, readings.questions, words)
+        first = readings.questions[0]
+        answers = answers.answered(first.part, choose(first))
+
+
+def _command(files: Sequence[Path], folder: Path | None, country: str | None) -> str:
+    words = ["forecaster", "init", *([str(folder)] if folder else []), "--from", *map(str, files)]
+    return shlex.join([*words, *(["--country", country] if country else [])])
 
 
 def _details(
     demand: FileTable,
-    readings: Readings,
+    readings: Description,
     depots: parts.DepotFile | None,
     seen: Facts,
     zone: ZoneInfo,
     date_zone: str | None,
+    day_starts: tuple[str, str] | None,
     now: datetime,
 ) -> Details:
     stamps = record_times.guess(demand, readings, zone, now)
     spans = lifespans.of(depots.table, readings.date_form) if depots else Lifespans()
-    day_parts = facts.day_parts(demand, readings)
-    remarks, why = [*notes.of(demand, readings, seen, stamps, day_parts), *spans.notes], ""
+    static = facts.statics(demand, readings)
+    keys: list[tuple[str, Any, str]] = []
+    if readings.where:
+        keys.append(("where", dict(readings.where), "rows that count"))
+    if readings.layout == "single":
+        keys.append(("depot", readings.rows["depot"].iloc[0] or _name(demand.path), "no column names a depot"))
+    remarks = [
+        *sheets.notes(demand, readings),
+        *filter(None, [stamps.note]),
+        *readings.notes,
+        *_remarks(readings, seen),
+    ]
+    remarks += spans.notes
     if date_zone:
         why = f"all instants are midnights in {date_zone}, and some fall on another day in {zone.key}"
+        keys.append(("date_zone", date_zone, why))
         remarks.append(f"{why}: taken as days of {date_zone}")
+    if day_starts:
+        keys.append(("day_starts", *day_starts))
+        remarks.append(f"{day_starts[1]}: they count on the day before")
     return Details(
         stamps,
         spans,
-        (date_zone, why) if date_zone else None,
-        _aggregate(readings, day_parts),
+        tuple(keys),
         order_numbers.of(demand, readings),
+        static,
+        facts.known_future(demand, readings, static),
+        _open_column(demand, readings),
         tuple(remarks),
     )
 
 
+def _remarks(readings: Description, seen: Facts) -> list[str]:
+    """Sentences on what may be otherwise than it was taken."""
+    remarks = []
+    if readings.rival_form:
+        remarks.append(
+            f"days are read as '{readings.date_form}', and '{readings.rival_form}' would read them all as well"
+        )
+    if seen.closed:
+        days = " or ".join(seen.closed)
+        remarks.append(f"no depot has a reading on a {days}: taken as closed; `demand.weekdays` says otherwise")
+    if seen.spacing > 1:
+        remarks.append(f"readings come every {seen.spacing} days: daily counts are wanted")
+    return remarks
+
+
+def _open_column(table: FileTable, readings: Description) -> str | None:
+    """Column with yes or no that says whether a site is open; None where there is none."""
+    if readings.layout != "long" or readings.aggregate == "count":
+        return None
+    return next((name for name, each in columns.of(table).items() if facts.is_open_column(each)), None)
+
+
+def _not_used(table: FileTable, readings: Description, details: Details) -> list[str]:
+    """Columns of a long table that play no part."""
+    if readings.layout not in ("long", "single"):
+        return []
+    used = {readings.depot_column, readings.demand_column, readings.part, *readings.day.names, details.order_id}
+    used |= {*readings.where, *details.static, *details.known_future, details.stamps.column, details.open_column}
+    return [name for name in columns.of(table) if name not in used]
+
+
 def _draft(
     demand: FileTable,
-    readings: Readings,
+    readings: Description,
     depots: parts.DepotFile | None,
     seen: Facts,
     details: Details,
@@ -116,8 +218,6 @@ def _draft(
     folder: Path,
 ) -> Draft:
     spans, stamps = details.spans, details.stamps
-    static = facts.statics(demand, readings)
-    zone = _time_zone(code)
     recording = (
         ("next_day", f"an archive: it ends on {seen.last}, so each day counts as known from the next morning")
         if seen.is_archive
@@ -129,17 +229,17 @@ def _draft(
         files=tuple(str(path) for path in parts.paths(demand)),
         source=tuple(_source(demand, readings, folder)),
         columns=tuple(_columns(readings, details)),
-        time_zone=zone,
+        time_zone=_time_zone(code),
         country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
-        aggregate=details.aggregate,
+        aggregate=_aggregate(readings),
         recorded=recording,
-        static=tuple(name for name in depots.static if name not in spans.names) if depots else static,
+        static=tuple(name for name in depots.static if name not in spans.names) if depots else details.static,
         depots=tuple(_depots_source(depots.table, spans, folder)) if depots else None,
         depots_id=depots.column if depots else readings.depot_column or "",
         depots_columns=spans.columns,
         notes=details.notes,
-        date_zone=details.date_zone,
-        known_future=facts.known_future(demand, readings, static),
+        demand=details.demand,
+        known_future=details.known_future,
     )
 
 
@@ -171,7 +271,7 @@ def _depots_source(table: FileTable, spans: Lifespans, folder: Path) -> list[tup
     return [*_plain_source(table, folder), *form]
 
 
-def _source(table: FileTable, readings: Readings, folder: Path) -> list[tuple[str, Any, str]]:
+def _source(table: FileTable, readings: Description, folder: Path) -> list[tuple[str, Any, str]]:
     entries = _plain_source(table, folder)
     thousands, decimal = readings.marks
     if table.settings["kind"] != "parquet":
@@ -182,7 +282,9 @@ def _source(table: FileTable, readings: Readings, folder: Path) -> list[tuple[st
         if readings.date_form:
             rival = f"; '{readings.rival_form}' would read them too" if readings.rival_form else ""
             entries.append(("date_format", readings.date_form, f"the form that reads the days{rival}"))
-    if readings.layout != "long":
+    if readings.fill_down:
+        entries.append(("fill_down", [readings.depot_column], "stands on the first row of its block alone"))
+    if readings.layout in ("days", "depots"):
         laid_out = "days" if readings.layout == "days" else "depots"
         entries.append(("wide", laid_out, readings.why_demand))
         if readings.ignored:
@@ -190,18 +292,22 @@ def _source(table: FileTable, readings: Readings, folder: Path) -> list[tuple[st
     return entries
 
 
-def _columns(readings: Readings, details: Details) -> list[tuple[str, str, str]]:
+def _columns(readings: Description, details: Details) -> list[tuple[str, Any, str]]:
     rows: list[tuple[str, str | None, str, column_names.Role]] = [
         ("depot_id", readings.depot_column, "names the depot", "depot"),
         ("date", readings.date_column, "holds days", "date"),
         ("demand", readings.demand_column, readings.why_demand, "demand"),
     ]
-    entries = []
+    entries: list[tuple[str, Any, str]] = []
     for key, name, reason, role in rows:
-        if name is not None:
+        if key == "date" and len(readings.day.names) == 3:
+            entries.append((key, list(readings.day.names), "hold year, month and day"))
+        elif name is not None:
             by_name = column_names.says(name, role)
             how = reason if key == "demand" else f"{reason}, by its {'name' if by_name else 'values'}"
             entries.append((key, name, how))
+    if details.open_column:
+        entries.append(("open", details.open_column, "says on which days a depot is open"))
     if details.order_id:
         entries.append(
             ("order_id", details.order_id, "has another value in each row: exports that overlap count it once")
@@ -210,8 +316,8 @@ def _columns(readings: Readings, details: Details) -> list[tuple[str, str, str]]
     return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
 
 
-def _aggregate(readings: Readings, day_parts: DayParts | None) -> tuple[str, str]:
-    of_parts = f"one for each '{day_parts.column}'" if day_parts else "such as hours or channels"
+def _aggregate(readings: Description) -> tuple[str, str]:
+    of_parts = f"one for each '{readings.part}'" if readings.part else "such as hours or channels"
     reasons = {
         "none": "a row a depot and day",
         "sum": f"several rows a depot and day, {of_parts}, make its count together",
@@ -263,7 +369,7 @@ def _checked(file: Path, seen: Facts, now: datetime) -> tuple[str | None, list[s
         outcome = dry_run.check(spec, now=now, as_of=_as_of(spec.zone, seen) if seen.is_archive else None)
     except ForecasterError as error:
         return str(error), [f"check     not usable: {error}"]
-    verdict = f"not usable: {outcome.fault}" if outcome.fault else "usable"
+    verdict = text_report.verdict(outcome).removesuffix("; nothing else was changed")
     return outcome.fault, [f"check     {verdict}", *text_report.suspects(outcome)]
 
 
@@ -274,30 +380,23 @@ def _as_of(zone: ZoneInfo, seen: Facts) -> datetime:
 
 def _summary(
     file: Path,
-    readings: Readings,
+    readings: Description,
     seen: Facts,
     details: Details,
+    not_used: list[str],
     code: str | None,
     verdict: Sequence[str],
     *,
     is_usable: bool,
 ) -> list[str]:
-    columns = [name for name in (readings.depot_column, readings.date_column, readings.demand_column) if name]
     as_of = f" --as-of {seen.last + timedelta(days=1)}" if seen.is_archive else ""
     quoted = shlex.quote(str(file))
-    laid_out = {
-        "long": "a row a reading",
-        "depots": "a column a depot",
-        "days": "a column a day",
-        "single": "one series",
-    }
     lines = [
         f"{file}: written; each key has its reason beside it",
         f"seen      {count(seen.depots, 'depot')}, {count(seen.days, 'day')}, {seen.first} to {seen.last}, "
         f"{count(seen.readings, 'reading')}",
-        f"guessed   {laid_out[readings.layout]}; columns {', '.join(columns) or 'by their headers'}; "
-        f"{details.aggregate[1]}",
-        *([f"counts    {readings.demand_column}: {readings.why_demand}"] if readings.demand_column else []),
+        *summary.lines(readings, seen, not_used),
+        *([f"counts    {readings.demand_column or 'rows'}: {readings.why_demand}"] if readings.why_demand else []),
         f"country   {code or 'not known, so no public holidays: set calendar.country and timezone, or give --country'}",
     ]
     further = [

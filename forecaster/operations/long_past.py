@@ -63,12 +63,12 @@ def newest_day(spec: Spec, today: date) -> date | None:
     read at all.
     """
     source, columns = spec.demand.source, spec.demand.columns
-    required = [columns.depot_id, columns.date, *([] if spec.demand.aggregate == "count" else [columns.demand])]
+    required = [columns.depot_id, columns.day, *([] if spec.demand.aggregate == "count" else [columns.demand])]
     pieces = items_within(MOST_SECONDS, MOST_SECONDS, sources.pieces(source, spec, required), "the source")
     newest, rows, readable = None, 0, 0
     try:
         for block in sources.Feed(sources.name(source), pieces).blocks:
-            day = days(block[columns.date], spec.zone, Notation.of(source))
+            day = days(block[columns.day], spec.zone, Notation.of(source))
             rows, readable = rows + len(day), readable + int(day.notna().sum())
             highest = _highest(day[_has_count(block, spec)], today)
             newest = max(filter(None, (newest, highest)), default=None)

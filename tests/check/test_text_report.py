@@ -70,7 +70,7 @@ def test_a_trial_is_told_in_plain_lines(spec: Spec) -> None:
         "busiest   B 6, A 4",
         "ahead     known covariates: promo",
         "forecast  from cutoff 2024-03-05, for 2024-03-06 to 2024-03-12",
-        "usable; nothing else was changed",
+        "usable, but 1 of 5 rows (20%) do not count; nothing else was changed",
     ]
 
 

@@ -3,7 +3,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from forecaster.onboarding import layout, sheets, tables
+from forecaster.onboarding import sheets, tables
+from forecaster.onboarding.description.table import describe
 
 DAYS = [f"2026-02-{day:02d}" for day in range(1, 21)]
 Rows = Sequence[Sequence[str | int]]
@@ -19,7 +20,7 @@ def notes_of(folder: Path, content: Mapping[str, Rows]) -> list[str]:
             for place, row in enumerate(rows):
                 sheet.write_row(place, 0, row)
     table = tables.read(file)
-    return sheets.notes(table, layout.recognize(table))
+    return sheets.notes(table, describe(table))
 
 
 def one_depot(level: int) -> Rows:

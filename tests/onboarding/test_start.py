@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from forecaster.config import CsvSource, Spec, load
+from forecaster.config.demand import Excluded
 from forecaster.errors import SpecError
 from forecaster.onboarding import start
+from forecaster.onboarding.description.questions import Answers, OpenQuestions
 from tests.onboarding import made_up_files
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -58,7 +60,7 @@ def test_a_file_of_one_series_needs_no_depot(tmp_path: Path) -> None:
     file = tmp_path / "shop.csv"
     file.write_text("date,sales\n" + "".join(f"{day},{200 + 9 * day.weekday()}\n" for day in days), "utf-8")
     outcome, spec, _ = made(tmp_path / "fleet", file)
-    assert spec.demand.source.wide == "depots"
+    assert (spec.demand.depot, spec.demand.columns.demand) == ("shop", "sales")
     assert outcome.fault is None
 
 
@@ -110,12 +112,28 @@ def test_what_the_contract_suspects_is_shown(tmp_path: Path) -> None:
     rows = [
         f"{site},{day},{count}"
         for day in two_months()
+        for site, count in (
+            ("A", 20 + day.day),
+            ("B", 50 + day.day % 3),
+            ("C", 900 if day == LAST else 70 + day.day % 5),
+        )
+    ]
+    outcome, _, _ = made(tmp_path / "fleet", a_file(tmp_path, "spike.csv", "site,day,n", rows))
+    place = outcome.lines.index("check     usable")
+    assert outcome.lines[place + 1] == "suspect   spike 1"
+    assert outcome.lines[place + 2].startswith("finding   spike (quarantine, 1): spike.csv:181: depot C on 2026-03-01")
+
+
+def test_rows_of_a_site_that_is_the_sum_of_the_others_do_not_count(tmp_path: Path) -> None:
+    rows = [
+        f"{site},{day},{count}"
+        for day in two_months()
         for site, count in (("A", 20 + day.day), ("B", 50 + day.day % 3), ("All sites", 70 + day.day + day.day % 3))
     ]
-    outcome, _, _ = made(tmp_path / "fleet", a_file(tmp_path, "total.csv", "site,day,n", rows))
-    place = outcome.lines.index("check     usable")
-    assert outcome.lines[place + 1] == "suspect   total_row 60"
-    assert outcome.lines[place + 2].startswith("finding   total_row (warn, 60): depot All sites: found the sum of")
+    _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "total.csv", "site,day,n", rows))
+    excluded = spec.demand.where["site"]
+    assert isinstance(excluded, Excluded)
+    assert excluded.values == ("All sites",)
 
 
 def test_a_pipeline_file_is_never_overwritten(tmp_path: Path) -> None:
@@ -272,7 +290,7 @@ def test_what_is_added_up_is_named_and_a_total_among_it_too(tmp_path: Path) -> N
     assert spec.demand.aggregate == "sum"
     notes = [
         "the rows of a depot and day are added up over 'Channel': 'web', 'shop', 'all'",
-        "'all' in 'Channel' is the sum of the others, so that each day counts twice: leave its rows out of the file",
+        "all of 'Channel' left out: the sum of the others",
     ]
     for note in notes:
         assert f"note      {note}" in outcome.lines
@@ -287,21 +305,22 @@ def test_what_else_may_be_meant_is_named(tmp_path: Path) -> None:
         for day in two_months()
     ]
     file = a_file(tmp_path, "two.csv", "Store,order_date,delivery_date,milk,bread", rows)
-    outcome, spec, _ = made(tmp_path / "fleet", file)
-    assert spec.demand.columns.date == "order_date"
+    with pytest.raises(OpenQuestions) as asked:
+        made(tmp_path / "fleet", file)
+    assert [(question.part, question.choices[1].answer) for question in asked.value.questions] == [("count", "bread")]
+    assert asked.value.command.endswith("--rows readings --site Store --day order_date --count milk")
+    answers = Answers.of(None, None, None, "bread")
+    outcome = start.create([file], tmp_path / "fleet", country=None, ask=None, now=NOW, answers=answers)
+    columns = load(tmp_path / "fleet" / start.PIPELINE).demand.columns
+    assert (columns.date, columns.demand) == ("order_date", "bread")
     assert "note      days are those of 'order_date'; 'delivery_date' holds days, too" in outcome.lines
-    may_be = "counts    milk: the column with numbers that differ from day to day; it may be 'bread' as well"
-    assert may_be in outcome.lines
 
 
 def test_columns_that_are_taken_for_no_depot_are_named(tmp_path: Path) -> None:
     pairs = [(day, 20 + day.weekday(), 50 + 3 * day.weekday() + day.day % 5) for day in two_months()]
     rows = [f"{day},{north},{oslo},{north + oslo},x" for day, north, oslo in pairs]
     outcome, _, _ = made(tmp_path / "fleet", a_file(tmp_path, "wide.csv", "day,North,NO,Sum,remark", rows))
-    assert (
-        "note      columns that are taken for no depot: 'Sum' (the sum of the others), 'remark' (no counts)"
-        in outcome.lines
-    )
+    assert "note      not used: 'Sum' (the sum of the others), 'remark' (no counts)" in outcome.lines
     assert "note      taken for depots, by their counts, whatever their names say: 'NO'" in outcome.lines
 
 

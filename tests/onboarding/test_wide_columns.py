@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from forecaster.onboarding.columns import Column
-from forecaster.onboarding.wide_columns import depots_among
+from forecaster.onboarding.description import wide
+from forecaster.onboarding.description.counts import Rows
 
 DAYS = pd.Series(pd.date_range("2026-01-05", periods=70))
 WEEK = np.array([1.0, 1.1, 1.1, 1.2, 1.4, 0.8, 0.4])
@@ -19,7 +20,10 @@ def counts(level: int) -> np.ndarray:
 
 def looked_at(**values: np.ndarray) -> tuple[list[str], dict[str, str]]:
     columns = {name.replace("_", " "): Column(name, pd.Series(each)) for name, each in values.items()}
-    return depots_among(list(columns), columns, DAYS)
+    chosen = wide.choose(columns, list(columns), Rows("", DAYS, DAYS.astype("str")))
+    assert chosen is not None
+    assert chosen.question is None
+    return list(chosen.names), dict(chosen.others)
 
 
 @pytest.mark.parametrize("name", ["NO", "ID", "Nr 3", "Weeks", "Holiday Inn", "Total Wine"])

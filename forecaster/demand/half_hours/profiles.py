@@ -74,7 +74,7 @@ class DayProfiles:
         no_time = N_("found {n} rows with a day and no time of day, the first one {first}")
         midnight = N_("found midnight, or no time of day, in all {n} rows, the first one {first}")
         detail = sentence(midnight if self.all_midnight else no_time, n=self.timeless, first=self.first)
-        hint = sentence(N_("column '{column}' (demand.columns.date)"), column=spec.demand.columns.date)
+        hint = sentence(N_("column '{column}' (demand.columns.date)"), column=spec.demand.columns.day)
         return [batch_finding("no_time", self.timeless, detail, hint, spec)]
 
     def new_rows(self, lake: Lake, refused: pd.DataFrame, accepted: pd.DataFrame, now: datetime) -> pa.Table:

@@ -27,7 +27,7 @@ def row_keys(block: pd.DataFrame, counts: Column, spec: Spec) -> dict[str, NDArr
     if spec.demand.aggregate == "none":
         return {}
     columns = spec.demand.columns
-    keys = {CONTENT: (_hashes(block[columns.date]) * _ODD + _hashes(counts.astype("float64"))).view(np.int64)}
+    keys = {CONTENT: (_hashes(block[columns.day]) * _ODD + _hashes(counts.astype("float64"))).view(np.int64)}
     if columns.order_id:
         orders = words(block[columns.order_id])
         has_order = (orders.notna() & (orders != "")).to_numpy(bool)

@@ -76,9 +76,9 @@ def request(source: StoredSource, spec: Spec, columns: Columns) -> layout.Reques
     if source is not spec.demand.source:
         return layout.Request(columns.required)
     if source.wide is not None:
-        made = (named.demand, named.depot_id if source.wide == "depots" else named.date)
+        made = (named.demand, named.depot_id if source.wide == "depots" else named.day)
         return layout.Request(tuple(name for name in columns.required if name not in made))
-    return layout.Request(columns.required, named.depot_id, named.date, named.demand)
+    return layout.Request(columns.required, named.depot_id, named.day, named.demand)
 
 
 def _beginning(file: File) -> bytes | None:

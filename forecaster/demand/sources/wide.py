@@ -88,7 +88,7 @@ def columns_of(source: AnySource, spec: Spec, columns: Columns) -> Columns:
     if source.wide is None:
         return columns
     named = spec.demand.columns
-    headers, what = (named.depot_id, "a depot") if source.wide == "depots" else (named.date, "a day")
+    headers, what = (named.depot_id, "a depot") if source.wide == "depots" else (named.day, "a day")
     return WideColumns(
         columns.required, columns.optional, headers=headers, cells=named.demand, what=what, ignored=source.ignore
     )

@@ -26,7 +26,8 @@ from forecaster.config.data_rules import OF_ROWS, requirement
 from forecaster.core.arrays import Bools
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
-from forecaster.demand.half_hours.clock import half_hours
+from forecaster.demand.arrangement import are_one_of
+from forecaster.demand.half_hours.clock import MIDNIGHT, half_hours
 from forecaster.demand.order_lines.row_keys import row_keys
 from forecaster.demand.parsing import (
     LONGEST,
@@ -129,7 +130,7 @@ class Contract:
         sample = (
             typed[["depot_id", "date"]]
             .head(_SAMPLE)
-            .assign(stamp=words(block[self.spec.demand.columns.date].head(_SAMPLE)))
+            .assign(stamp=words(block[self.spec.demand.columns.day].head(_SAMPLE)))
         )
         sample = sample[sample["date"].notna()]
         days, stamps = (len(sample.drop_duplicates(["depot_id", name])) for name in ("date", "stamp"))
@@ -161,14 +162,21 @@ class Contract:
     def _typed_in(self, zone: ZoneInfo, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         spec, columns = self.spec, self.spec.demand.columns
         notation = self._notation
-        self.stamps.look_at(block[columns.date], zone)
-        typed: Any = pd.DataFrame({"date": days(block[columns.date], self._date_zone or zone, notation)})
+        self.stamps.look_at(block[columns.day], zone)
+        typed: Any = pd.DataFrame({"date": days(block[columns.day], self._date_zone or zone, notation)})
+        if spec.demand.day_starts:
+            half = half_hours(block[columns.day], zone, notation)
+            is_before = (half >= 0) & (half % MIDNIGHT < spec.demand.first_half_hour)
+            typed["date"] -= pd.to_timedelta(is_before.astype(int), unit="D")
         typed["demand"] = numbers(block[columns.demand], notation) if spec.demand.aggregate != "count" else 1.0
         typed["open"] = yes(block[columns.open]) if columns.open else np.nan
+        if spec.demand.closed_values and spec.demand.aggregate != "count":
+            is_closed = are_one_of(block[columns.demand], spec.demand.closed_values)
+            typed.loc[is_closed, ["demand", "open"]] = np.nan, 0.0
         for name, kind in kinds.items():
             typed[name] = numbers(block[name], notation) if kind == "double" else words(block[name]).replace("", None)
         if spec.learns_shares:
-            typed[HALF_HOUR] = half_hours(block[columns.date], zone, notation)
+            typed[HALF_HOUR] = half_hours(block[columns.day], zone, notation)
         typed = typed.assign(**row_keys(block, typed["demand"], spec))
         typed["recorded_at"] = self._recorded(block, typed["date"], zone)
         over = each_day(typed["date"], lambda date: _midnight(date, zone))
@@ -286,14 +294,14 @@ class Contract:
     def _messages(self, block: pd.DataFrame, typed: pd.DataFrame, broken: pd.DataFrame) -> RowSentences:
         """file:row, depot, what was found and what was wanted, for each refused row."""
         columns, messages = self.spec.demand.columns, list[RowSentences]()
-        column_of = {"depot_id": columns.depot_id, "date": columns.date, "demand": columns.demand, _AGE: columns.date}
-        column_of |= {"open": columns.open or "", "recorded_at": columns.recorded_at or columns.date}
+        column_of = {"depot_id": columns.depot_id, "date": columns.day, "demand": columns.demand, _AGE: columns.day}
+        column_of |= {"open": columns.open or "", "recorded_at": columns.recorded_at or columns.day}
         for key, part in broken.groupby(["rule", "column"], sort=False):
             (rule, place), index = map(str, key), part.index
             rows = block.loc[index]
             values = quarantine.where(typed.loc[index])
             if rule != "date_form":
-                values["day"] = quarantine.legible(words(rows[columns.date]).str.slice(0, 10))
+                values["day"] = quarantine.legible(words(rows[columns.day]).str.slice(0, 10))
             if place == FAULT:
                 faults = each_value(rows[FAULT], _fault_sentences, "")
                 messages.append(RowSentences.of(_UNFIT, index, **values, fault=faults))
@@ -317,7 +325,7 @@ class Contract:
     def _spread(self) -> tuple[str, ...]:
         """The columns of readings that are headers and cells of a wide source."""
         columns, wide = self.spec.demand.columns, self.spec.demand.source.wide
-        headers = {"depots": columns.depot_id, "days": columns.date}
+        headers = {"depots": columns.depot_id, "days": columns.day}
         return (headers[wide], columns.demand) if wide else ()
 
     def _header(self, rows: pd.DataFrame) -> Column:

@@ -134,7 +134,7 @@ def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> st
     rule, source = refused["rule"].iloc[0], spec.demand.source
     if rule == "row_form" and isinstance(source, CsvSource):
         return _of_bytes(refused.head(LOOKED_AT)) or _of_fields(refused.head(LOOKED_AT), source)
-    column = {"date_form": spec.demand.columns.date, "count_form": spec.demand.columns.demand}.get(rule)
+    column = {"date_form": spec.demand.columns.day, "count_form": spec.demand.columns.demand}.get(rule)
     if column is None:
         return ""
     rows = [json.loads(content) for content in refused["content"].head(LOOKED_AT)]
@@ -149,7 +149,7 @@ def _of_wide(rows: Sequence[Mapping[str, Any]], rule: str, spec: Spec) -> str:
     """Columns of a wide source that hold no readings: headers that are no day, or columns of
     words."""
     columns, wide = spec.demand.columns, spec.demand.source.wide
-    header = {("depots", "count_form"): columns.depot_id, ("days", "date_form"): columns.date}.get((wide or "", rule))
+    header = {("depots", "count_form"): columns.depot_id, ("days", "date_form"): columns.day}.get((wide or "", rule))
     if header is None:
         return ""
     if wide == "depots":

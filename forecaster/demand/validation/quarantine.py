@@ -122,7 +122,7 @@ def source_json(accepted: pd.DataFrame, spec: Spec) -> Column:
     columns = spec.demand.columns
     fields = {
         columns.depot_id: accepted["depot_id"].astype("str"),
-        columns.date: readings.day_words(accepted, Notation.of(spec.demand.source).written_form),
+        columns.day: readings.day_words(accepted, Notation.of(spec.demand.source).written_form),
         columns.demand: accepted["demand"],
     }
     if columns.open:

@@ -13,7 +13,7 @@ import pandas as pd
 
 from forecaster.demand import parsing
 from forecaster.onboarding import column_names
-from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.description.table import Description
 from forecaster.onboarding.tables import FileTable
 
 _SOON = 14  # days after the end of its day within which a row is recorded as a rule
@@ -30,9 +30,11 @@ class RecordedAt:
     note: str | None = None
 
 
-def guess(table: FileTable, readings: Readings, zone: ZoneInfo, now: datetime) -> RecordedAt:
+def guess(table: FileTable, readings: Description, zone: ZoneInfo, now: datetime) -> RecordedAt:
     """Column with the instants at which rows were recorded: nothing where it has no column of such
     a name."""
+    if readings.recorded_at is not None:
+        return RecordedAt(readings.recorded_at, "says when a fact was reported again: the last report counts")
     used = (readings.depot_column, readings.date_column, readings.demand_column)
     names = column_names.best([name for name in table.frame if name not in used], "recorded")
     names = [name for name in names if table.frame[name].notna().any()]
@@ -52,7 +54,7 @@ def guess(table: FileTable, readings: Readings, zone: ZoneInfo, now: datetime) -
     return RecordedAt(note=note + several * (readings.aggregate == "none"))
 
 
-def _why_not(column: Any, readings: Readings, zone: ZoneInfo, now: datetime) -> str | None:
+def _why_not(column: Any, readings: Description, zone: ZoneInfo, now: datetime) -> str | None:
     """Why the product can do nothing with a column, None where it can."""
     if readings.aggregate != "none":
         return "several rows of a day make its count together, each with another one"

@@ -8,12 +8,12 @@ from zoneinfo import ZoneInfo
 
 from forecaster.demand import parsing
 from forecaster.demand.validation import day_stamps
-from forecaster.onboarding.layout import Readings
+from forecaster.onboarding.description.table import Description
 
 _WITH_OFFSET = r"[T ][0-9:.]+ ?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 
 
-def on_days_of(readings: Readings, zone: ZoneInfo) -> tuple[Readings, str | None]:
+def on_days_of(readings: Description, zone: ZoneInfo) -> tuple[Description, str | None]:
     """The readings on days of this zone, or of another one in which all instants are midnights, and
     that other zone."""
     moments = readings.rows["moment"]

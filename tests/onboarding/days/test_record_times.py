@@ -10,9 +10,10 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from forecaster.config import load
-from forecaster.onboarding import layout, start, tables
+from forecaster.onboarding import start, tables
 from forecaster.onboarding.days import record_times
 from forecaster.onboarding.days.record_times import RecordedAt
+from forecaster.onboarding.description.table import describe
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
 DAYS = [date(2026, 3, 1) - timedelta(days=back) for back in range(60)]
@@ -34,7 +35,7 @@ def file_of(folder: Path, recorded_at: Callable[[date], str], name: str = "updat
 
 def guess(file: Path) -> RecordedAt:
     table = tables.read(file)
-    return record_times.guess(table, layout.recognize(table), ZoneInfo("Europe/Berlin"), NOW)
+    return record_times.guess(table, describe(table), ZoneInfo("Europe/Berlin"), NOW)
 
 
 @pytest.mark.parametrize("name", ["updated_at", "loaded_at", "recorded_at", "geändert"])

@@ -1,0 +1,68 @@
+"""Share of a batch that does not count: rows in quarantine, depots without any other row."""
+
+from __future__ import annotations
+
+import pandas as pd
+
+from forecaster.config import Spec
+from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import joined, sentence
+from forecaster.demand.validation.batch import Batch
+from forecaster.demand.validation.feed_shape import FEW_ROWS, batch_finding
+from forecaster.demand.validation.quarantine import first_message
+
+MOST_ROWS = 2 / 3  # in quarantine
+MOST_DEPOTS = 3 / 4  # without a row that counts
+DEPOT_SHARE = 0.2  # of a depot's rows in quarantine
+MOST_NAMED = 3  # depots
+
+
+def findings(batch: Batch, read: int, spec: Spec) -> list[Finding]:
+    """Findings on a batch that loses most of its rows or depots, and on depots that lose a fifth of
+    their rows; `read` is the number of all rows."""
+    lost = batch.size(batch.refused)
+    if lost <= FEW_ROWS:
+        return []
+    if lost > MOST_ROWS * read:
+        detail = sentence(N_("found {n} of {all} rows in quarantine ({rules})"), n=lost, all=read, rules=_rules(batch))
+        return [batch_finding("lost_rows", lost, detail, first_message(batch.refused), spec)]
+    if batch.unchanged:  # of depots that are known, fewer rows are new
+        return []
+    rows = _rows_by_depot(batch)
+    whole = rows.index[rows["accepted"] == 0]
+    if len(whole) >= MOST_DEPOTS * len(rows):
+        values = {"n": len(whole), "all": len(rows), "depot": str(whole[0])}
+        detail = sentence(N_("found no row that counts of {n} of {all} depots, as of {depot}"), **values)
+        return [batch_finding("lost_rows", lost, detail, first_message(batch.refused), spec)]
+    share = rows["refused"] / rows.sum(axis=1)
+    most = rows[(share >= DEPOT_SHARE) & (rows["refused"] > FEW_ROWS)].sort_values("refused", ascending=False)
+    named = most.head(MOST_NAMED)
+    pairs = zip(named.index.astype("str"), named["refused"], named["accepted"], strict=True)
+    return [_of_depot(depot, refused, accepted, batch, spec) for depot, refused, accepted in pairs]
+
+
+def _rows_by_depot(batch: Batch) -> pd.DataFrame:
+    """Rows of each depot in quarantine and accepted."""
+    parts = {"refused": batch.refused, "accepted": batch.accepted}
+    counts = {
+        name: (part["rows"].fillna(1) if "rows" in part else pd.Series(1.0, index=part.index))
+        .groupby(part["depot_id"].astype("str"))
+        .sum()
+        for name, part in parts.items()
+        if len(part)
+    }
+    table = pd.DataFrame(counts, columns=[*parts]).fillna(0)
+    return table[table.index != ""]
+
+
+def _of_depot(depot: str, refused: float, accepted: float, batch: Batch, spec: Spec) -> Finding:
+    found = N_("depot {depot}: found {n} of {all} rows in quarantine")
+    detail = sentence(found, depot=depot, n=int(refused), all=int(refused + accepted))
+    first = first_message(batch.refused[batch.refused["depot_id"] == depot])
+    return batch_finding("lost_depot_rows", int(refused), detail, first, spec)
+
+
+def _rules(batch: Batch) -> str:
+    counts = batch.refused["rule"].value_counts()
+    return joined((sentence(N_("{rule} {n}"), rule=rule, n=int(n)) for rule, n in counts.items()), ", ") or ""

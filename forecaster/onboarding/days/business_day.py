@@ -1,0 +1,54 @@
+"""Business day of orders that run past midnight: the hour at which nothing happens begins a new one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.onboarding.description.table import Description
+
+_FEWEST = 100  # rows with a time of day
+_QUIET = 3  # hours without a row
+_NIGHT = 0.02  # of the rows come after midnight and before the quiet hours
+_LATE = 0.01  # of the rows come in the last hour of the day, at least
+
+
+def of(description: Description) -> tuple[Description, tuple[str, str] | None]:
+    """The readings on business days, and the value of `demand.day_starts` with its evidence; as they
+    are, and None, where nothing runs past midnight."""
+    rows = description.rows
+    if description.aggregate == "none" or description.layout not in ("long", "single"):
+        return description, None
+    clock = rows["moment"].astype("str").str.extract(r"[T ]([0-9]{1,2}):[0-9]{2}(?::[0-9.]+)?(?: ?([APap])[Mm])?")
+    hours = _hours(clock)
+    start = _quiet_hour(hours[~np.isnan(hours)])
+    if start is None:
+        return description, None
+    shift = np.where(hours < start, 1, 0)
+    days = rows["day"] - pd.to_timedelta(shift, unit="D")
+    share = float((hours < start).sum() / len(hours))
+    evidence = f"{share:.0%} of the rows come after midnight and before {start:02d}:00, when nothing comes for hours"
+    return replace(description, rows=rows.assign(day=days)), (f"{start:02d}:00", evidence)
+
+
+def _hours(clock: Any) -> Any:
+    hours = pd.to_numeric(clock[0], errors="coerce").to_numpy(float)
+    is_afternoon = clock[1].str.lower().eq("p").to_numpy(bool)
+    is_morning = clock[1].str.lower().eq("a").to_numpy(bool)
+    return np.where(is_morning, hours % 12, np.where(is_afternoon, hours % 12 + 12, hours))
+
+
+def _quiet_hour(hours: Any) -> int | None:
+    """First hour of the quiet part of the night, after rows past midnight; None where there is none."""
+    if len(hours) < _FEWEST:
+        return None
+    counts = np.bincount(hours.astype(int) % 24, minlength=24) / len(hours)
+    if counts[23] < _LATE or counts[0] == 0:
+        return None
+    for start in range(1, 9):
+        if not counts[start : start + _QUIET].any():
+            return start if counts[:start].sum() >= _NIGHT else None
+    return None

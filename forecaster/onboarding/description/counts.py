@@ -1,0 +1,184 @@
+"""Count of a row: the column of numbers that is summed, or the row itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.onboarding import column_names, columns
+from forecaster.onboarding.columns import Column, listed
+from forecaster.onboarding.description.identities import Identity, identities
+from forecaster.onboarding.description.questions import ROW_COUNT, Choice, Question
+
+_NEARLY_ALL = 0.95
+_PARTS = 0.1  # of the rows are not the first one of their site and day
+_GRID = 100  # times of day that a table of readings has at most
+_MOSTLY = 0.9  # zeros of a property of events
+_MEASURES: tuple[column_names.Role, ...] = ("measure", "property", "stock")
+
+
+@dataclass(frozen=True)
+class Count:
+    """The column that is summed, None where each row counts as one; its evidence, and a question where
+    that does not suffice."""
+
+    column: Column | None
+    evidence: str
+    question: Question | None = None
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a table by site and day."""
+
+    sites: Any  # a Series, or one text for all
+    days: Any
+    moments: Any  # texts that the days were read from
+    orders: tuple[str, ...] = ()  # columns that number rows
+    part: str | None = None  # column that tells rows of a site and day apart
+
+    def keys(self) -> Any:
+        codes = pd.factorize(self.sites)[0] if isinstance(self.sites, pd.Series) else 0
+        return pd.DataFrame({"site": codes, "day": pd.factorize(self.days)[0], "moment": pd.factorize(self.moments)[0]})
+
+    @property
+    def are_several(self) -> bool:
+        """True if many rows are not the first one of their site and day."""
+        return bool(self.keys().duplicated(["site", "day"]).mean() > _PARTS)
+
+    def are_regular(self, counts: Any) -> bool:
+        """True if each site has one row an instant of a grid of few times a day, but for rows that
+        repeat the count of their instant."""
+        keys = self.keys().assign(count=np.asarray(counts))
+        if keys["moment"].nunique() == keys["day"].nunique():
+            return False
+        instants = keys.drop_duplicates(["site", "moment", "count"])
+        clocks = pd.Series(self.moments).astype("str").str.extract(r"([0-9]{1,2}:[0-9]{2}.*)$")[0]
+        return bool(instants.duplicated(["site", "moment"]).mean() < 1 - _NEARLY_ALL and clocks.nunique() <= _GRID)
+
+
+def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: Rows) -> Count:
+    """Count among the columns of numbers `names`."""
+    several = rows.are_several
+    usable = [name for name in names if _why_not(by_name[name], rows, several) is None]
+    counts = [name for name in usable if not columns.is_money(by_name[name], by_name, orders=bool(rows.orders))]
+    totals = [each.total for each in _identities(by_name, counts) if each.total]
+    if not several:
+        return _of_readings(by_name, usable, counts, totals)
+    return _of_parts_or_events(by_name, counts, totals, rows)
+
+
+def _of_readings(by_name: Mapping[str, Column], usable: list[str], counts: list[str], totals: list[str]) -> Count:
+    """One row a site and day: the column whose name says a count, the total of others, the only one."""
+    pool = counts or usable
+    if not pool:
+        return Count(None, "")
+    why = "" if counts else "; it looks like money: rosters need a count of orders"
+    best = _certain(pool, totals)
+    if best is not None:
+        return Count(by_name[best], _reason(best, pool, totals) + why)
+    ranked = [*column_names.best(pool, "demand")]
+    ranked += [name for name in pool if name not in ranked]
+    choices = tuple(Choice(name, _range(by_name[name])) for name in ranked)
+    return Count(by_name[ranked[0]], why, Question("count", "which column is the count?", choices))
+
+
+def _of_parts_or_events(by_name: Mapping[str, Column], counts: list[str], totals: list[str], rows: Rows) -> Count:
+    """Several rows a site and day: counts of its parts are summed, events are counted."""
+    best = _certain(counts, totals)
+    if best is not None and (_are_parts(by_name[best], by_name, rows) or best in totals or _is_quantity(best)):
+        return Count(by_name[best], _reason(best, counts, totals))
+    likely = [name for name in counts if not rows.orders or column_names.says(name, "demand")]
+    if not likely:
+        money = [name for name in by_name if columns.is_money(by_name[name], by_name, orders=bool(rows.orders))]
+        return Count(None, f"each row is one order: there is no column of counts{_amounts(money)}")
+    ranked = [*column_names.best(likely, "demand")]
+    ranked += [name for name in likely if name not in ranked]
+    summed = [Choice(name, f"its sum; {_range(by_name[name])}") for name in ranked]
+    row = Choice(ROW_COUNT, "each row is one order, booking or visit")
+    is_event = bool(rows.orders) or (
+        rows.part is None and not rows.are_regular(columns.numbers(by_name[ranked[0]], by_name))
+    )
+    choices = (row, *summed) if is_event else (*summed, row)
+    return Count(
+        None if is_event else by_name[ranked[0]],
+        "",
+        Question("count", "a site has several rows a day: are rows counted, or is a column summed?", choices),
+    )
+
+
+def _are_parts(column: Column, by_name: Mapping[str, Column], rows: Rows) -> bool:
+    """True if the rows of a site and day are its parts, such as channels or hours."""
+    return rows.part is not None or rows.are_regular(columns.numbers(column, by_name))
+
+
+def _certain(pool: list[str], totals: list[str]) -> str | None:
+    """Column that is the count beyond doubt: the only one, the total of others, or the only one that
+    its name says."""
+    if len(pool) == 1:
+        return pool[0]
+    if len(totals) == 1 and totals[0] in pool:
+        return totals[0]
+    exact = [name for name in pool if column_names.rank(name, "demand") < column_names.INEXACT]
+    if len(exact) == 1:
+        return exact[0]
+    named = column_names.best(pool, "demand")
+    return named[0] if len(named) == 1 and not exact else None
+
+
+def _reason(name: str, pool: list[str], totals: list[str]) -> str:
+    if name in totals:
+        return "the sum of other columns"
+    others = [other for other in pool if other != name]
+    beside = f"; {listed(others)} hold{'s' if len(others) == 1 else ''} numbers, too" if others else ""
+    return f"by its name{beside}" if column_names.says(name, "demand") else "the only column of counts"
+
+
+def _why_not(column: Column, rows: Rows, several: bool) -> str | None:
+    """Reason why a column of numbers is no count; None where it may be one."""
+    name = column.name
+    if column_names.is_id(name) or name in rows.orders:
+        return "it numbers things"
+    if column_names.says(name, "calendar") or any(_is_measure(name, role) for role in _MEASURES):
+        return "by its name"
+    if columns.numbers_rows(column, several):
+        return "it numbers rows"
+    values = column.numbers(column.marks).dropna()
+    if not len(values) or (values < 0).mean() > 0.5:
+        return "it has no counts"
+    if len(column.distinct) <= 2 and not _is_exact(name):
+        return "it has two values at most"
+    if several and (values == 0).mean() > _MOSTLY and not _is_exact(name):
+        return "it is nearly always 0"
+    is_share = ((values >= 0) & (values <= 1)).all() and (values % 1 != 0).any()
+    return "it is a share" if is_share else None
+
+
+def _is_measure(name: str, role: column_names.Role) -> bool:
+    """True if the last or only words of a name say a measure, and none says a count better."""
+    return column_names.rank(name, role) < column_names.rank(name, "demand")
+
+
+def _is_exact(name: str) -> bool:
+    return column_names.rank(name, "demand") < column_names.INEXACT
+
+
+def _is_quantity(name: str) -> bool:
+    return any(word in column_names.normalized(name).split("_") for word in column_names.WORDS["quantity"].split())
+
+
+def _identities(by_name: Mapping[str, Column], names: Sequence[str]) -> tuple[Identity, ...]:
+    return identities({name: columns.numbers(by_name[name], by_name).to_numpy(float) for name in names})
+
+
+def _range(column: Column) -> str:
+    values = column.numbers(column.marks).dropna()
+    return f"{values.min():g} to {values.max():g}, median {values.median():g}"
+
+
+def _amounts(money: list[str]) -> str:
+    return f"; {listed(money)} {'is' if len(money) == 1 else 'are'} money" if money else ""

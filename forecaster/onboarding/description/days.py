@@ -1,0 +1,123 @@
+"""Day of a row: the column, or the three columns, that hold it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pandas as pd
+
+from forecaster.demand import parsing
+from forecaster.onboarding import column_names, notation
+from forecaster.onboarding.columns import Column
+from forecaster.onboarding.description.questions import Answers, Choice, Question
+
+_PARTS = {
+    "year": "year jahr annee ano anno jaar rok yil",
+    "month": "month monat mois mes mese maand miesiac mesic ay",
+    "day": "day tag jour dia giorno dag dzien den gun",
+}
+_SAME = 0.95  # of the rows in which two columns hold the same day
+
+
+@dataclass(frozen=True)
+class DayColumns:
+    """Columns that hold the day, the days, and the texts that they were read from."""
+
+    names: tuple[str, ...]
+    values: Any  # days, NaT where none can be read
+    moments: Any
+    form: str | None = None
+    rival_form: str | None = None
+
+    @property
+    def answer(self) -> str:
+        return ",".join(self.names)
+
+    @property
+    def sample(self) -> str:
+        """First day, for messages."""
+        known = self.values.dropna()
+        return f"{known.iloc[0]:%Y-%m-%d}" if len(known) else "no day"
+
+
+def candidates(columns: Mapping[str, Column], answers: Answers) -> list[DayColumns]:
+    """Columns of days, the likeliest first: by name, then by place; columns that hold the same days as
+    an earlier one, and instants of recording beside others, are left out."""
+    if answers.day is not None:
+        return [_of(answers.day, columns)]
+    dated = [name for name, column in columns.items() if column.dates is not None]
+    exact = [name for name in dated if not _is_of_recording(name)] or dated
+    ranked = column_names.best(exact, "date")
+    names = [*ranked, *(name for name in exact if name not in ranked)]
+    found = [_of((name,), columns) for name in names]
+    triple = _triple(columns)
+    if triple is not None and not any(_same(triple, each) for each in found):
+        best_is_exact = names and column_names.rank(names[0], "date") < column_names.INEXACT
+        found = [*found, triple] if best_is_exact else [triple, *found]
+    return [each for place, each in enumerate(found) if not any(_same(each, other) for other in found[:place])]
+
+
+def question(found: list[DayColumns]) -> Question | None:
+    """Question which day counts, where several columns hold different days."""
+    if len(found) < 2:
+        return None
+    choices = tuple(Choice(each.answer, f"first row: {each.sample}" + _of_recording(each.names[0])) for each in found)
+    return Question("day", "which day does a row count on?", choices)
+
+
+def _is_of_recording(name: str) -> bool:
+    return any(column_names.says(name, role) for role in ("recorded", "snapshot"))
+
+
+def _of_recording(name: str) -> str:
+    return ", perhaps of its recording" if _is_of_recording(name) else ""
+
+
+def _of(names: tuple[str, ...], columns: Mapping[str, Column]) -> DayColumns:
+    if len(names) == 3:
+        values = _joined([columns[name].values for name in names])
+        return DayColumns(names, values, values.astype("str"))
+    column = columns[names[0]]
+    form = column.dates.form if column.dates else None
+    rival = column.dates.rival if column.dates else None
+    return DayColumns(names, notation.days(column.values, form), column.values, form, rival)
+
+
+def _triple(columns: Mapping[str, Column]) -> DayColumns | None:
+    """Year, month and day in three columns, whose names differ in that word alone."""
+    for name in columns:
+        stem = _stem(name, "year")
+        if stem is None:
+            continue
+        others = [[other for other in columns if _stem(other, part) == stem] for part in ("month", "day")]
+        if all(others):
+            names = (name, others[0][0], others[1][0])
+            days = _of(names, columns)
+            if days.values.notna().mean() > _SAME:
+                return days
+    return None
+
+
+def _stem(name: str, part: str) -> str | None:
+    """Words of a name without its word for a part of the day; None where it has none."""
+    words = column_names.normalized(name).split("_")
+    rest = [word for word in words if word not in _PARTS[part].split()]
+    return "_".join(rest) if len(rest) == len(words) - 1 else None
+
+
+def _joined(parts: list[Any]) -> Any:
+    """Days of a year, a month (a number or an English name) and a day of the month."""
+    texts = [parsing.words(part) for part in parts]
+    text = texts[0] + "-" + texts[1].str.title() + "-" + texts[2]
+    unique = pd.Series(text.unique(), dtype="str")
+    days = pd.to_datetime(unique, format="%Y-%m-%d", errors="coerce")
+    for form in ("%Y-%B-%d", "%Y-%b-%d"):
+        days = days.fillna(pd.to_datetime(unique, format=form, errors="coerce"))
+    return text.map(dict(zip(unique, days, strict=True))).astype("datetime64[s]")
+
+
+def _same(one: DayColumns, other: DayColumns) -> bool:
+    known = one.values.notna() & other.values.notna()
+    return bool(known.any() and (one.values[known].dt.normalize() == other.values[known].dt.normalize()).mean() > _SAME)

@@ -1,0 +1,139 @@
+"""Rows that do not count: totals among parts or sites, other measures, plans, cancelled events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pandas as pd
+
+from forecaster.demand import parsing
+from forecaster.onboarding import column_names
+from forecaster.onboarding.columns import Column
+from forecaster.onboarding.description.identities import identities
+from forecaster.onboarding.description.questions import Choice, Question
+
+_MOST_KINDS = 60  # values of a column of parts
+_MOST_STATES = 15
+_FEW = 0.05
+
+
+@dataclass(frozen=True)
+class RowFilter:
+    """Condition of `demand.where` with its evidence, and a question where that does not suffice."""
+
+    where: Mapping[str, Any] = field(default_factory=dict)
+    evidence: tuple[str, ...] = ()
+    question: Question | None = None
+
+
+def merged(*filters: RowFilter) -> RowFilter:
+    """All filters as one."""
+    where = {name: wanted for each in filters for name, wanted in each.where.items()}
+    question = next((each.question for each in filters if each.question), None)
+    return RowFilter(where, tuple(sentence for each in filters for sentence in each.evidence), question)
+
+
+def kinds(columns: Mapping[str, Column], taken: tuple[str, ...]) -> RowFilter:
+    """Rows of one measure and of what came, where a column names measures, or plan and actual; rows of
+    events that took place."""
+    filters: list[RowFilter] = []
+    for name, column in columns.items():
+        if name in taken or column.dates is not None or (column.are_numbers and not _is_flag(name)):
+            continue
+        filters += filter(None, [_scenario(column), _metric(column), _states(column)])
+    texts = [each for each in filters if not any(_is_flag(name) for name in each.where)]
+    states = [each for each in texts if any("not" in wanted for wanted in each.where.values())]
+    return merged(*(each for each in filters if each in texts or not states))
+
+
+def _scenario(column: Column) -> RowFilter | None:
+    words = {column_names.normalized(value): value for value in column.distinct[:_MOST_STATES]}
+    kept = [value for value in words.values() if column_names.is_word(value, "actual")]
+    if not kept or not any(column_names.is_word(value, "planned") for value in words.values()):
+        return None
+    return RowFilter({column.name: kept}, (f"rows of '{column.name}' other than {kept[0]} left out",))
+
+
+def _metric(column: Column) -> RowFilter | None:
+    """Rows of one measure, where a column names measures."""
+    if not column_names.says(column.name, "metric") or not 2 <= len(column.distinct) <= _MOST_STATES:
+        return None
+    values = list(column.distinct)
+    counting = [value for value in values if column_names.rank(value, "demand") < column_names.INEXACT]
+    counting = [value for value in counting if not column_names.says(value, "money")]
+    ranked = [*counting, *(value for value in values if value not in counting)]
+    question = None
+    if len(counting) != 1:
+        choices = tuple(Choice(f"{column.name}={value}", "rows of this measure") for value in ranked)
+        question = Question("where", f"which measure of '{column.name}' counts?", choices)
+    return RowFilter(
+        {column.name: [ranked[0]]}, (f"rows of '{column.name}' other than {ranked[0]} left out",), question
+    )
+
+
+def _states(column: Column) -> RowFilter | None:
+    """Rows of events that took place, where a column has states such as cancelled or refunded."""
+    if not 2 <= len(column.distinct) <= _MOST_STATES:
+        return None
+    if _is_flag(column.name):
+        yes = [value for value in column.distinct if value.casefold() in ("1", "1.0", "yes", "true", "y", "ja", "t")]
+        return RowFilter({column.name: {"not": yes}}, (f"rows with '{column.name}' left out",)) if yes else None
+    gone = [value for value in column.distinct if column_names.is_word(value, "cancelled")]
+    if not gone or len(gone) == len(column.distinct):
+        return None
+    return RowFilter({column.name: {"not": gone}}, (f"{', '.join(gone)} rows left out, by '{column.name}'",))
+
+
+def _is_flag(name: str) -> bool:
+    return column_names.is_word(name, "cancelled_flag")
+
+
+def totals(column: Column, rows: Any) -> RowFilter:
+    """Rows of a part, or a site, that is the sum of others; `rows` has site, day, demand and, of a
+    column of parts, part."""
+    values = list(column.distinct)
+    if not 3 <= len(values) <= _MOST_KINDS:
+        return RowFilter()
+    keys = [name for name in ("site", "moment") if name in rows]
+    table = rows.assign(part=parsing.words(rows["part"])).pivot_table(
+        index=keys, columns="part", values="demand", aggfunc="sum", observed=True
+    )
+    relations = identities({str(name): table[name].to_numpy(float) for name in table})
+    sums = [each.total for each in relations if each.total]
+    if sums:
+        return RowFilter(
+            {column.name: {"not": sums}}, (f"{', '.join(sums)} of '{column.name}' left out: the sum of the others",)
+        )
+    partition = next((each for each in relations if each.total is None), None)
+    if partition is None:
+        return RowFilter()
+    text = f"{' + '.join(partition.left)} is {' + '.join(partition.right)} on every day: only one of the two counts"
+    choices = tuple(
+        Choice(f"{column.name}={','.join(group)}", "these rows") for group in (partition.left, partition.right)
+    )
+    return RowFilter({column.name: list(partition.left)}, (text,), Question("where", text, choices))
+
+
+def mask(frame: Any, where: Mapping[str, Any]) -> Any:
+    """Marks the rows that fulfil `where`."""
+    kept = pd.Series(True, index=frame.index)
+    for name, wanted in where.items():
+        listed = wanted["not"] if isinstance(wanted, Mapping) else wanted
+        is_one = parsing.words(frame[name]).str.casefold().isin([str(value).casefold() for value in listed])
+        kept &= ~is_one if isinstance(wanted, Mapping) else is_one
+    return kept
+
+
+def part_column(columns: Mapping[str, Column], keys: Any, taken: tuple[str, ...]) -> str | None:
+    """Column that tells apart the rows of a site and day, such as hours or channels."""
+    for name, column in columns.items():
+        if name in taken or column.dates is not None or not 2 <= len(column.distinct) <= _MOST_KINDS:
+            continue
+        if column_names.says(column.name, "demand") and column.are_numbers:
+            continue
+        part = pd.factorize(parsing.words(column.values))[0]
+        if not keys.assign(part=part).duplicated(["site", "day", "part"]).mean() > _FEW:
+            return name
+    return None

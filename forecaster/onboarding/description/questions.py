@@ -1,0 +1,116 @@
+"""Questions that a table leaves open, and answers given on the command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self
+
+from forecaster.errors import SpecError
+
+Part = Literal["rows", "site", "day", "count", "where"]
+ROWS = ("readings", "events")
+ONE_A_COLUMN = "columns"  # answer to `--site`: each column of counts is a site
+ROW_COUNT = "rows"  # answer to `--count`: each row counts as one
+
+
+@dataclass(frozen=True)
+class Choice:
+    """An answer that fits, in the notation of the command line, and its evidence."""
+
+    answer: str
+    evidence: str
+
+
+@dataclass(frozen=True)
+class Question:
+    """A decision for which the evidence does not suffice; the likeliest choice comes first."""
+
+    part: Part
+    text: str
+    choices: tuple[Choice, ...]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """Decisions that were made for the table; None where its evidence decides."""
+
+    rows: str | None = None
+    site: str | None = None
+    day: tuple[str, ...] | None = None
+    count: tuple[str, ...] | None = None
+    where: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, rows: str | None, site: str | None, day: str | None, count: str | None, where: Sequence[str] = ()
+    ) -> Self:
+        """Answers in the notation of the command line. Raises SpecError for `--rows` that is neither
+        readings nor events, and for `--where` that is no condition."""
+        if rows is not None and rows not in ROWS:
+            raise SpecError(f"--rows: found '{rows}', wanted {' or '.join(ROWS)}")
+        return cls(rows, site, _names(day), _names(count), dict(map(condition, where)))
+
+    def answered(self, part: Part, answer: str) -> Self:
+        """These answers and a further one."""
+        changes: dict[str, Any] = {part: answer}
+        if part in ("day", "count"):
+            changes = {part: _names(answer)}
+        elif part == "where":
+            changes = {part: {**self.where, **dict([condition(answer)])}}
+        return replace(self, **changes)
+
+    def refuse_unknown_columns(self, names: Sequence[str], path: object) -> None:
+        """Raise SpecError for an answer that names a column that the table does not have."""
+        asked = {"--day": self.day or (), "--count": self.count or (), "--where": tuple(self.where)}
+        for option, columns in asked.items():
+            for name in columns:
+                if name not in names and not (option == "--count" and name == ROW_COUNT):
+                    raise SpecError(f"{path}: {option} names '{name}', and its columns are {', '.join(names)}")
+
+
+def _names(text: str | None) -> tuple[str, ...] | None:
+    return tuple(name.strip() for name in text.split(",")) if text is not None else None
+
+
+def condition(text: str) -> tuple[str, Any]:
+    """Column and condition of `demand.where`, from `status=Out,Done` or `status!=Cancelled`. Raises
+    SpecError for another form."""
+    name, mark, values = text.partition("!=") if "!=" in text else text.partition("=")
+    if not mark or not name.strip():
+        raise SpecError(f"--where: found '{text}', wanted COLUMN=VALUE or COLUMN!=VALUE, as in status=Out")
+    listed = [value.strip() for value in values.split(",")]
+    return name.strip(), {"not": listed} if mark == "!=" else listed
+
+
+def written(name: str, wanted: Any) -> str:
+    """A condition of `demand.where` in the notation of the command line."""
+    if isinstance(wanted, Mapping):
+        return f"{name}!={','.join(map(str, wanted['not']))}"
+    return f"{name}={','.join(map(str, wanted))}"
+
+
+def options(answers: Answers) -> list[str]:
+    """Arguments of the command line that give these answers."""
+    words: list[str] = []
+    for part, value in (("rows", answers.rows), ("site", answers.site)):
+        words += [f"--{part}", value] if value is not None else []
+    for part, names in (("day", answers.day), ("count", answers.count)):
+        words += [f"--{part}", ",".join(names)] if names is not None else []
+    for name, wanted in answers.where.items():
+        words += ["--where", written(name, wanted)]
+    return [shlex.quote(word) for word in words]
+
+
+class OpenQuestions(SpecError):
+    """A table is understood only in part: its questions with the choices, and the command that answers
+    all of them with the likeliest ones."""
+
+    def __init__(self, path: object, questions: Sequence[Question], command: str) -> None:
+        self.questions, self.command = tuple(questions), command
+        lines = [f"{path}: the table leaves a question open, and nothing was written"]
+        for question in questions:
+            lines.append(f"  {question.text}")
+            lines += [f"    --{question.part} {shlex.quote(each.answer)}: {each.evidence}" for each in question.choices]
+        super().__init__("\n".join([*lines, "wanted the answers, as in:", f"  {command}"]))

@@ -1,0 +1,379 @@
+"""Description of a table: its readings in long form, the decisions that made them, and the questions
+that it leaves open."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from forecaster.demand import parsing
+from forecaster.errors import SpecError
+from forecaster.onboarding import column_names, columns, notation
+from forecaster.onboarding.columns import Column
+from forecaster.onboarding.description import counts, days, filters, sites, wide
+from forecaster.onboarding.description.days import DayColumns
+from forecaster.onboarding.description.questions import ONE_A_COLUMN, ROW_COUNT, Answers, Question
+from forecaster.onboarding.tables import FileTable
+
+_FEW_DAYS = 4  # headers that are days, and make a table a wide one
+_PARTS = 0.1  # of the depot days have several rows
+_BLANK = 0.05  # of the cells of a column of sites
+_LISTED = 12  # columns that a message names
+
+Layout = Literal["long", "depots", "days", "single"]
+
+
+@dataclass(frozen=True)
+class Description:
+    """A table's readings in long form, and the decisions that made them. Columns are named as in the
+    file."""
+
+    layout: Layout
+    depot_column: str | None
+    day: DayColumns
+    demand_column: str | None
+    why_demand: str
+    marks: tuple[str | None, str]
+    ignored: tuple[str, ...]  # of a wide table
+    rows: Any  # depot, day, demand (NaN where empty), moment (text of the date cell)
+    where: Mapping[str, Any] = field(default_factory=dict)
+    part: str | None = None  # column that tells apart the rows of a depot and day
+    recorded_at: str | None = None  # column of snapshots
+    fill_down: bool = False  # of the depot, which stands on the first row of its block
+    notes: tuple[str, ...] = ()
+    questions: tuple[Question, ...] = ()
+
+    @property
+    def date_column(self) -> str | None:
+        """Column with the day, the first one of three; None where columns are days."""
+        return self.day.names[0] if self.day.names else None
+
+    @property
+    def date_form(self) -> str | None:
+        return self.day.form
+
+    @property
+    def rival_form(self) -> str | None:
+        return self.day.rival_form
+
+    @cached_property
+    def aggregate(self) -> Literal["none", "sum", "count"]:
+        """Aggregation of the rows of a depot and day."""
+        if self.demand_column is None and self.layout in ("long", "single"):
+            return "count"
+        if self.recorded_at is not None:
+            return "none"
+        known = self.rows[self.rows["demand"].notna()]
+        depot_day = pd.DataFrame({name: pd.factorize(known[name])[0] for name in ("depot", "day")})
+        several = depot_day.duplicated(keep=False).to_numpy()
+        parts = known[several].groupby(["depot", "day"], observed=True)
+        differing = (
+            int(((parts["demand"].nunique() > 1) | (parts["moment"].nunique() > 1)).sum()) if several.any() else 0
+        )
+        return "sum" if differing > _PARTS * len(depot_day.drop_duplicates()) else "none"
+
+    @property
+    def answers(self) -> Answers:
+        """The decisions as answers of the command line."""
+        site = self.depot_column or (ONE_A_COLUMN if self.layout == "depots" else None)
+        if self.layout == "depots":
+            chosen: tuple[str, ...] = tuple(self.rows["depot"].unique())
+        else:
+            chosen = (self.demand_column or ROW_COUNT,)
+        kind = "events" if chosen == (ROW_COUNT,) else "readings"
+        count = chosen if self.layout != "days" else None
+        return Answers(kind, site, self.day.names or None, count, dict(self.where))
+
+
+def describe(table: FileTable, answers: Answers | None = None) -> Description:
+    """Description of a table, with `answers` in place of its own evidence.
+
+    Raises SpecError where there are no days, or nothing to count: it says which columns there are
+    and what is wanted.
+    """
+    answers = answers or Answers()
+    answers.refuse_unknown_columns(table.columns, table.path)
+    headers = [name for name in table.columns if notation.date_form(pd.Series([name])) is not None]
+    if len(headers) >= _FEW_DAYS and len(headers) >= len(table.columns) / 2:
+        return _days_as_columns(table, columns.of(table), headers)
+    row_filter = filters.RowFilter(answers.where) if answers.where else filters.kinds(columns.of(table), ())
+    if row_filter.where:
+        kept = filters.mask(table.frame, row_filter.where)
+        if not kept.any():
+            raise SpecError(f"{table.path}: no row fulfils {dict(row_filter.where)}; wanted values that it has")
+        table = replace(table, frame=table.frame[kept].reset_index(drop=True))
+    by_name = columns.of(table)
+    found = days.candidates(by_name, answers)
+    if not found:
+        raise SpecError(f"{table.path}: found no column of days; {_looked_at(table)}; wanted one with days such as "
+                        "2024-03-05 or 05.03.2024")  # fmt: skip
+    _refuse_text_days(table, by_name, found[0])
+    description = _described(table, by_name, found, answers)
+    questions = [*filter(None, [row_filter.question]), *description.questions]
+    notes = (*row_filter.evidence, *description.notes)
+    return replace(
+        description, where={**row_filter.where, **description.where}, notes=notes, questions=tuple(questions)
+    )
+
+
+def _described(table: FileTable, by_name: dict[str, Column], found: list[DayColumns], answers: Answers) -> Description:
+    day = found[0]
+    taken = [name for each in found for name in each.names]
+    site = _site(by_name, day, taken, answers)
+    filled = _filled_down(site.column, day) if site.column else None
+    if site.column is None:
+        description = _without_site(table, by_name, day, taken, answers)
+    else:
+        description = _long(table, by_name, day, taken, filled or site.column, answers)
+        description = replace(description, fill_down=filled is not None)
+    questions = [site.question, *description.questions]
+    if _is_day_open(found, description.aggregate == "count"):
+        questions.insert(0, days.question(found))
+    elif len(found) > 1:
+        others = [name for each in found[1:] for name in each.names]
+        remark = f"days are those of '{day.answer}'; {columns.listed(others)} hold{'s' * (len(others) == 1)} days, too"
+        description = replace(description, notes=(*description.notes, remark))
+    return replace(description, questions=tuple(filter(None, questions)))
+
+
+def _site(by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], answers: Answers) -> sites.SiteColumn:
+    if answers.site in by_name and answers.site is not None:
+        return sites.SiteColumn(by_name[answers.site], "as answered")
+    if answers.site is not None:
+        return sites.SiteColumn(None, "as answered")
+    return sites.choose(by_name, day.values, taken)
+
+
+def _filled_down(site: Column, day: DayColumns) -> Column | None:
+    """The column of sites with each blank cell as the one above it, where this makes one row a site and
+    day of a column that is often blank; None where it does not."""
+    words = parsing.words(site.values)
+    if (words == "").mean() < _BLANK:
+        return None
+    filled = Column(site.name, words.where(words != "").ffill())
+    return filled if columns.repeats(filled, day.values) < _BLANK else None
+
+
+def _is_day_open(found: list[DayColumns], is_event: bool) -> bool:
+    """True if several columns of days differ, and neither a name nor one row a day decides."""
+    if len(found) < 2:
+        return False
+    exact = [each for each in found if column_names.rank(each.names[0], "date") < column_names.INEXACT]
+    return is_event or len(exact) != 1 or exact[0] is not found[0]
+
+
+def _long(
+    table: FileTable,
+    by_name: dict[str, Column],
+    day: DayColumns,
+    taken: Sequence[str],
+    depot: Column,
+    answers: Answers,
+) -> Description:
+    names = [name for name in _numeric(by_name, {*taken, depot.name}) if by_name[name].dates is None]
+    daily = [name for name in names if not columns.constant_a_depot(by_name[name], depot.values)] or names
+    rows = counts.Rows(depot.values, day.values, day.moments)
+    snapshot = _snapshot(by_name, rows, day, depot)
+    rows = _with_parts(table, by_name, rows, (*taken, depot.name))
+    if snapshot is not None:
+        rows = replace(rows, part=snapshot)
+    count = _count(by_name, daily, rows, answers)
+    if count.column is None and not rows.are_several and not count.question and answers.count is None:
+        raise SpecError(f"{table.path}: found no column of counts; {_looked_at(table)}; wanted one with numbers a day")
+    description = _of_count(by_name, count, day, depot.values)
+    description = replace(description, depot_column=depot.name, part=rows.part, recorded_at=snapshot)
+    return _without_totals(description, by_name, depot) if snapshot is None else description
+
+
+def _without_totals(description: Description, by_name: dict[str, Column], depot: Column) -> Description:
+    """The description without rows that are the sum of others: of sites, or of parts of a site."""
+    rows = description.rows.rename(columns={"depot": "site"})
+    result = filters.RowFilter()
+    if description.part is not None and description.aggregate == "sum":
+        part = by_name[description.part]
+        result = filters.totals(part, rows.assign(part=part.values))
+        shown = ", ".join(f"'{value}'" for value in part.distinct[:5])
+        more = f" and {len(part.distinct) - 5} more" if len(part.distinct) > 5 else ""
+        remark = f"the rows of a depot and day are added up over '{part.name}': {shown}{more}"
+        description = replace(description, notes=(*description.notes, remark))
+    if description.aggregate != "count" and not result.where:
+        result = filters.totals(depot, rows.drop(columns="site").assign(part=depot.values))
+        if result.question is not None:
+            result = filters.RowFilter()  # of many sites some sums are alike by chance
+    if not result.where:
+        return description
+    frame = pd.DataFrame({name: by_name[name].values for name in result.where})
+    kept = filters.mask(frame, result.where).to_numpy()
+    return replace(
+        description,
+        rows=description.rows[kept].reset_index(drop=True),
+        where=result.where,
+        notes=(*description.notes, *result.evidence),
+        questions=(*description.questions, *filter(None, [result.question])),
+    )
+
+
+def _snapshot(by_name: dict[str, Column], rows: counts.Rows, day: DayColumns, depot: Column) -> str | None:
+    """Column that says when, or in which version, a fact was reported again; None where there is none."""
+    if not rows.are_several:
+        return None
+    for name, column in by_name.items():
+        if name in day.names or name == depot.name or column.dates is None:
+            continue
+        if not any(column_names.says(name, role) for role in ("recorded", "snapshot")):
+            continue
+        keys = rows.keys().assign(version=pd.factorize(column.values)[0])
+        reported = notation.days(column.values, column.dates.form)
+        known = reported.notna() & day.values.notna()
+        is_later = (reported[known] >= day.values[known]).mean() > 0.98 if known.any() else False
+        if is_later and not keys.duplicated(["site", "day", "version"]).mean() > _PARTS:
+            return name
+    return None
+
+
+def _with_parts(table: FileTable, by_name: dict[str, Column], rows: counts.Rows, taken: Sequence[str]) -> counts.Rows:
+    if not rows.are_several:
+        return rows
+    orders = tuple(columns.order_numbers(table))
+    part = None if orders else filters.part_column(by_name, rows.keys(), tuple(taken))
+    return replace(rows, orders=orders, part=part)
+
+
+def _count(by_name: dict[str, Column], names: Sequence[str], rows: counts.Rows, answers: Answers) -> counts.Count:
+    if answers.count is not None or answers.rows == "events":
+        name = answers.count[0] if answers.count else ROW_COUNT
+        column = None if name == ROW_COUNT else by_name[name]
+        return counts.Count(column, "each row is one event, as answered" if column is None else "as answered")
+    return counts.choose(by_name, names, rows)
+
+
+def _of_count(by_name: dict[str, Column], count: counts.Count, day: DayColumns, sites_of_rows: Any) -> Description:
+    marks = columns.marks(count.column, by_name) if count.column else (None, ".")
+    values = count.column.numbers(marks) if count.column else np.ones(len(day.values))
+    name = count.column.name if count.column else None
+    rows = _rows(sites_of_rows, day.values, values, day.moments)
+    questions = (count.question,) if count.question else ()
+    return Description("long", None, day, name, count.evidence, marks, (), rows, questions=questions)
+
+
+def _without_site(
+    table: FileTable, by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], answers: Answers
+) -> Description:
+    """A column a depot, or one series, where no column names depots."""
+    names = [name for name in _numeric(by_name, {*taken}) if by_name[name].dates is None]
+    rows = _with_parts(table, by_name, counts.Rows("", day.values, day.moments), taken)
+    chosen = _wide(by_name, names, rows, answers)
+    if chosen is None or not chosen.names:
+        if not rows.are_several:
+            raise SpecError(
+                f"{table.path}: found no column of counts; {_looked_at(table)}; wanted one with numbers a day"
+            )
+        evidence = chosen.evidence if chosen else "each row is one order: there is no column of counts"
+        count = counts.Count(None, evidence, chosen.question if chosen else None)
+        return replace(_of_count(by_name, count, day, _name_of_site(answers)), layout="single", part=rows.part)
+    if not chosen.are_sites:
+        count = counts.Count(by_name[chosen.names[0]], chosen.evidence, chosen.question)
+        description = replace(_of_count(by_name, count, day, _name_of_site(answers)), layout="single", part=rows.part)
+        description = replace(description, notes=_left_out(chosen))
+        return _without_totals(description, by_name, by_name[rows.part]) if rows.part else description
+    return _wide_sites(table, by_name, day, chosen)
+
+
+def _wide(
+    by_name: dict[str, Column], names: Sequence[str], rows: counts.Rows, answers: Answers
+) -> wide.WideColumns | None:
+    if answers.count is not None and answers.count != (ROW_COUNT,):
+        are_sites = len(answers.count) > 1 or answers.site == ONE_A_COLUMN
+        return wide.WideColumns(answers.count, "as answered", are_sites)
+    if answers.rows == "events" or answers.count is not None or not names:
+        return None
+    return wide.choose(by_name, names, rows)
+
+
+def _wide_sites(table: FileTable, by_name: dict[str, Column], day: DayColumns, chosen: wide.WideColumns) -> Description:
+    marks = columns.marks(by_name[chosen.names[0]], by_name)
+    rows = pd.concat(
+        [_rows(name, day.values, by_name[name].numbers(marks), day.moments) for name in chosen.names],
+        ignore_index=True,
+    )
+    ignored = tuple(name for name in table.columns if name not in chosen.names and name not in day.names)
+    doubtful = [name for name in chosen.names if wide.is_doubtful(name)]
+    notes = _left_out(replace(chosen, others={n: chosen.others.get(n, "no counts") for n in ignored if n in by_name}))
+    if doubtful:
+        notes = (*notes, f"taken for depots, by their counts, whatever their names say: {columns.listed(doubtful)}")
+    questions = (chosen.question,) if chosen.question else ()
+    return Description(
+        "depots", None, day, None, chosen.evidence, marks, ignored, rows, notes=notes, questions=questions
+    )
+
+
+def _left_out(chosen: wide.WideColumns) -> tuple[str, ...]:
+    if not chosen.others:
+        return ()
+    return (f"not used: {', '.join(f'{name!r} ({why})' for name, why in chosen.others.items())}",)
+
+
+def _name_of_site(answers: Answers) -> str:
+    return answers.site or ""
+
+
+def _days_as_columns(table: FileTable, by_name: dict[str, Column], headers: list[str]) -> Description:
+    form = notation.date_form(pd.Series(headers))
+    if form is None:
+        raise SpecError(f"{table.path}: found days of different forms as names of columns; wanted one form")
+    others = [name for name in by_name if name not in headers]
+    words = [name for name in others if not column_names.says(name, "total")]
+    depots = column_names.best(words, "depot") or words
+    if not depots:
+        raise SpecError(f"{table.path}: found a column a day, and none that names the depot; {_looked_at(table)}")
+    depot = by_name[depots[0]]
+    filled = [name for name in headers if name in by_name and by_name[name].are_numbers]
+    if not filled:
+        raise SpecError(f"{table.path}: found a column a day, and no counts in them; wanted numbers")
+    marks = columns.marks(by_name[filled[0]], by_name)
+    of_headers = notation.days(pd.Series(filled), form.form)
+    rows = pd.concat(
+        [
+            _rows(depot.values, day, by_name[name].numbers(marks), name)
+            for name, day in zip(filled, of_headers, strict=True)
+        ],
+        ignore_index=True,
+    )
+    ignored = tuple(name for name in table.columns if name not in headers and name != depot.name)
+    day = DayColumns((), rows["day"], rows["moment"], form.form, form.rival)
+    return Description("days", depot.name, day, None, "a column a day", marks, ignored, rows)
+
+
+def _refuse_text_days(table: FileTable, by_name: dict[str, Column], day: DayColumns) -> None:
+    if table.cells.kind == "parquet" and day.form is not None:
+        sample = by_name[day.names[0]].distinct.iloc[0]
+        raise SpecError(
+            f"{table.path}: column '{day.names[0]}' has days as text, such as '{sample}'; wanted dates or "
+            "2024-03-05 in a Parquet file, whose text has no notation of its own: write the column as a date"
+        )
+
+
+def _numeric(by_name: dict[str, Column], taken: set[str]) -> list[str]:
+    return [name for name, column in by_name.items() if name not in taken and column.are_numbers]
+
+
+def _rows(depots: Any, days_of_rows: Any, counts_of_rows: Any, moments: Any) -> Any:
+    rows = pd.DataFrame({"demand": counts_of_rows})
+    is_series = isinstance(moments, pd.Series)
+    return rows.assign(
+        depot=depots if isinstance(depots, str) else parsing.words(depots),
+        day=days_of_rows,
+        moment=moments.astype("str") if is_series else moments,
+    )[["depot", "day", "demand", "moment"]]
+
+
+def _looked_at(table: FileTable) -> str:
+    names = ", ".join(f"'{name}'" for name in table.columns[:_LISTED])
+    more = f" and {len(table.columns) - _LISTED} more" if len(table.columns) > _LISTED else ""
+    line = f" in line {table.header_row}" if table.header_row > 1 else ""
+    return f"looked at the columns{line} {names}{more}"

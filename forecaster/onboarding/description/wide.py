@@ -1,0 +1,180 @@
+"""Columns of counts without a column of sites: one series, a column a site, or partitions of one
+total."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.onboarding import column_names, columns
+from forecaster.onboarding.columns import Column, listed
+from forecaster.onboarding.description import counts
+from forecaster.onboarding.description.identities import Identity, identities
+from forecaster.onboarding.description.questions import Choice, Question
+
+_ALIKE = 0.3  # correlation of the steps from row to row; without a common week it is about a tenth
+_NO_SITE: tuple[column_names.Role, ...] = ("total", "calendar", "other")
+_CALENDAR = ("day_of_week", "day", "month", "quarter", "year")
+
+
+@dataclass(frozen=True)
+class WideColumns:
+    """The columns that count, one for each site or one for all; the columns that do not, with a reason
+    each."""
+
+    names: tuple[str, ...]
+    evidence: str
+    are_sites: bool
+    others: Mapping[str, str] = field(default_factory=dict)
+    question: Question | None = None
+
+
+def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: counts.Rows) -> WideColumns | None:
+    """Columns of counts of a table without a column of sites; None where rows are events."""
+    numbers = {name: columns.numbers(by_name[name], by_name).to_numpy(float) for name in names}
+    plain, reasons = _without_other_measures(by_name, names, numbers, rows)
+    relations = identities({name: numbers[name] for name in names if name in plain or _is_total(name)})
+    totals = {each.total: each for each in relations if each.total}
+    for name in totals:
+        reasons[name] = "the sum of the others"
+    parts = [name for name in plain if name not in totals]
+    if partition := next((each for each in relations if _splits(each, parts)), None):
+        return _of_partitions(partition, totals, reasons)
+    if len(parts) < 2:
+        return _single(by_name, plain or names, rows, reasons)
+    if _are_measures(by_name, parts, numbers):
+        return _single(by_name, [*totals, *parts], rows, reasons)
+    why = "a column a depot"
+    if question := _whether_sites(parts, [*totals]):
+        return WideColumns(tuple(parts), why, True, reasons, question)
+    return WideColumns(tuple(parts), why, True, reasons)
+
+
+def _of_partitions(partition: Identity, totals: Mapping[str, Identity], reasons: dict[str, str]) -> WideColumns:
+    """Two groups of columns with one sum: their total where a column holds it, else one of the groups."""
+    both = f"{_plus(partition.left)} is {_plus(partition.right)} in every row: only one of the two counts"
+    if totals:
+        total = next(iter(totals))
+        others = dict.fromkeys((*partition.left, *partition.right), "a part of the total")
+        others |= {name: why for name, why in reasons.items() if name != total}
+        return WideColumns((total,), f"the total; {both}", False, others)
+    choices = tuple(Choice(",".join(group), "a column a site") for group in (partition.left, partition.right))
+    question = Question("count", both, choices)
+    others = dict.fromkeys(partition.right, "the other partition") | reasons
+    return WideColumns(partition.left, both, True, others, question)
+
+
+def _single(
+    by_name: Mapping[str, Column], names: Sequence[str], rows: counts.Rows, reasons: Mapping[str, str]
+) -> WideColumns | None:
+    """One series, whose count is chosen as that of a table of readings."""
+    chosen = counts.choose(by_name, [*dict.fromkeys(names)], rows)
+    if chosen.column is None:
+        if chosen.question is None:
+            return None
+        return WideColumns((), chosen.evidence, False, reasons, chosen.question)
+    others = dict.fromkeys(names, "not the count") | dict(reasons)
+    others.pop(chosen.column.name, None)
+    return WideColumns((chosen.column.name,), chosen.evidence, False, others, chosen.question)
+
+
+def _without_other_measures(
+    by_name: Mapping[str, Column], names: Sequence[str], numbers: Mapping[str, Any], rows: counts.Rows
+) -> tuple[list[str], dict[str, str]]:
+    """Columns that may count for a site, and of each other one why it does not.
+
+    A name such as `Nr 2`, `NO` or `Total Wine` is a site's where its counts rise and fall with those
+    of the others. What rises and falls with them and is none, as a forecast or a cost may, is known
+    by its name alone, and a total by being the sum of the others.
+    """
+    plain = [name for name in names if not is_doubtful(name)]
+    reasons = {name: "by its name" for name in names if name not in plain}
+    if len(plain) == 1 and column_names.says(plain[0], "demand"):
+        return plain, reasons
+    order = np.argsort(rows.days.to_numpy(), kind="stable")
+    days = rows.days.iloc[order].reset_index(drop=True)
+    pool = [*plain, *(name for name in reasons if _counts_something(by_name[name], numbers[name][order], days))]
+    for name in [name for name in pool if name not in plain]:
+        rest = [numbers[other] for other in pool if other != name]
+        beside = np.nansum(rest, axis=0) if rest else np.zeros(len(order))
+        if _may_be_site(name, numbers[name][order], beside[order]):
+            plain.append(name)
+            del reasons[name]
+    return [name for name in names if name in plain], reasons
+
+
+def is_doubtful(name: str) -> bool:
+    """Does a column's name say something else than a depot's?"""
+    return any(column_names.says(name, role) for role in _NO_SITE)
+
+
+def _counts_something(column: Column, values: Any, days: Any) -> bool:
+    """True for counts of a column whose name says something else than a site."""
+    name = column.name
+    if column_names.says(name, "measure") or column_names.rank(name, "total") < column_names.INEXACT:
+        return False
+    return columns.is_of_counts(column) and not column.is_flag and not _is_of_the_calendar(values, days)
+
+
+def _may_be_site(name: str, values: Any, others: Any) -> bool:
+    is_large = column_names.says(name, "total") and np.nanmean(values) > 0.7 * np.nanmean(others)
+    return _moves_with(values, others) and not is_large
+
+
+def _are_measures(by_name: Mapping[str, Column], names: Sequence[str], numbers: Mapping[str, Any]) -> bool:
+    """True if columns are of different units: fractions beside whole numbers, units among the names, or
+    counts of different things."""
+    fractions = {name for name in names if np.nanmean(numbers[name] % 1 != 0) > 0.2}
+    if fractions and len(fractions) < len(names):
+        return True
+    if any(column_names.says(name, role) for name in names for role in ("property", "stock", "money")):
+        return True
+    counting = [name for name in names if column_names.rank(name, "demand") < column_names.INEXACT]
+    return bool(counting)
+
+
+def _whether_sites(parts: Sequence[str], totals: Sequence[str]) -> Question | None:
+    """Question whether columns are sites, where their names say kinds of things."""
+    things = [name for name in parts if _says_thing(name)]
+    if not things:
+        return None
+    sites = Choice(",".join(parts), "a column a site")
+    whole = [Choice(name, "one site: the sum of the others") for name in totals]
+    single = [] if whole else [Choice(name, "one site: this column alone") for name in parts[:3]]
+    choices = (*whole, sites) if whole else (sites, *single)
+    return Question("count", f"are the columns sites, or counts of one site: {listed(list(parts))}?", choices)
+
+
+def _says_thing(name: str) -> bool:
+    return any(column_names.holds_word(name, role) for role in ("thing", "demand", "quantity"))
+
+
+def _splits(relation: Identity, parts: Sequence[str]) -> bool:
+    return relation.total is None and {*relation.left, *relation.right} <= {*parts}
+
+
+def _is_total(name: str) -> bool:
+    return column_names.says(name, "total")
+
+
+def _plus(names: Sequence[str]) -> str:
+    return " + ".join(names)
+
+
+def _moves_with(values: Any, others: Any) -> bool:
+    steps, beside = np.diff(values), np.diff(others)
+    known = np.isfinite(steps) & np.isfinite(beside)
+    if known.sum() < 2 or not steps[known].std() or not beside[known].std():
+        return False
+    return bool(np.corrcoef(steps[known], beside[known])[0, 1] > _ALIKE)
+
+
+def _is_of_the_calendar(values: Any, days: Any) -> bool:
+    """Does the weekday, the week or another part of the day's date say the value?"""
+    parts = [getattr(days.dt, part) for part in _CALENDAR] + [days.dt.isocalendar().week]
+    several = [part for part in parts if 1 < part.nunique() <= len(part) / 1.5]
+    return any(bool((pd.Series(values).groupby(part.to_numpy()).nunique() <= 1).all()) for part in several)

@@ -1,0 +1,60 @@
+"""Summary of what was understood of a table: one paragraph, and the first days as they would be
+counted."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+import pandas as pd
+
+from forecaster.core.terminal import count
+from forecaster.onboarding.columns import listed
+from forecaster.onboarding.description.questions import written
+from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.facts import Facts
+
+_SITES = 6  # that are named
+_FIRST_DAYS = 3
+_WIDTH = 100
+_ONE = {"long": "a row a reading", "depots": "a column a depot", "days": "a column a day", "single": "one series"}
+
+
+def lines(description: Description, seen: Facts, not_used: list[str]) -> Iterator[str]:
+    """The paragraph, then three days with their counts."""
+    rows = description.rows[description.rows["demand"].notna() & description.rows["day"].notna()]
+    days = rows["day"].dt.normalize()
+    by_day = _one_a_version(description, rows).assign(day=days).groupby("day", observed=True)["demand"].sum()
+    sites = [str(name) for name in rows["depot"].unique() if name]
+    named = f" ({listed(sites, _SITES)})" if sites else ""
+    sentences = [
+        f"{count(seen.depots, 'site')}{named}, {seen.first} to {seen.last}, about {by_day.median():,.0f} a day",
+        _row(description),
+        *(f"rows where {written(name, wanted)}" for name, wanted in description.where.items()),
+        *([f"not used: {listed(not_used, _SITES)}"] if not_used else []),
+    ]
+    yield from textwrap.wrap(
+        f"reads     {'; '.join(sentences)}.", _WIDTH, subsequent_indent=" " * 10, break_on_hyphens=False
+    )
+    first = _one_a_version(description, rows).assign(day=days)
+    for day in sorted(days.unique())[:_FIRST_DAYS]:
+        counts = first[first["day"] == day].groupby("depot", observed=True, sort=False)["demand"].sum()
+        shown = "  ".join(f"{name or 'count'} {value:,.10g}" for name, value in counts.head(_SITES).items())
+        more = f"  and {len(counts) - _SITES} more" if len(counts) > _SITES else ""
+        yield f"          {pd.Timestamp(day):%Y-%m-%d}  {shown}{more}"
+
+
+def _row(description: Description) -> str:
+    """What a row is, in words."""
+    if description.aggregate == "count":
+        return "each row counts as one"
+    counted = f"the count is '{description.demand_column}'" if description.demand_column else ""
+    summed = ", summed over the rows of a day" if description.aggregate == "sum" else ""
+    last = f", the last '{description.recorded_at}' of each day" if description.recorded_at else ""
+    words = f"{counted}{summed}{last}"
+    return f"{_ONE[description.layout]}{'; ' if words else ''}{words}"
+
+
+def _one_a_version(description: Description, rows: pd.DataFrame) -> pd.DataFrame:
+    """The rows that count: of several of a depot and day the last one, unless they are added up."""
+    return rows if description.aggregate != "none" else rows.drop_duplicates(["depot", "day"], keep="last")
