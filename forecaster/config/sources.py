@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, Field, field_validator, model_validator
@@ -107,15 +107,17 @@ class WrittenSource(StoredSource):
     """Decimal separator."""
     date_format: str | None = None
     """Format of days and local times other than 2024-03-05: `%d.%m.%Y` reads 05.03.2024, with %Y,
-    %y, %m, %b, %d, %H, %M and %S. `excel` reads spreadsheet days (45356), `unix` and `unix_ms`
-    read seconds and milliseconds since 1970."""
+    %y, %m, %b, %B, %d, %A, %a, %H, %M, %S and %Z (UTC); `%G-W%V-%u` reads 2024-W10-2. `excel` reads
+    spreadsheet days (45356), `unix` and `unix_ms` read seconds and milliseconds since 1970."""
 
     @field_validator("date_format")
     @classmethod
     def _names_a_day(cls, form: str | None) -> str | None:
-        day = datetime(2024, 3, 5)
+        if form is None or form in COUNTED_DAYS:
+            return form
+        day = datetime(2024, 3, 5, tzinfo=UTC)
         try:
-            if form is None or form in COUNTED_DAYS or datetime.strptime(day.strftime(form), form) == day:
+            if datetime.strptime(day.strftime(form), form).replace(tzinfo=UTC) == day:
                 return form
         except ValueError:
             pass

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, datetime
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
@@ -30,6 +30,7 @@ _LAST_SECOND = 4_102_444_800  # since 1970: the end of 2099
 MANY_DAYS = 20_000  # from the first to the last one, of which a table is not made
 _ENDS = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
 _ZONED = _ENDS[0] + 2, _ENDS[1] - 2  # days that are within the calendar in every zone
+_BUDDHIST = 198_327, 246_172  # 2513-01-01 and 2643-12-31: years of the Buddhist era, 543 ahead
 _PARTS_OF_DAY = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}
 
 
@@ -52,7 +53,7 @@ class Notation:
     @property
     def day(self) -> str:
         """A day in this notation, for messages."""
-        return COUNTED_DAYS.get(self.date_format or "") or date(2024, 3, 5).strftime(self.written_form)
+        return COUNTED_DAYS.get(self.date_format or "") or datetime(2024, 3, 5, tzinfo=UTC).strftime(self.written_form)
 
     @property
     def written_form(self) -> str:
@@ -180,14 +181,14 @@ def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
     short or long.
 
     Text is ISO 8601, or what the notation declares in its place. A timestamp with an offset is
-    taken to the zone first, one without is local already.
+    taken to the zone first, one without is local already. No date is one of the Buddhist era.
     """
     if pd.api.types.is_datetime64_any_dtype(column):
         local = wall_clock(column, zone) if column.dt.tz is not None else column
         stamps = local.to_numpy()
         numbers = day_numbers(stamps)
         # no table and no text holds other years
-        bad = np.isnat(stamps) | (numbers < _ENDS[0]) | (numbers > _ENDS[1])
+        bad = np.isnat(stamps) | (numbers < _ENDS[0]) | (numbers > _ENDS[1]) | _is_buddhist(numbers)
         seconds = (numbers * 86_400).view("datetime64[s]")
         seconds[bad] = np.datetime64("NaT")
         return pd.Series(seconds, index=column.index)
@@ -195,7 +196,7 @@ def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
     is_float = pd.api.types.is_float_dtype(column)
 
     def parse(values: Column) -> Column:
-        text = values.astype("str").str.strip()
+        text = _within_the_day(values)
         text = text.str.removesuffix(".0") if is_float else text
         form = notation.date_format
         parsed = _iso_days(text, zone) if form is None else _days_in_form(text, zone, form)
@@ -204,8 +205,20 @@ def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
         return parsed
 
     parsed = each_value(column, parse, pd.NaT).astype("datetime64[s]")
-    far = _beyond(parsed, _ENDS)
+    far = _beyond(parsed, _ENDS) | (parsed.notna().to_numpy() & _is_buddhist(day_numbers(parsed.to_numpy())))
     return parsed.where(~far) if far.any() else parsed
+
+
+def _is_buddhist(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
+    return (numbers >= _BUDDHIST[0]) & (numbers <= _BUDDHIST[1])
+
+
+def _within_the_day(values: Column) -> Column:
+    """Text without blanks around it; 24:00, the end of a day, is its last minute."""
+    text = values.astype("str").str.strip()
+    if not text.str.contains("24:00", regex=False).any():
+        return text
+    return text.str.replace(r"([T ])24:00(:00(?:\.0+)?)?$", r"\g<1>23:59\2", regex=True)
 
 
 def _days_in_form(text: Column, zone: ZoneInfo, form: str) -> Column:
@@ -213,6 +226,8 @@ def _days_in_form(text: Column, zone: ZoneInfo, form: str) -> Column:
         counted = _sheet_days(text) if form == "excel" else _unix_days(text, zone, form)
         return counted.fillna(_iso_days(text, zone)) if counted.isna().any() else counted
     is_aware = bool(re.search("%[zZ]", form))
+    if re.search("%[bB]", form):  # 3rd January
+        text = text.str.replace(r"\b([0-9]{1,2})(?:st|nd|rd|th)\b", r"\1", regex=True)
     local = pd.to_datetime(text.where(text != "", None), format=form, errors="coerce", utc=is_aware)
     return (wall_clock(local, zone) if is_aware else local).dt.normalize().astype("datetime64[s]")
 
@@ -251,7 +266,7 @@ def instants(column: Column, zone: ZoneInfo) -> Column:
         return in_utc.where(~bad).astype("datetime64[us]").dt.tz_localize("UTC")
 
     def parse(values: Column) -> Column:
-        text = values.astype("str").str.strip()
+        text = _within_the_day(values)
         offset = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)").astype(bool)
         plain = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+)?").astype(bool)
         aware = pd.to_datetime(text.where(offset, None), format="ISO8601", errors="coerce", utc=True)

@@ -21,6 +21,7 @@ from forecaster.demand.validation.notation_hints import MARKS
 LOOKED_AT = 2_000  # distinct values
 _TOGETHER = 100  # of them that follow upon one another: days that are a run show it
 _NEARLY_ALL = 0.9  # of the values that a notation reads
+_PART = 0.05  # of them that are written in another way
 _FEW = 20  # distinct values that tell at once that none are days
 _YEARS = pd.Timestamp("1990-01-01"), pd.Timestamp("2100-01-01")
 _UTC = ZoneInfo("UTC")
@@ -34,13 +35,21 @@ _MONTHS = (
     "%d-%b-%y",
     "%d-%B-%Y",
     "%b %d %Y",
+    *(f"{weekday}{day}" for weekday in ("%a", "%a,", "%A", "%A,") for day in (" %d %b %Y", " %d %B %Y")),
+    *("%a, %b %d, %Y", "%a %b %d %Y", "%A, %B %d, %Y", "%A %B %d, %Y", "%A, %d. %B %Y"),
 )
+_OTHERS = ("%G-W%V-%u", "%Y-%j", "%Y-%m-%d %H:%M:%S %Z", "%Y-%m-%d %H:%M:%S.%f %Z", "%Y-%m-%d %H:%M %Z")
 _CLOCKS = (" %I:%M %p", " %I:%M:%S %p", ", %H:%M", " %H:%M:%S.%f")
 _SIGNS = {
-    **dict.fromkeys(("%d", "%m", "%y", "%H", "%I", "%M", "%S"), "[0-9]{1,2}"),
-    "%Y": "[0-9]{4}",
-    "%b": r"[^\W\d_]{3,4}",
-    "%B": r"[^\W\d_]+",
+    **dict.fromkeys(("%m", "%y", "%H", "%I", "%M", "%S"), "[0-9]{1,2}"),
+    "%d": "[0-9]{1,2}(?:st|nd|rd|th)?",
+    **dict.fromkeys(("%Y", "%G"), "[0-9]{4}"),
+    **dict.fromkeys(("%a", "%b"), r"[^\W\d_]{3,4}"),
+    **dict.fromkeys(("%A", "%B"), r"[^\W\d_]+"),
+    "%V": "[0-9]{2}",
+    "%u": "[1-7]",
+    "%j": "[0-9]{3}",
+    "%Z": "(?:UTC|GMT)",
     "%p": "[APap][Mm]",
     "%f": "[0-9]+",
 }
@@ -84,6 +93,23 @@ def date_form(values: Any) -> DateForm | None:
     fit = likeliest({form: days(values, form) for form in forms if shares[form] == best})
     rival = next((form for form in fit[1:] if _signs(form) == _signs(fit[0])), None)
     return DateForm(fit[0], best, rival)
+
+
+def two_forms(values: Any) -> tuple[Any, Any] | None:
+    """The texts of two forms of days in which nearly all of these are written, None where they are
+    not."""
+    parts = [part for _, part in values.groupby(values.str.replace(r"\w+", "0", regex=True))]
+    parts = sorted((part for part in parts if len(part) >= _PART * len(values)), key=len, reverse=True)
+    if len(parts) != 2 or sum(map(len, parts)) < _NEARLY_ALL * len(values):
+        return None
+    first, second = (part.reset_index(drop=True) for part in parts)
+    return (first, second) if date_form(first) and date_form(second) else None
+
+
+def of_buddhist_era(values: Any) -> Any:
+    """Those of these texts that are days of this time in years of the Buddhist era."""
+    before = values.str.replace(r"(?<![0-9])25[2-9][0-9](?![0-9])", lambda year: str(int(year[0]) - 543), regex=True)
+    return values[(before != values) & (date_form(before) is not None)]
 
 
 def marks(values: Any, others: Sequence[Any] = ()) -> tuple[str | None, str] | None:
@@ -134,7 +160,7 @@ def _how_many(texts: Sequence[str], shape: re.Pattern[str]) -> int:
 def _forms() -> list[str]:
     written = [form + clock for form in _MONTHS for clock in ("", " %H:%M", " %H:%M:%S")]
     half_days = [form + clock for form in day_forms() if ":" not in form for clock in _CLOCKS]
-    return [*day_forms(), *written, *half_days]
+    return [*day_forms(), *written, *half_days, *_OTHERS]
 
 
 def _share(values: Any, form: str | None) -> float:

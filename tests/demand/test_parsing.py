@@ -56,3 +56,26 @@ def test_each_day_is_asked_for_its_instant(far: list[str]) -> None:
 def test_no_day_has_no_instant() -> None:
     nothing = pd.Series(np.array(["NaT"], "datetime64[s]"))
     assert np.isnat(parsing.each_day(nothing, lambda day: day.dt.tz_localize("UTC"))).tolist() == [True]
+
+
+def days(*texts: str, form: str | None = None, zone: str = "Europe/Berlin") -> list[str]:
+    read = parsing.days(pd.Series(texts, dtype="str"), ZoneInfo(zone), parsing.Notation(date_format=form))
+    return read.dt.strftime("%Y-%m-%d").fillna("").tolist()
+
+
+def test_midnight_as_24_00_ends_the_day_that_is_written() -> None:
+    assert days("2026-10-18 24:00", "2026-10-18T24:00:00", "2026-10-18 24:01") == ["2026-10-18", "2026-10-18", ""]
+    assert days("18.10.2026 24:00", form="%d.%m.%Y %H:%M") == ["2026-10-18"]
+
+
+def test_an_ordinal_is_a_day_of_a_month_by_name() -> None:
+    assert days("3rd January 2026", "12th January 2026", form="%d %B %Y") == ["2026-01-03", "2026-01-12"]
+
+
+def test_a_year_of_the_buddhist_era_is_no_date() -> None:
+    assert days("2569-09-01", "9999-12-31") == ["", "9999-12-31"]
+    assert parsing.days(pd.Series(np.array(["2569-09-01"], "datetime64[s]")), ZoneInfo("UTC")).isna().tolist() == [True]
+
+
+def test_a_stamp_in_utc_falls_on_the_local_day() -> None:
+    assert days("2026-10-18 00:30:00 UTC", form="%Y-%m-%d %H:%M:%S %Z", zone="America/New_York") == ["2026-10-17"]

@@ -24,6 +24,11 @@ def days_of(form: str, count: int = 60) -> pd.Series[str]:
         "%d.%m.%Y %H:%M",
         "%y/%m/%d",
         "%y.%m.%d %H:%M",
+        "%G-W%V-%u",
+        "%A %d %B %Y",
+        "%A, %d %B %Y",
+        "%a %d %b %Y",
+        "%A, %B %d, %Y",
     ],
 )
 def test_the_form_of_days_is_the_one_that_reads_them(form: str) -> None:
@@ -79,3 +84,9 @@ def test_another_column_with_decimals_tells_a_decimal_mark_from_one_of_thousands
     counts, prices = pd.Series(["1.412", "2.001"], dtype="str"), pd.Series(["9.99", "12.50"], dtype="str")
     assert notation.marks(counts) == (".", ",")
     assert notation.marks(counts, [prices]) == (None, ".")
+
+
+def test_stamps_in_utc_and_ordinals_have_a_form() -> None:
+    assert notation.date_form(days_of("%Y-%m-%d 00:00:00 UTC")) == notation.DateForm("%Y-%m-%d %H:%M:%S %Z", 1.0)
+    ordinals = days_of("%dth %B %Y").str.replace("01th", "1st")
+    assert notation.date_form(ordinals) == notation.DateForm("%d %B %Y", 1.0)

@@ -12,7 +12,6 @@ from forecaster.onboarding import column_names, notation
 from forecaster.onboarding.days import day_counts
 from forecaster.onboarding.tables import FileTable
 
-_PART = 0.05  # of the values that are written in another way
 _WHOLE = "write all days as in 2024-03-05"
 
 
@@ -38,15 +37,23 @@ def _is_unread(name: str) -> bool:
 
 def _reason(values: Any) -> str:
     """Problem with days, empty where values are none."""
-    is_iso = values.str.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
-    if min(is_iso.mean(), (~is_iso).mean()) >= _PART and notation.date_form(values[~is_iso].reset_index(drop=True)):
+    if parts := notation.two_forms(values):
+        first, second = (f"'{part.iloc[0]}' ({len(part) / len(values):.0%})" for part in parts)
         return (
-            f"some values are dates, such as {values[is_iso].iloc[0]}, and others text, such as "
-            f"'{values[~is_iso].iloc[0]}', as where a program took days for months in those that it read: {_WHOLE}"
+            f"they are written in two ways, some as {first} and others as {second}, as where a program took days for "
+            f"months in those that it read: {_WHOLE}"
         )
+    if len(buddhist := notation.of_buddhist_era(values)):
+        return f"'{buddhist.iloc[0]}' looks like a day of the Buddhist era, whose years are 543 ahead: {_WHOLE}"
     if form := day_counts.form_of(values):
         return f"they look like numbers that count days ('{form}'): make them dates"
-    return notation_hints.unread_days(values)
+    return "" if _are_decimals(values) else notation_hints.unread_days(values)
+
+
+def _are_decimals(values: Any) -> bool:
+    """Have they, as 10.52 has, no place for a day or a month?"""
+    parts = values.str.extract(r"^([0-9]+)[.,]([0-9]+)$").astype("float64")
+    return bool((parts > 31).any(axis=None))
 
 
 def _first(table: FileTable, name: str, values: Any) -> str:

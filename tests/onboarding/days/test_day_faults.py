@@ -42,8 +42,19 @@ def long(header: str, days: list[str]) -> str:
         ),
         (
             [f"{day:%Y-%d-%m}" if day.day <= 12 else f"{day:%d/%m/%Y}" for day in DAYS],
-            "'2026-01-01' in line 2: some values are dates, such as 2026-01-01, and others text, such as '13/01/2026', "
-            "as where a program took days for months in those that it read: write all days as in 2024-03-05",
+            "'2026-01-01' in line 2: they are written in two ways, some as '2026-01-01' (52%) and others as "
+            "'13/01/2026' (48%), as where a program took days for months in those that it read: write all days as in "
+            "2024-03-05",
+        ),
+        (
+            [f"{day:%m/%d/%Y}" if day.day > 12 else f"{day:%d.%m.%y}" for day in DAYS],
+            "'01.01.26' in line 2: they are written in two ways, some as '01.01.26' (52%) and others as '01/13/2026' "
+            "(48%), as where a program took days for months in those that it read: write all days as in 2024-03-05",
+        ),
+        (
+            [f"{day:%d/%m}/{day.year + 543 * (day.month > 1)}" for day in DAYS],
+            "'01/01/2026' in line 2: '01/02/2569' looks like a day of the Buddhist era, whose years are 543 ahead: "
+            "write all days as in 2024-03-05",
         ),
         (
             [f"{day:%d.%m.}" for day in DAYS],
@@ -78,3 +89,8 @@ def test_a_column_for_each_day_without_a_year_is_named(tmp_path: Path) -> None:
 )
 def test_what_is_no_table_is_said(tmp_path: Path, text: str, message: str) -> None:
     assert failure(tmp_path, text).startswith(message)
+
+
+def test_a_price_is_no_day_without_a_year(tmp_path: Path) -> None:
+    text = "\n".join(["Ort;Preis;Sendungen", *(f"Bern;10.{place + 40};{place}" for place in range(40))])
+    assert "Preis" not in failure(tmp_path, text).partition("wanted one with days")[2]
