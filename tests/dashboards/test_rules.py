@@ -57,9 +57,14 @@ def test_a_traffic_guard_of_another_size_fails_the_cases_of_its_alert(tmp_path: 
             case for case in content["tests"] if guarded & {check["alertname"] for check in case["alert_rule_test"]}
         ]
         (tmp_path / file).write_text(yaml.safe_dump(content), "utf-8")
-    rules = (FOLDER / "forecaster.rules.yml").read_text("utf-8")
-    mutated, count = guard.subn(lambda found: f"> {bound.format(found[1])}", rules)
-    (tmp_path / "forecaster.rules.yml").write_text(mutated, "utf-8")
+    mutated, count = [], 0
+    for rule in RULES:
+        if rule.get("alert", next(iter(guarded))) in guarded:  # and all that is recorded for them
+            expression, found = guard.subn(lambda size: f"> {bound.format(size[1])}", rule["expr"])
+            mutated.append(rule | {"expr": expression})
+            count += found
+    content = {"groups": [{"name": "guarded", "rules": mutated}]}
+    (tmp_path / "forecaster.rules.yml").write_text(yaml.safe_dump(content), "utf-8")
     process = tool("promtool", "test", "rules", *CASE_FILES, folder=tmp_path)
     failed = set(re.findall(r"alertname: ?(\w+)", process.stdout + process.stderr))
     assert (count, failed) == (len(guarded), guarded)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -12,53 +11,44 @@ import pytest
 
 from flows import lines, steps
 from flows.night import Night
-from forecaster.core.forecast import Candidate
-from forecaster.core.knowledge import Knowledge
-from forecaster.core.panel import Panel
-from tests.flows.tiny import DAYS, NIGHT, pipeline
+from forecaster.config import load
+from forecaster.ledger.store import Ledger
+from tests.flows.tiny import DAYS, NIGHT, after_a_night, pipeline
 
-NOBODY: dict[str, object] = {"record": lambda *_: None, "register": lambda *_: None}
-WORK = ("ingest", "panel", "preview", "weigh", "train", "backtest", "gate", "export", "promote", "predict")
-trained: list[Candidate] = []
+WORK = ("ingest", "panel", "preview", "weigh", "predict")
+STEPS = SimpleNamespace(**{name: getattr(steps, name) for name in WORK}, register=lambda _: None)
 
 
-def train(night: Night, panel: Panel, knowledge: Knowledge) -> Candidate:
-    """What the first night has trained is what each later training ends in; the bundles say which night's they are."""
-    if not trained:
-        trained.append(steps.train(night, panel, knowledge))
-        return trained[0]
-    with night.stage("train"):
-        return replace(trained[0], summary={**trained[0].summary, "night": night.run_id})
-
-
-STEPS = SimpleNamespace(**NOBODY, **{name: getattr(steps, name) for name in WORK} | {"train": train})
-
-
-def without_its_training(night: Night, by: SimpleNamespace) -> None:
+def without_its_training(night: Night) -> None:
     """The line of a night that decides whether to train, and then forecasts."""
-    by.ingest(night)
-    knowledge, panel = by.panel(night)
-    night.trains = by.weigh(night, panel, knowledge)
-    by.predict(night)
+    STEPS.ingest(night)
+    knowledge, panel = STEPS.panel(night)
+    night.trains = STEPS.weigh(night, panel, knowledge)
+    STEPS.predict(night)
 
 
 @pytest.mark.usefixtures("predicts_here")
 def test_trainings_that_gained_nothing_are_skipped_until_it_is_time(tmp_path: Path) -> None:
-    """The same model comes out every night, as the days repeat: each training replaces the champion by its like."""
+    """None of the three nights after the first has admitted the model that it trained."""
+    after_a_night(tmp_path)
     file = pipeline(tmp_path, "execution: {cost_per_hour: 36}\n", days=DAYS + 5)
     text = file.read_text("utf-8").replace("training: {", "training: {when: worthwhile, at_least_every: 2, ")
     file.write_text(text, "utf-8")
-    nights = []
-    for day in range(6):
-        night = Night.begin(str(file), NIGHT + timedelta(days=day))
-        nights.append(night.run(partial(lines.nightly if day < 5 else without_its_training, night, STEPS)))
-    assert [night.exit_code for night in nights] == [0] * 6
-    assert [night.trains for night in nights][:4] == [True] * 4
-    skipped = nights[4]
-    assert not skipped.trains
+    spec = load(file)
+    with Ledger.open(spec.ledger_url) as ledger:
+        for day in (1, 2, 3):
+            at, run_id = NIGHT + timedelta(days=day), f"night-{day}"
+            ledger.start_run(run_id, pipeline=spec.name, as_of=at, spec_digest=spec.digest)
+            ledger.note(run_id, verdict={"admitted": False}, timings={"train": 30.0})
+            ledger.finish_run(run_id, "published", 0)
+    skipped = Night.begin(str(file), NIGHT + timedelta(days=4))
+    skipped.run(partial(lines.nightly, skipped, STEPS))
+    assert (skipped.exit_code, skipped.trains) == (0, False), skipped.message
     assert skipped.publication["tier"] == "champion"
     assert skipped.message is not None
     assert skipped.message.startswith("training skipped: the last 3 gained nothing that rosters noticed (")
     assert skipped.message.endswith("; next at the latest on Saturday 2026-05-16")
-    assert nights[5].trains  # the second after the last
-    assert nights[5].message is None
+    due = Night.begin(str(file), NIGHT + timedelta(days=5))
+    due.run(partial(without_its_training, due))
+    assert due.trains  # the second after the last
+    assert (due.exit_code, due.message) == (0, None)

@@ -107,6 +107,7 @@ def write_nights(url: str, cities: list[str], whole: bool) -> None:
 
 @dataclass(frozen=True)
 class Readers:
+    name: str
     whole: Guest
     alone: Guest
 
@@ -118,9 +119,11 @@ def readers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAGE_SECRET", SECRET)
         seen_cities = [city for city in cities if city in CITIES] or list(CITIES)
-        yield Readers(
-            _guest(folder / "whole", cities, True, cities), _guest(folder / "alone", seen_cities, False, cities)
+        whole, alone = (
+            _guest(folder / "whole", cities, True, cities),
+            _guest(folder / "alone", seen_cities, False, cities),
         )
+        yield Readers(request.param, whole, alone)
 
 
 def _guest(folder: Path, content: list[str], whole: bool, cities: list[str]) -> Guest:
@@ -173,8 +176,11 @@ def _pages() -> Iterator[str]:
 
 
 def test_every_answer_is_that_of_their_depots_alone(readers: Readers) -> None:
+    """The reader of two cities asks all, each of the others a quarter, so that they ask all together."""
     paths = list(_addresses())
     assert len(paths) > 400
+    if readers.name != "two":
+        paths = paths[["one", "each", "another", "none"].index(readers.name) :: 4]
     for path, whole, alone in zip(paths, readers.whole.each(paths), readers.alone.each(paths), strict=True):
         assert (whole.status_code, _plain(whole.text)) == (alone.status_code, _plain(alone.text)), path
 
