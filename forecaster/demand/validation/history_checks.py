@@ -21,6 +21,7 @@ from forecaster.demand.readings import dates
 from forecaster.demand.validation import feed_gaps, network_shape, outliers, quarantine
 from forecaster.demand.validation.batch import Batch, start
 from forecaster.demand.validation.known_days import NEVER, DepotDayGrid, KnownDays, LastReadings
+from forecaster.demand.validation.levels import shifts
 from forecaster.demand.validation.quarantine import RowSentences
 
 CONTEXT = outliers.REACH + outliers.BACK  # days before a count that it may be judged by
@@ -89,12 +90,11 @@ def quarantine_outliers(
     usual = np.nanmedian(grid.counts[depots], axis=1) if len(depots) else np.zeros(0)
     sentinels = outliers.Suspects(depots.astype(np.int32), days.astype(np.int32), usual.astype(np.float64))
     batch, grid, findings = _without_suspects(batch, grid, {"sentinel": sentinels}, released, spec, now)
-    suspects = {
-        rule: outliers.without_returns(cells, grid.counts)
-        for rule, cells in outliers.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=factor).items()
-    }
+    suspects = outliers.suspects(grid.counts, grid.fresh, grid.closed, spike_factor=factor)
+    counted, suspects = shifts.apart(suspects, grid.counts)
+    batch, grid, warnings = _without_suspects(batch, grid, counted, released, spec, now, "warn")
     batch, grid, more = _without_suspects(batch, grid, suspects, released, spec, now)
-    return batch, grid, findings + more
+    return batch, grid, findings + warnings + more
 
 
 def _without_suspects(
@@ -104,10 +104,10 @@ def _without_suspects(
     released: Collection[str],
     spec: Spec,
     now: datetime,
+    severity: data_rules.Severity | None = None,
 ) -> tuple[Batch, CountGrid, list[Finding]]:
-    """The batch and the grid without the suspects of each rule, or a finding where the rule only warns."""
-    # labels are positions, and stay when rows go
-    batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))
+    """The batch and the grid without the suspects of each rule, or a finding where the rule, or `severity`, warns."""
+    batch = replace(batch, accepted=batch.accepted.reset_index(drop=True))  # labels are positions, and stay
     findings: list[Finding] = []
     for rule, cells in [(rule, cells) for rule, cells in suspects.items() if len(cells.depot)]:
         order = np.argsort(grid.row[cells.depot, cells.day - CONTEXT])
@@ -116,7 +116,7 @@ def _without_suspects(
         unreleased = _not_released(rows, rule, released, spec)
         rows = rows[unreleased]
         message = _message(rows, rule, usual[unreleased], spec)
-        if data_rules.severity(rule, spec.demand.rules.severity) == "warn":
+        if (severity or data_rules.severity(rule, spec.demand.rules.severity)) == "warn":
             findings += _warning(rule, rows, message)
         elif len(rows):
             batch = batch.refuse(batch.accepted.index.isin(rows.index), rule, message, spec, now)

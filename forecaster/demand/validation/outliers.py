@@ -55,6 +55,10 @@ class Suspects:
     def __len__(self) -> int:
         return len(self.depot)
 
+    def where(self, marks: Bools) -> Suspects:
+        """The marked ones."""
+        return Suspects(self.depot[marks], self.day[marks], self.usual[marks])
+
 
 @dataclass(frozen=True)
 class _Feed:
@@ -112,7 +116,7 @@ def without_returns(cells: Suspects, counts: Floats) -> Suspects:
         return cells
     triples = zip(cells.depot.tolist(), cells.day.tolist(), cells.usual.tolist(), strict=True)
     stays = np.array([not _comes_back(counts[depot, : day + 1], usual) for depot, day, usual in triples], np.bool_)
-    return Suspects(cells.depot[stays], cells.day[stays], cells.usual[stays])
+    return cells.where(stays)
 
 
 def _comes_back(counts: Floats, usual: float) -> bool:

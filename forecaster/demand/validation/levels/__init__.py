@@ -1,0 +1,1 @@
+"""Levels of counts: what a shift of a depot to another one means."""

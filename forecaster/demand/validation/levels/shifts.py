@@ -1,0 +1,148 @@
+"""Level shifts of depots: which suspects are demand of another level, and count.
+
+A unit of measure changes at once, at one depot or by the same factor at all. A season ramps, comes
+to the neighbours by other factors, or came a year before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from forecaster.core.arrays import Bools, Doubles, Floats
+from forecaster.demand.validation.outliers import FEED, LEAST, SURE, Suspects, without_returns
+
+WEEK, YEAR = 7, 364
+BACK = 28  # days before a suspect within which its level may have begun
+# log10: of a median factor beside a unit, of a week or of FEED depots, and of fewer
+EXACT, ROUGH = 0.04, 0.08
+UNITS = np.log10([10, 12, 100, 1000])  # factors of units; a dozen is near ten
+SHARED, SHARE = float(np.log10(3)), 0.1  # log10 of a neighbour's shift, and share of the neighbours
+# of a shift (log10), seen in the days before it, or about a year before
+RAMP, RECURS = 0.25, 0.5
+HUGE = 1.5  # log10: such a factor of one depot is no demand, whatever it is
+ABOUT = 21  # days by which a season may be earlier or later than a year before
+
+
+def apart(suspects: Mapping[str, Suspects], counts: Floats) -> tuple[dict[str, Suspects], dict[str, Suspects]]:
+    """Suspects by rule, without returns: those that count all the same, and the others."""
+    suspects = {rule: without_returns(cells, counts) for rule, cells in suspects.items()}
+    marks = {rule: are_demand(cells, counts) for rule, cells in suspects.items()}
+    counted = {rule: cells.where(marks[rule]) for rule, cells in suspects.items()}
+    return counted, {rule: cells.where(~marks[rule]) for rule, cells in suspects.items()}
+
+
+def are_demand(cells: Suspects, counts: Floats) -> Bools:
+    """Marks suspects that count all the same. Those are of a level that has lasted for a week up to
+    the depot's newest count, whose factor is none of a unit, that came by steps, that came a year
+    before as well, or that neighbours have from the same week on by other factors. Counts next to
+    which nothing was accepted for a week do too, so that no depot loses its newest days for good.
+
+    `counts` (depots, days) hold consecutive days, NaN = not known.
+    """
+    marks = np.zeros(len(cells), np.bool_)
+    shifts_from: dict[int, Doubles] = {}
+    for places in _runs(cells):
+        depot, day, last = int(cells.depot[places[0]]), int(cells.day[places[0]]), int(cells.day[places[-1]])
+        row, usual = counts[depot], float(cells.usual[places[0]])
+        own = float(np.median([_log(row[cells.day[place]], cells.usual[place]) for place in places]))
+        first = _begin(row, day, usual, own)
+        shifts = shifts_from.setdefault(first, _shifts(counts, first))
+        is_level = WEEK <= len(places) == np.count_nonzero(~np.isnan(row[day : last + 1]))
+        marks[places] = (
+            (is_level and abs(own) < HUGE and not _exact(abs(own), EXACT))
+            or _lasts(row, first, last)
+            or _ramps(row, first, own)
+            or _recurs(row, first, own)
+            or _shared(shifts, depot, own)
+        )
+    return marks
+
+
+def _runs(cells: Suspects) -> Iterator[NDArray[np.intp]]:
+    """Places of the suspects of one depot, at most a week from one to the next."""
+    order = np.lexsort((cells.day, cells.depot))
+    ends = (np.diff(cells.depot[order]) != 0) | (np.diff(cells.day[order]) > WEEK)
+    return (places for places in np.split(order, np.flatnonzero(ends) + 1) if len(places))
+
+
+def _log(count: float, usual: float) -> float:
+    return float(np.log10(max(count / usual, 1e-3))) if usual > 0 else 0.0
+
+
+def _begin(row: Floats, day: int, usual: float, own: float) -> int:
+    """The first day of the level of a suspect."""
+    known = [earlier for earlier in range(max(day - BACK, 0), day) if not np.isnan(row[earlier])]
+    for earlier in reversed(known):
+        if _log(row[earlier], usual) * np.sign(own) < RECURS * abs(own):
+            break
+        day = earlier
+    return day
+
+
+def _lasts(row: Floats, first: int, last: int) -> bool:
+    """Is the level a week old, and the newest, or was nothing else accepted for a week?"""
+    is_newest = bool(np.isnan(row[last + 1 :]).all())
+    none_before = bool(np.isnan(row[max(first - WEEK, 0) : first]).all())
+    return is_newest and (last - first >= WEEK - 1 or none_before)
+
+
+def _shifts(counts: Floats, first: int) -> Doubles:
+    """Each depot's shift (log10) in the week from a day on; NaN where less than SURE is usual."""
+    return _beside_weekdays(counts, first, np.arange(first, min(first + WEEK, counts.shape[1])))
+
+
+def _beside_weekdays(counts: Floats, first: int, days: NDArray[np.intp]) -> Doubles:
+    """Median of the counts of some days beside the same weekdays of the weeks before `first`
+    (log10)."""
+    latest = days - WEEK * ((days - first) // WEEK + 1)
+    before = latest - WEEK * np.arange(LEAST)[:, None]
+    if before.min(initial=0) < 0:
+        return np.full(len(counts), np.nan)
+    usual = _medians(np.moveaxis(counts[:, before], 1, 2))
+    ratio = np.divide(counts[:, days], usual, out=np.full_like(usual, np.nan), where=usual >= SURE)
+    return np.log10(np.maximum(_medians(ratio), 1e-3))
+
+
+def _ramps(row: Floats, first: int, own: float) -> bool:
+    """Did the days before the level already leave the usual?"""
+    before = _beside_weekdays(row[None], first - WEEK, np.arange(first - 3, first)) if first >= WEEK else [np.nan]
+    return bool(before[0] * np.sign(own) > RAMP * abs(own))
+
+
+def _recurs(row: Floats, first: int, own: float) -> bool:
+    """Did such a shift come about a year before?"""
+    begin = first - YEAR - ABOUT
+    if begin < BACK:
+        return False
+    before = _medians(row[None, begin - BACK : begin])[0]
+    weeks = _medians(row[begin : begin + 2 * ABOUT + WEEK].reshape(-1, WEEK))
+    shifts = np.log10(np.maximum(weeks / before, 1e-3)) if before > 0 else np.zeros(1)
+    return bool((shifts * np.sign(own) > RECURS * abs(own)).any())
+
+
+def _shared(shifts: Doubles, depot: int, own: float) -> bool:
+    """Do neighbours have such a shift, and not all by one power of ten?"""
+    others = np.delete(shifts, depot) * np.sign(own)
+    known = int(np.count_nonzero(~np.isnan(others)))
+    share = others[others >= SHARED]
+    if len(share) < max(1, SHARE * known):
+        return False
+    same = shifts[depot] if not np.isnan(shifts[depot]) else own
+    factor = float(np.median([*share, abs(same)]))
+    return not _exact(factor, ROUGH if len(share) + 1 >= FEED or factor >= HUGE else EXACT)
+
+
+def _exact(factor: float, near: float) -> bool:
+    """Is a factor (log10) that of a unit?"""
+    return bool((np.abs(factor - UNITS) <= near).any())
+
+
+def _medians(values: Floats) -> Doubles:
+    """Medians over the last axis, NaN where nothing is known."""
+    medians = np.full(values.shape[:-1], np.nan)
+    known = ~np.isnan(values).all(axis=-1)
+    medians[known] = np.nanmedian(values[known], axis=-1)
+    return medians
