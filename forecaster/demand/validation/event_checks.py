@@ -28,12 +28,16 @@ from forecaster.demand.validation.reference_tables import AnnouncedRows, RowFind
 from forecaster.lake import Lake
 
 _NAMED = 5  # closures that a finding names
+_SHOWN = 60  # characters of a kind that a message shows
 _CLOSED = """
 closed close closing closes shut shutdown shuttered dayoff off geschlossen schliessung schliesstag ruhetag zu dicht
 betriebsferien cerrado cerrada cierre ferme fermee fermeture chiuso chiusa chiusura gesloten sluiting dichte fechado
 fechada fechamento encerrado encerramento stangt stangd lukket suljettu zamkniete zamkniety zamkniecie zavreno uzavreno
 kapali закрыто закрытие закрыт 休業 休業日 定休日 关闭 闭店 關閉 휴무 휴업
 """  # words for it in plain letters
+
+# words for days that are short, in plain letters
+_IN_PART = "early earlier late later half part partial partly short shorter reduced fruher halb temprano medio tot demi"
 
 
 @dataclass(frozen=True)
@@ -98,13 +102,15 @@ def _find_unused_kinds(near: AnnouncedRows, spec: Spec, tell: RowFindings) -> No
     for word in sorted(set(meant.values()), key=lambda word: (word == "", word)):
         rows = near.written[kinds.map(meant).to_numpy() == word]
         template = N_("{kinds} or another kind that calendar.known_future names{hint}")
-        wanted = sentence(template, kinds=", ".join(used), hint=_asked(did_you_mean(word)))
+        key = f"; calendar.known_future: [{kinds[kinds.map(meant) == word].iloc[0][:_SHOWN]}]"
+        wanted = sentence(template, kinds=", ".join(used), hint=_asked(did_you_mean(word) or key))
         tell("event_kind", rows, spec.calendar.events.columns.kind, wanted, N_("it changes no forecast"))
 
 
 def _kind_meant(kind: str, used: Iterable[str]) -> str | None:
     words = {plain(kind), *map(plain, fold(kind[:200]).replace("_", " ").replace("-", " ").split())}
-    return nearest_word(kind, used) or (CLOSURE if words & set(map(plain, _CLOSED.split())) else None)
+    is_closed = bool(words & set(map(plain, _CLOSED.split()))) and not words & set(_IN_PART.split())
+    return nearest_word(kind, used) or (CLOSURE if is_closed else None)
 
 
 def _find_unmatched_places(

@@ -34,6 +34,7 @@ RISES = 13
 AT_A_TIME = 1.5
 # falls of a meter that starts again at times, and its rises, of all steps
 RESETS, MOSTLY = 0.05, 0.5
+FEWER_AT_FIRST = 5  # times the total of the first day of a week, that of the last is more
 # of one value that must have come, other from one to the next
 SPREAD_GROUPS = {"week": 6, "month": 3}
 # of the weeks, or months, must have one value, and together so many different ones
@@ -140,7 +141,26 @@ def _meters(recent: Floats) -> tuple[Bools, Bools]:
     climbs = np.bincount(owner, np.maximum(steps, 0), len(recent)) > AT_A_TIME * rises
     only_rises = (falls == 0) & (rises >= RISES)
     starts_again = (falls <= RESETS * size) & (rises >= MOSTLY * size)
-    return judged & climbs & (only_rises | starts_again), judged
+    return judged & climbs & (only_rises | starts_again) | _weekly(recent), judged
+
+
+def _weekly(recent: Floats) -> Bools:
+    """Marks depots whose counts fall on one weekday alone, nearly each week, and rise on the days
+    between, as totals that start anew each week do."""
+    marks = np.zeros(len(recent), np.bool_)
+    weeks = recent[:, recent.shape[1] % WEEK :]
+    for start in range(WEEK if weeks.shape[1] >= WEEK * SPREAD_GROUPS["week"] else 0):
+        totals = weeks[:, start:]
+        steps = np.diff(totals)
+        between = np.arange(steps.shape[1]) % WEEK != WEEK - 1
+        known = np.count_nonzero(~np.isnan(steps[:, between]), axis=1)
+        rises = np.count_nonzero(steps[:, between] > 0, axis=1)
+        falls, resets = (np.count_nonzero(steps[:, days] < 0, axis=1) for days in (between, ~between))
+        enough = (known >= 4 * SPREAD_GROUPS["week"]) & (resets >= SPREAD_GROUPS["week"] - 1)
+        resets_always = resets >= EVEN * np.count_nonzero(~np.isnan(steps[:, ~between]), axis=1)
+        enough &= np.nansum(totals[:, 6::7], axis=1) > FEWER_AT_FIRST * np.nansum(totals[:, ::7], axis=1)
+        marks |= enough & resets_always & (falls <= (1 - REGULAR) / 2 * known) & (rises >= EVEN * known)
+    return marks
 
 
 def spread_counts(counts: Floats, fresh: Bools, first: int) -> SpreadCounts | None:

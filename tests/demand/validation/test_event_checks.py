@@ -97,6 +97,11 @@ def test_kinds_that_are_near_to_none_are_one_finding_without_a_suggestion(tmp_pa
     assert [(count, "did you mean" in message) for _, count, message in found] == [(1, True), (2, False)]
 
 
+def test_a_kind_of_short_days_is_no_closure_and_named_in_the_key_that_takes_it(tmp_path: Path) -> None:
+    [(_, _, message)] = findings(tmp_path, "2024-03-05,,early closing,x,,,,")
+    assert "names (calendar.known_future: [early closing]); it changes no forecast" in message
+
+
 def test_events_outside_of_history_and_horizon_are_no_concern(tmp_path: Path) -> None:
     rows = ["2023-12-31,,closed,x,,,,", "2023-05-01,2023-12-31,festival,x,X,,,", "2024-03-13,,closed,x,,Rome,,"]
     assert findings(tmp_path, *rows) == []

@@ -153,3 +153,20 @@ def test_a_network_is_judged_alike_in_whatever_portions_its_counts_are_looked_at
     monkeypatch.setattr(network_shape, "_CELLS", 2 * counts.shape[1])
     assert judged() == whole
     assert 4 in whole[3]
+
+
+@pytest.mark.parametrize("start", [0, 3, 6])
+def test_totals_that_start_anew_each_week_are_those_of_a_meter(start: int) -> None:
+    random = np.random.default_rng(5)
+    weeks = random.poisson([[[80]], [[200]]], (2, 12, 7)).cumsum(axis=2).reshape(2, -1).astype(np.float32)
+    counts = weeks[:, 7 - start :]
+    counts[1, 20] = np.nan
+    meters = network_shape.meters(counts, np.isfinite(counts))
+    assert meters is not None
+    assert (meters.depots.tolist(), meters.judged) == ([0, 1], 2)
+
+
+def test_weeks_that_rise_to_saturday_are_no_meter() -> None:
+    random = np.random.default_rng(5)
+    counts = random.poisson([40, 60, 70, 80, 100, 150, 30], (4, 12, 7)).reshape(4, -1).astype(np.float32)
+    assert network_shape.meters(counts, np.isfinite(counts)) is None
