@@ -36,6 +36,7 @@ def _no_password(url: str) -> str:
 
 COUNTED_DAYS = {"excel": "45356", "unix": "1709596800", "unix_ms": "1709596800000"}
 """Values of `date_format` for numeric days, each with 2024-03-05 in it."""
+ALL_SHEETS = "*"
 Url = Annotated[str, AfterValidator(_no_password)]
 
 
@@ -151,7 +152,8 @@ class ExcelSource(WrittenSource):
     path: Url
     """File, glob or URL, relative to the pipeline file; `${NAME}` comes from the environment."""
     sheet: str | Annotated[int, Field(ge=1)] | None = None
-    """Sheet, by name or by number from 1. Left out: the first visible sheet with content."""
+    """Sheet, by name or by number from 1; `"*"` reads all visible ones, which have the same columns.
+    Left out: the first visible sheet with content."""
 
 
 class ParquetSource(StoredSource):

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from forecaster.demand.sources import encodings
+from forecaster.demand.sources import encodings, text_stream
 from forecaster.errors import MissingExtra, SpecError
 
 ROWS = 200  # that are looked at
@@ -135,7 +135,7 @@ def _words(cell: Any) -> str:
 def _head(path: Path) -> bytes:
     """The first bytes of a text, unpacked."""
     if path.suffix.lower() == ".zip":
-        with zipfile.ZipFile(path) as archive, archive.open(archive.namelist()[0]) as member:
+        with zipfile.ZipFile(path) as archive, archive.open(text_stream.tables(archive)[0]) as member:
             return member.read(_HEAD)
     opened = _PACKED.get(path.suffix.lower(), _plain)
     with opened(path) as stream:

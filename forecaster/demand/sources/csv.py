@@ -31,6 +31,7 @@ from forecaster.errors import SourceError
 
 _RECORDS_A_TABLE = 20_000  # records that the csv module reads before they become a table
 _LINES_A_RECORD = 1_000  # lines of a record at most: a quote that is open for longer was not closed
+_FEWEST = 2  # fields of a row: a line with one is a title or a footer
 _NUL = N_("a NUL character; wanted text")
 _QUOTE = N_("a quote that is not closed, or within a field; wanted quotes around it")
 _WIDTH = N_("{fields} fields, wanted {width} as in the header")
@@ -75,7 +76,10 @@ def _header(file: files.File, text: _Text, source: CsvSource, columns: Columns) 
     if odd := tuple(field for field in first.fields if not encodings.is_whole(field)):
         raise SourceError(f"{file.place}:{first.line}: found {encodings.fault(source.encoding, odd)} of a CSV file")
     names = header_names(first.fields)
-    return _Header(names, columns.of(file.place, names), source.encoding)
+    chosen = columns.of(file.place, names)
+    needed = max([_FEWEST, *(names.index(name) + 1 for name in columns.required if name in names)])
+    is_split = len(source.delimiter) == 1  # else a blank may stand in the place of any field
+    return _Header(names, chosen, source.encoding, min(needed, len(names)) if is_split else len(names))
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class _Header:
     names: list[str]
     chosen: list[str]
     encoding: str
+    needed: int  # fields of a row at least: spreadsheets leave out empty ones at its end
 
     @property
     def positions(self) -> list[int]:
@@ -270,7 +275,7 @@ def _simply_quoted(content: bytes, delimiter: str) -> bool:
 def _from_records(records: Sequence[CsvRecord], header: _Header) -> pa.Table:
     width = len(header.names)
     faults = [
-        fault or ("" if len(fields) == width else _WIDTH.format(fields=len(fields), width=width))
+        fault or ("" if header.needed <= len(fields) <= width else _WIDTH.format(fields=len(fields), width=width))
         for _, fields, fault in records
     ]
     rows = [fields if len(fields) >= width else fields + [""] * (width - len(fields)) for _, fields, _ in records]

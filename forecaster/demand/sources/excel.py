@@ -21,6 +21,7 @@ from typing import Any
 import pyarrow as pa
 
 from forecaster.config import ExcelSource, Spec
+from forecaster.config.sources import ALL_SHEETS
 from forecaster.demand.sources import files, layout, recognition
 from forecaster.demand.sources.feed import ROW, Columns, Ending, Pieces, header_names
 from forecaster.demand.sources.files import File
@@ -38,24 +39,44 @@ def pieces(source: ExcelSource, spec: Spec, columns: Columns, **_: str | None) -
             content = stream.read()
         digests.append(hashlib.sha256(content).hexdigest())
         with recognition.explained(file, source, spec, columns):
-            name, rows = _sheet(file, content, source)
+            sheets = _sheets(file, content, source)
+        yield from _of_sheets(file, content, sheets, source, spec, columns)
+    whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
+    return Ending(whole[:12])
+
+
+def _of_sheets(
+    file: File,
+    content: bytes,
+    sheets: Sequence[tuple[str, Iterator[Row]]],
+    source: ExcelSource,
+    spec: Spec,
+    columns: Columns,
+) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of the declared sheets; of all, those without any wanted column, such as notes, are
+    passed over."""
+    is_any = source.sheet == ALL_SHEETS
+    wanted = recognition.request(source, spec, columns).names
+    any_read = False
+    for place, (name, rows) in enumerate(sheets, start=1):
         header = next(rows, (1, [""]))[1]
         names = header_names(_words(cell, source) for cell in header)
+        if is_any and not {*wanted} & {*names} and (any_read or place < len(sheets)):
+            continue
         try:
             chosen = columns.of(f"{file.place}, sheet '{name}'", names)
         except SourceError as error:
             request = recognition.request(source, spec, columns)
             raise SourceError(f"{error}{_remedy(content, source, name, request)}") from None
-        positions = [names.index(column) for column in chosen]
-        yield file.name, _table([], chosen, positions, source)
+        positions, any_read = [names.index(column) for column in chosen], True
+        shown = f"{file.name}, sheet '{name}'" if is_any else file.name
+        yield shown, _table([], chosen, positions, source)
         while some := list(islice(rows, _ROWS_A_TABLE)):
-            yield file.name, _table(some, chosen, positions, source)
-    whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-    return Ending(whole[:12])
+            yield shown, _table(some, chosen, positions, source)
 
 
-def _sheet(file: File, content: bytes, source: ExcelSource) -> tuple[str, Iterator[Row]]:
-    """The name of the declared sheet, and its rows from the header on."""
+def _sheets(file: File, content: bytes, source: ExcelSource) -> list[tuple[str, Iterator[Row]]]:
+    """The name of each declared sheet, and its rows from the header on."""
     try:
         import python_calamine
     except ImportError:
@@ -64,8 +85,11 @@ def _sheet(file: File, content: bytes, source: ExcelSource) -> tuple[str, Iterat
         ) from None
     with _sound(file):
         workbook = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
-        name = _name(file, workbook, source.sheet)
-        sheet = workbook.get_sheet_by_name(name)
+        names = _names(file, workbook, source.sheet)
+        return [(name, _rows(workbook.get_sheet_by_name(name), source)) for name in names]
+
+
+def _rows(sheet: Any, source: ExcelSource) -> Iterator[Row]:
     first = (sheet.start or (0, 0))[1]
     merged = [
         (top, bottom, left - first)
@@ -74,7 +98,7 @@ def _sheet(file: File, content: bytes, source: ExcelSource) -> tuple[str, Iterat
     ]
     rows: Iterator[Row] = enumerate(sheet.iter_rows(), start=1)
     rows = ((number, cells) for number, cells in rows if number >= source.header_row)
-    return name, (row for row in _filled_down(rows, merged) if row[1].count("") < len(row[1]))
+    return (row for row in _filled_down(rows, merged) if row[1].count("") < len(row[1]))
 
 
 def _remedy(content: bytes, source: ExcelSource, shown: str, request: layout.Request) -> str:
@@ -99,22 +123,23 @@ def _first_rows(workbook: Any, name: str, source: ExcelSource) -> layout.Rows:
     ]
 
 
-def _name(file: File, workbook: Any, wanted: str | int | None) -> str:
+def _names(file: File, workbook: Any, wanted: str | int | None) -> list[str]:
     """The name of a sheet that is declared by name or number, or of the first that is shown and has
-    any cell."""
+    any cell, or of all of these."""
     names: list[str] = workbook.sheet_names
     if isinstance(wanted, int) and wanted <= len(names):
-        return names[wanted - 1]
-    if wanted is not None and wanted not in names:
+        return [names[wanted - 1]]
+    is_any = wanted == ALL_SHEETS
+    if wanted is not None and wanted not in names and not is_any:
         held = ", ".join(f"'{name}'" for name in names)
         raise SourceError(f"{file.place}: found sheets {held}; wanted the sheet {wanted!r}: set the source's `sheet`")
-    if wanted is not None:
-        return str(wanted)
+    if wanted is not None and not is_any:
+        return [str(wanted)]
     shown = [sheet.name for sheet in workbook.sheets_metadata if str(sheet.visible).endswith(".Visible")]
     candidates = [name for name in _of_cells(workbook) if name in shown and workbook.get_sheet_by_name(name).height]
     if not candidates:
         raise SourceError(f"{file.place}: found no sheet with any cell; wanted one with a header and rows")
-    return candidates[0]
+    return candidates if is_any else candidates[:1]
 
 
 def _of_cells(workbook: Any) -> list[str]:

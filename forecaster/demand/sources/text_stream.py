@@ -25,6 +25,7 @@ from forecaster.errors import SourceError, SourceUnreachable
 CHUNK = 2**24  # bytes read at a time
 _LINE_END = re.compile(r"\r\n|\n|\r")
 _LONGEST = 2**26  # characters of a line; a file with a longer one is no CSV file
+_LISTED = 5  # files of an archive that a message names
 _BY_NAME = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip", ".zst": "zstd"}
 _DAMAGE = (
     EOFError,
@@ -39,7 +40,6 @@ _OPENERS: dict[str, Callable[[Any], Any]] = {
     "gzip": lambda raw: gzip.GzipFile(fileobj=raw),
     "bz2": bz2.BZ2File,
     "xz": lzma.LZMAFile,
-    "zip": lambda raw: _only_member(raw),
     "zstd": lambda raw: pa.CompressedInputStream(pa.PythonFile(raw, "r"), "zstd"),
 }
 
@@ -147,7 +147,8 @@ def _opened(file: File, source: CsvSource) -> Iterator[IO[bytes]]:
         stream: IO[bytes] = raw
         if kind != "none":
             with _sound(file, 1):
-                stream = closing.enter_context(_OPENERS[kind](raw))
+                opened = _only_member(file, raw) if kind == "zip" else _OPENERS[kind](raw)
+                stream = closing.enter_context(opened)
         yield stream
 
 
@@ -180,11 +181,20 @@ def _is_macos_note(name: str) -> bool:
     return name.startswith("__MACOSX/") or PurePosixPath(name).name == ".DS_Store"
 
 
-def _only_member(raw: BinaryIO) -> IO[bytes]:
-    archive = zipfile.ZipFile(raw)
+def tables(archive: zipfile.ZipFile) -> list[str]:
+    """Names of the files of an archive that may be the table: those called .csv, or else all."""
     names = [
         member.filename for member in archive.infolist() if not member.is_dir() and not _is_macos_note(member.filename)
     ]
+    return [name for name in names if name.lower().endswith(".csv")] or names
+
+
+def _only_member(file: File, raw: BinaryIO) -> IO[bytes]:
+    archive = zipfile.ZipFile(raw)
+    names = tables(archive)
     if len(names) != 1:
-        raise zipfile.BadZipFile(f"{len(names)} files in the archive; wanted one")
+        listed = ", ".join(f"'{name}'" for name in names[:_LISTED]) + (", …" if len(names) > _LISTED else "")
+        raise SourceError(
+            f"{file.place}: found {len(names)} files in the archive ({listed}); wanted one CSV file in it"
+        )
     return archive.open(names[0])

@@ -208,8 +208,20 @@ def test_a_compressed_file_that_breaks_off_is_refused(spec: Spec, suffix: str) -
 
 
 def test_an_archive_holds_one_file(spec: Spec) -> None:
-    with pytest.raises(SourceError, match="2 files in the archive; wanted one"):
+    with pytest.raises(SourceError, match=r"found 2 files in the archive \('a.csv', 'b.csv'\); wanted one CSV file"):
         read(spec, zipped(b"depot\n", "a.csv", "b.csv"), "depot", file="demand.zip")
+
+
+def test_beside_a_note_the_only_csv_file_of_an_archive_is_read(spec: Spec) -> None:
+    content = zipped(b"depot\nD1\n", "readme.txt", "demand.csv")
+    assert read(spec, content, "depot", file="demand.zip")["depot"].tolist() == ["D1"]
+
+
+def test_fields_that_a_spreadsheet_left_out_at_the_end_of_a_row_are_empty(spec: Spec) -> None:
+    (spec.folder / "short.csv").write_text("depot,n,note\nD1,7\nD2\n", "utf-8")
+    rows = sources.read(CsvSource(kind="csv", path="short.csv"), spec, ["depot", "n"], ["note"])
+    assert rows["note"].tolist() == ["", ""]
+    assert rows[":fault"].tolist() == ["", "1 fields, wanted 3 as in the header"]
 
 
 def test_what_macos_notes_beside_a_file_is_no_second_one(spec: Spec) -> None:

@@ -51,6 +51,22 @@ def test_numbers_days_and_text_are_read_as_they_stand_in_cells(spec: Spec) -> No
     assert (rows["row"].tolist(), rows[":file"].tolist()) == ([2, 3], ["book.xlsx"] * 2)
 
 
+def test_all_sheets_of_one_form_are_read_and_notes_passed_over(spec: Spec) -> None:
+    names = ["depot", "day", "n"]
+    sheets = {
+        "Notes": [["what this is"]],
+        "May": [names, ["A", date(2024, 5, 1), 7]],
+        "Jun": [["n", "depot", "day"], [8, "A", date(2024, 6, 1)]],
+    }
+    rows = read(spec, sheets, sheet="*")
+    assert rows["n"].tolist() == [7, 8]
+    assert rows[":file"].tolist() == ["book.xlsx, sheet 'May'", "book.xlsx, sheet 'Jun'"]
+    with pytest.raises(SourceError, match=r"sheet 'Jul': found columns depot, day, m; wanted 'n'"):
+        read(spec, {**sheets, "Jul": [["depot", "day", "m"]]}, sheet="*")
+    with pytest.raises(SourceError, match=r"sheet 'Notes': found columns what this is; wanted 'depot', 'day', 'n'"):
+        read(spec, {"Notes": sheets["Notes"]}, sheet="*")
+
+
 def test_a_column_of_several_kinds_becomes_text_as_a_csv_has_it(spec: Spec) -> None:
     cells = [
         [101, date(2024, 3, 5), "1,5"],

@@ -73,7 +73,7 @@ def test_a_fault_of_a_line_is_one_of_each_of_its_readings(spec: Spec) -> None:
     source = csv_source(spec, "date,Alder,Birch\n2024-03-05,92\n2024-03-06,1,2\n2024-03-07,1,2,3\nlast line\n")
     rows = sources.read(source, spec, ASKED)
     assert rows["row"].tolist() == [2, 3, 3, 4, 4, 5]
-    assert rows[":fault"].ne("").tolist() == [True, False, False, True, True, True]
+    assert rows[":fault"].ne("").tolist() == [False, False, False, True, True, True]
     assert rows["depot_id"].isna().tolist() == [False] * 5 + [True]
 
 
