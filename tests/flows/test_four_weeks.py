@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,10 +13,14 @@ import pytest
 from flows import catch_up, lines, steps
 from flows.night import Night
 from forecaster.config import load
+from forecaster.core.forecast import Candidate
+from forecaster.core.knowledge import Knowledge
+from forecaster.core.panel import Panel
 from forecaster.ledger.store import Ledger
 from tests.calls import predict_in_this_process
 from tests.dashboards.visitor import visitor
-from tests.flows.tiny import DAYS, NIGHT, pipeline
+from tests.fleets import untrained
+from tests.flows.tiny import DAYS, FIRST, NIGHT, pipeline
 
 HISTORY = 200  # days
 AT = NIGHT + timedelta(HISTORY - DAYS)
@@ -23,9 +28,15 @@ AT = NIGHT + timedelta(HISTORY - DAYS)
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A pipeline with one night, of which nothing is recorded in MLflow, and the one before it made up for."""
+    """A pipeline with one night, whose network is as before its first step and is not recorded in MLflow, and the
+    night before it made up for."""
     file = pipeline(tmp_path_factory.mktemp("four-weeks"), "horizon: 28\n", days=HISTORY)
-    by = SimpleNamespace(**{**vars(steps), "record": lambda *_: None, "register": lambda *_: None})
+
+    def train(_: Night, panel: Panel, __: Knowledge) -> Candidate:
+        candidate = untrained(panel)
+        return replace(candidate, summary={**candidate.summary, "validated_until": str(FIRST)})
+
+    by = SimpleNamespace(**{**vars(steps), "train": train, "record": lambda *_: None, "register": lambda *_: None})
     with pytest.MonkeyPatch.context() as patch:
         predict_in_this_process(patch)
         night = Night.begin(str(file), AT)
