@@ -160,7 +160,8 @@ def test_a_short_file_is_enough(read: Read) -> None:
         ("depots: {source: {kind: csv}}", "'depots.source.path' is missing"),
         (
             "depots: {source: {kind: parquet, path: a, delimiter: x}}",
-            "unknown key 'delimiter' in depots.source; valid keys: fill_down, ignore, kind, null_values, options, path, wide",
+            "unknown key 'delimiter' in depots.source; "
+            "valid keys: fill_down, ignore, kind, null_values, options, path, wide",
         ),
         ("1: one", "found 1 as a key, wanted a word; put it in quotes if it is meant"),
         ("name: again", "key 'name' stands twice"),

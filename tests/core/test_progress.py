@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -147,7 +148,7 @@ def test_on_a_terminal_there_is_a_bar_that_goes_away() -> None:
             redraw(progress)
         progress.say("the model is ready")
     assert "train: epoch 15 of 30" in out.getvalue()
-    assert " train: 0.0 s" in out.getvalue()
+    assert re.search(r" train: 0\.\d s", out.getvalue())  # a busy machine may take a tenth
     assert "the model is ready\n" in out.getvalue()
     assert "\x1b[" in out.getvalue()
     with progress.stage("export"):  # and afterwards lines again

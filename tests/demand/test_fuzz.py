@@ -105,8 +105,20 @@ def test_rows_of_damaged_csv_files_are_accepted_or_refused_each(
     assert accepted > read / 2
 
 
-@pytest.mark.parametrize("column", NAMES)
-@pytest.mark.parametrize(("value", "kind"), VALUES, ids=[str(kind) for _, kind in VALUES])
+@pytest.mark.parametrize(
+    ("column", "value", "kind"),
+    [
+        pytest.param(
+            column,
+            value,
+            kind,
+            marks=[] if number % len(NAMES) == place else pytest.mark.long,
+            id=f"{kind}-{column}",
+        )
+        for number, (value, kind) in enumerate(VALUES)
+        for place, column in enumerate(NAMES)
+    ],
+)
 def test_a_value_of_any_type_is_accepted_or_refused_with_its_row(
     tmp_path: Path, column: str, value: Any, kind: pa.DataType
 ) -> None:
