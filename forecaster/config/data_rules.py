@@ -42,7 +42,7 @@ OF_ROWS: Mapping[str, Rule] = {
     ),
     "date_form": Rule("quarantine", N_("a date such as {day}, not before 1970 (demand.source.date_format)"), _FORM),
     "count_form": Rule("quarantine", N_("a number, or nothing where the count is not known"), _FORM),
-    "count_negative": Rule("quarantine", N_("0 or more"), _FORM),
+    "count_negative": Rule("quarantine", N_("0 or more (demand.negative)"), _FORM),
     "count_too_large": Rule("quarantine", N_("at most {max_demand} (demand.rules.max_demand)"), _FORM, releasable=True),
     "covariate_form": Rule(
         "quarantine",

@@ -121,6 +121,9 @@ class Demand(Section):
     aggregate: Literal["none", "sum", "count"] = "none"
     """Aggregation of a depot's rows of one local day: their `sum`, or their `count` if each row is
     one order."""
+    negative: Literal["refuse", "subtract", "leave_out"] = "refuse"
+    """Rows below 0, such as returns: `refuse` quarantines them; with `aggregate: sum`, `subtract` takes
+    them off the day's sum, and `leave_out` counts them as 0."""
     date_zone: str | None = None
     """Time zone in which instants of the date column are days, as in UTC for 2024-03-05T00:00:00Z.
     Without it: the depot's zone."""
@@ -192,7 +195,9 @@ class Demand(Section):
                 raise ValueError("aggregate needs all rows of a day at once, and source.watermark brings only new ones")
             if self.columns.recorded_at:
                 raise ValueError("aggregate makes one reading of many rows, which cannot each have a recorded_at")
-        elif self.columns.order_id:
+        if self.aggregate != "sum" and self.negative != "refuse":
+            raise ValueError(f"negative: {self.negative} is about the rows of a sum; wanted aggregate: sum with it")
+        if self.aggregate == "none" and self.columns.order_id:
             raise ValueError(
                 "columns.order_id says which rows are the same order, and a row is a whole day; wanted aggregate: "
                 "count or sum with it"

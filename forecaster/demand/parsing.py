@@ -9,6 +9,7 @@ value is parsed once.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,6 +27,21 @@ Kind = Literal["double", "string"]
 Column = Any  # a pandas Series
 LONGEST = 200  # characters of a depot id
 _DIGITS = 400  # characters of a number; a longer one is more than a double holds, or no count
+_CURRENCIES = r"(?:[A-Z]{1,3})?[$€£¥₹₽₺₩₪฿₫]|EUR|USD|GBP|CHF|PLN|CZK|SEK|NOK|DKK|JPY|CNY|INR|BRL|Rs\.?|Fr\.|kr\.?"
+# letters that make another number of it, or a time of day, are no mark; nor is % or a lone letter at an id
+_TIMES_AS_MUCH = r"(?:k|m|mn|mio|mrd|mln|bn|t|th|tsd|tys|st|nd|rd|am|pm|uhr|h|x|dz|dtz|doz|dozen)\.?$"
+_UNITS = rf"{_CURRENCIES}|(?!(?i:{_TIMES_AS_MUCH}))[^\W\d_]{{2,}}\.?|°[CF]"
+_MARKED = (
+    rf"^([+-]?)({_CURRENCIES})?\s?([+-]?)([.,]?[0-9](?:[0-9.,'\u2019\s]*[0-9])?)"
+    rf"\s?((?:{_UNITS})|(?<=\s)(?!(?i:{_TIMES_AS_MUCH}))[^\W\d_])?$"
+)
+_MONTHS = {  # how months begin in German, French, Spanish and Italian, without accents
+    "January": "ja|ene|gen", "February": "fe", "March": "mar|maer|mrz", "April": "apr|avr|abr", "May": "mai|may|mag",
+    "June": "juin|jun|giu", "July": "juil|jul|lug", "August": "aug|aou|ago", "September": "sep|set",
+    "October": "oct|okt|ott", "November": "nov", "December": "dec|dez|dic",
+}  # fmt: skip
+_BETWEEN = "\0"  # the marks of both sides
+_MARKS_SHARE = 0.9  # of the distinct numbers of a column that have one mark: it is the column's
 _LAST_SECOND = 4_102_444_800  # since 1970: the end of 2099
 MANY_DAYS = 20_000  # from the first to the last one, of which a table is not made
 _ENDS = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
@@ -100,9 +116,15 @@ def words(column: Column) -> Column:
     def parse(values: Column) -> Column:
         if whole:
             return values.map(lambda value: str(int(value)) if float(value).is_integer() else str(value)).astype("str")
-        return values.astype("str").str.strip()
+        return _text(values)
 
     return each_value(column, parse, "").astype("str")
+
+
+def _text(values: Column) -> Column:
+    """Text without blanks around it, nor the formula ="…" by which exports keep zeros in front."""
+    text = values.astype("str").str.strip()
+    return text.str.replace(r'^="([^"]*)"$', r"\1", regex=True) if text.str.startswith("=").any() else text
 
 
 class Ids:
@@ -153,7 +175,8 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
     """Doubles: NaN where nothing is given, infinite where it is not a number.
 
     In text, `thousands` of the notation may stand between groups of digits, and `decimal` before
-    the decimals.
+    the decimals. Less than 0 are also 12-, (12) and '-12; a mark such as $ or kg, the same in the
+    whole column, may stand beside the number.
     """
     if pd.api.types.is_numeric_dtype(column):
         doubles = column.astype("float64")
@@ -165,7 +188,9 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
     form = rf"[+-]?({whole}{point}?[0-9]*|{point}[0-9]+)([eE][+-]?[0-9]+)?"
 
     def parse(values: Column) -> Column:
-        text = values.astype("str").str.strip()
+        text = _text(values)
+        if not text.str.fullmatch(form).all():
+            text = _without_marks(text)
         plain = text.where(text.str.fullmatch(form).astype(bool) & (text.str.len() <= _DIGITS), "inf")
         if thousands:
             plain = plain.str.replace(thousands, "", regex=False)
@@ -174,6 +199,41 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
         return pd.to_numeric(plain).astype("float64").where(text != "", np.nan)
 
     return each_value(column, parse, np.nan).astype("float64")
+
+
+def _without_marks(text: Column) -> Column:
+    """Numbers with their sign in front, and without the mark that nearly all have beside them."""
+    signed = text.str.replace("\u2212", "-").str.replace(r"^'(?=[+(-]?[0-9])", "", regex=True)
+    signed = signed.str.replace(r"^\((.*[0-9].*)\)$|^(.*[0-9].*)-$", r"-\1\2", regex=True)
+    parts = signed.str.extract(_MARKED).fillna("")
+    marks = parts[1] + _BETWEEN + parts[4]
+    numeric = marks[parts[3] != ""]
+    counts = numeric[numeric != _BETWEEN].value_counts()
+    if counts.empty or counts.iloc[0] < _MARKS_SHARE * len(numeric):
+        return signed
+    # one without the mark may be of another unit
+    return (parts[0] + parts[2] + parts[3]).where(marks == counts.index[0], signed.where(parts[3] == "", "?"))
+
+
+def plain_dates(text: Column, form: str = "%B") -> Column:
+    """Long dates, as in Tuesday, 5th March 2024, without weekday and ending, and with English
+    months, short where the form has %b."""
+    if "%a" not in form.lower():
+        text = text.str.replace(r"^[^\W\d_]+\.?,?\s+(?=[0-9]{1,2}\S*\s+[^\W\d_])", "", regex=True)
+        text = text.str.replace(r"^[^\W\d_]+,\s+(?=[^\W\d_]+\.?\s+[0-9])", "", regex=True)
+    text = text.str.replace(r"(?<=[0-9])(?:st|nd|rd|th|er|[º°ª])(?![^\W_])|(?<=\s)de\s+", "", regex=True)
+    if not form.startswith("%d."):
+        text = text.str.replace(r"^([0-9]{1,2})\.(?=\s)", r"\1", regex=True)
+    names = {*_MONTHS} | {name[:3] for name in _MONTHS}
+
+    def english(word: re.Match[str]) -> str:
+        letters = unicodedata.normalize("NFKD", word[0].lower()).encode("ascii", "ignore").decode()
+        fit = [name for name, starts in _MONTHS.items() if re.match(rf"(?:{starts})[a-z]*\.?$", letters)]
+        if word[0].title() in names or not fit:
+            return word[0]
+        return fit[0][:3] if "%b" in form else fit[0]
+
+    return text.str.replace(r"[^\W\d_]{3,}\.?", english, regex=True)
 
 
 def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
@@ -196,7 +256,7 @@ def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
     is_float = pd.api.types.is_float_dtype(column)
 
     def parse(values: Column) -> Column:
-        text = _within_the_day(values)
+        text = within_the_day(values)
         text = text.str.removesuffix(".0") if is_float else text
         form = notation.date_format
         parsed = _iso_days(text, zone) if form is None else _days_in_form(text, zone, form)
@@ -213,7 +273,7 @@ def _is_buddhist(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
     return (numbers >= _BUDDHIST[0]) & (numbers <= _BUDDHIST[1])
 
 
-def _within_the_day(values: Column) -> Column:
+def within_the_day(values: Column) -> Column:
     """Text without blanks around it; 24:00, the end of a day, is its last minute."""
     text = values.astype("str").str.strip()
     if not text.str.contains("24:00", regex=False).any():
@@ -221,13 +281,21 @@ def _within_the_day(values: Column) -> Column:
     return text.str.replace(r"([T ])24:00(:00(?:\.0+)?)?$", r"\g<1>23:59\2", regex=True)
 
 
+def utc_as_z(text: Column) -> Column:
+    """Stamps that end in UTC or GMT, as ISO 8601 has them."""
+    return (
+        text.str.replace(r"(?<=[0-9]) ?(?:UTC|GMT)$", "Z", regex=True)
+        if text.str.endswith(("UTC", "GMT")).any()
+        else text
+    )
+
+
 def _days_in_form(text: Column, zone: ZoneInfo, form: str) -> Column:
     if form in COUNTED_DAYS:
         counted = _sheet_days(text) if form == "excel" else _unix_days(text, zone, form)
         return counted.fillna(_iso_days(text, zone)) if counted.isna().any() else counted
     is_aware = bool(re.search("%[zZ]", form))
-    if re.search("%[bB]", form):  # 3rd January
-        text = text.str.replace(r"\b([0-9]{1,2})(?:st|nd|rd|th)\b", r"\1", regex=True)
+    text = plain_dates(text, form) if "%b" in form.lower() else text
     local = pd.to_datetime(text.where(text != "", None), format=form, errors="coerce", utc=is_aware)
     return (wall_clock(local, zone) if is_aware else local).dt.normalize().astype("datetime64[s]")
 
@@ -266,7 +334,7 @@ def instants(column: Column, zone: ZoneInfo) -> Column:
         return in_utc.where(~bad).astype("datetime64[us]").dt.tz_localize("UTC")
 
     def parse(values: Column) -> Column:
-        text = _within_the_day(values)
+        text = utc_as_z(within_the_day(values))
         offset = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)").astype(bool)
         plain = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+)?").astype(bool)
         aware = pd.to_datetime(text.where(offset, None), format="ISO8601", errors="coerce", utc=True)

@@ -85,7 +85,7 @@ def date_form(values: Any) -> DateForm | None:
     if iso >= _NEARLY_ALL:
         return DateForm(None, iso)
     few = values.iloc[:: max(1, len(values) // _FEW)]
-    forms = [form for form, shape in _shapes().items() if _how_many(few.tolist(), shape) > len(few) / 2]
+    forms = dict.fromkeys([*_in_shape(few), *_in_shape(parsing.plain_dates(few, "%d. %B"))])
     shares = {form: _share(values, form) for form in forms}
     best = max(shares.values(), default=0.0)
     if best < _NEARLY_ALL:
@@ -151,6 +151,10 @@ def _shapes() -> dict[str, re.Pattern[str]]:
             shape = shape.replace(sign, signs)
         shapes[form] = re.compile(shape)
     return shapes
+
+
+def _in_shape(few: Any) -> list[str]:
+    return [form for form, shape in _shapes().items() if _how_many(few.tolist(), shape) > len(few) / 2]
 
 
 def _how_many(texts: Sequence[str], shape: re.Pattern[str]) -> int:

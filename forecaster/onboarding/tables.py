@@ -44,6 +44,8 @@ def read(path: Path) -> FileTable:
     header_row = 1 if cells.kind == "parquet" else _header_row(cells)
     names = Counter(name for name in map(str.strip, cells.rows[header_row - 1]) if name)
     columns = tuple(name for name, count in names.items() if count == 1 and name not in _OWN and name[0] != ":")
+    if repeated := [name for name, count in names.items() if count > 1]:
+        _refuse_repeated(path, cells, header_row, columns, repeated)
     settings = _settings(cells, header_row)
     frame = _frame(path, settings, columns)
     if not len(frame):
@@ -52,6 +54,26 @@ def read(path: Path) -> FileTable:
             f"{path}: found columns {listed} and no row of values under them; wanted rows with days and counts"
         )
     return FileTable(path, cells, header_row, columns, frame[[name for name in columns if name in frame]], settings)
+
+
+def _refuse_repeated(
+    path: Path, cells: RawCells, header_row: int, columns: Sequence[str], repeated: Sequence[str]
+) -> None:
+    """Refuse a header that hardly names a column once, as below a first row of sites above
+    measures."""
+    listed = ", ".join(f"'{name}'" for name in repeated[:_LISTED])
+    above = [cell for cell in cells.rows[header_row - 2] if cell] if header_row > 1 else []
+    if len(columns) <= 2 and 2 <= len(above) < len(cells.rows[header_row - 1]):
+        sites = ", ".join(f"'{name}'" for name in above[:_LISTED])
+        raise SpecError(
+            f"{path}: the header seems to have two rows, {sites} in line {header_row - 1} above {listed} in line "
+            f"{header_row}, each several times; wanted one row with names of their own, as in '{above[0]}' for its "
+            "counts, without the other columns, or a row for each site and day"
+        )
+    if not columns:
+        raise SpecError(
+            f"{path}: the columns of line {header_row} have the same names, {listed}; wanted names of their own"
+        )
 
 
 def _settings(cells: RawCells, header_row: int) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def test_a_trial_is_told_in_plain_lines(spec: Spec) -> None:
         "contract  5 rows read = 4 accepted + 0 unchanged + 1 quarantined",
         "suspect   count_negative 1",
         "finding   count_negative (quarantine, 1): demand.csv:6: depot B on 2024-03-04, column 'demand': found '-2', "
-        "wanted 0 or more",
+        "wanted 0 or more (demand.negative)",
         "depots    3, 1 of them without any count; attributes: city",
         "days      3, 2024-03-03 to 2024-03-05: 9 depot days",
         "states    ███████00····!!!!!!!  █ observed 33.3%  0 zero 11.1%  · closed 22.2%  ! missing 33.3%",

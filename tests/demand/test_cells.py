@@ -95,7 +95,7 @@ def as_delta(folder: Path, table: pa.Table) -> str:
     [
         pa.array([[1], [2, 3]]),
         pa.array([{"a": 1}, {"a": 2}]),
-        pa.array([b"\xff\x00", b"7 parcels"]),
+        pa.array([b"\xff\x00", b"7 of 9 parcels"]),
     ],
     ids=["lists", "structs", "bytes"],
 )

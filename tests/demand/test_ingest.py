@@ -321,3 +321,22 @@ def test_rossmann_closes_on_sundays_and_its_words_become_indicators(tmp_path: Pa
     shares = panel.open[:, -7:].mean(0)  # Saturday, Sunday, …
     assert shares[1] < 0.05
     assert shares[[0, 2, 3, 4, 5, 6]].min() > 0.99
+
+
+@pytest.mark.parametrize(("negative", "first", "last"), [("refuse", 9, 2), ("subtract", 6, -1), ("leave_out", 9, 2)])
+def test_returns_are_refused_taken_off_or_left_out(tmp_path: Path, negative: str, first: int, last: int) -> None:
+    spec = spec_of(tmp_path, PLAIN.removesuffix("}") + f", aggregate: sum, negative: {negative}}}")
+    rows = ["A,2024-03-04,4", "A,2024-03-04,5", "A,2024-03-04,3-", "A,2024-03-05,2", "A,2024-03-05,(3)"]
+    write(tmp_path, "demand", "depot_id,date,demand", *rows)
+    outcome = ingest(spec, now=NOW)
+    wanted = {"2024-03-04": first} | ({"2024-03-05": last} if last > 0 else {})
+    assert counts(spec, NOW) == {("A", day): count for day, count in wanted.items()}
+    [finding] = [finding for finding in outcome.findings if finding.rule == "count_negative"]
+    assert (finding.severity, finding.count) == ("warn" if negative == "leave_out" else "quarantine",
+                                                 1 if negative == "subtract" else 2)  # fmt: skip
+    assert "demand.negative" in finding.message
+
+
+def test_returns_are_rows_of_a_sum(tmp_path: Path) -> None:
+    with pytest.raises(SpecError, match="negative: subtract is about the rows of a sum; wanted aggregate: sum"):
+        spec_of(tmp_path, PLAIN.removesuffix("}") + ", negative: subtract}")

@@ -79,3 +79,45 @@ def test_a_year_of_the_buddhist_era_is_no_date() -> None:
 
 def test_a_stamp_in_utc_falls_on_the_local_day() -> None:
     assert days("2026-10-18 00:30:00 UTC", form="%Y-%m-%d %H:%M:%S %Z", zone="America/New_York") == ["2026-10-17"]
+
+
+def numbers(*texts: str, thousands: str | None = None) -> list[float]:
+    return parsing.numbers(pd.Series(texts, dtype="str"), parsing.Notation(thousands)).tolist()
+
+
+def test_returns_are_below_zero_however_a_program_writes_them() -> None:
+    assert numbers("12-", "(12)", "'-12", "\u221212", "'12", "7") == [-12, -12, -12, -12, 12, 7]
+    assert numbers("12--", "(1", "-12-") == [np.inf] * 3
+
+
+def test_one_mark_beside_all_numbers_of_a_column_is_left_out() -> None:
+    assert numbers("$1,234", "$940.50", "($3)", "-$4", thousands=",") == [1234, 940.5, -3, -4]
+    assert numbers("1 234 €", "94 €", thousands=" ") == [1234, 94]
+    assert numbers("12 kg", "3 kg", "n/a") == [12, 3, np.inf]
+
+
+@pytest.mark.parametrize("texts", [["12 %", "9 %"], ["12 kg", "9 lb"], ["12k", "9k"], ["5 Mio", "2 Mio"], ["S-12"],
+                                   ["12A", "13A"], [">12", ">9"], ["9 PM"], ["3 Tsd.", "4 Tsd."]])  # fmt: skip
+def test_a_mark_that_may_change_the_number_is_none(texts: list[str]) -> None:
+    assert numbers(*texts) == [np.inf] * len(texts)
+
+
+def test_a_number_without_the_mark_of_the_others_is_not_read() -> None:
+    assert numbers(*(f"{n} kg" for n in range(20)), "7")[-1] == np.inf
+
+
+def test_a_formula_that_keeps_zeros_in_front_is_its_text() -> None:
+    assert parsing.words(pd.Series(['="002"', "002"])).tolist() == ["002", "002"]
+
+
+def test_a_stamp_that_ends_in_utc_is_an_instant() -> None:
+    utc = ["2026-11-20 12:00:00 UTC", "2026-11-20 00:00:00 UTC"]
+    assert days(*utc, zone="America/New_York") == ["2026-11-20", "2026-11-19"]
+
+
+def test_long_dates_are_read_with_weekday_ending_and_months_of_neighbours() -> None:
+    long = ["3rd March 2024", "Sunday, 3 March 2024", "Sonntag, 3. März 2024", "3 de marzo de 2024", "3 mars 2024"]
+    assert days(*long, "3 Maerz 2024", "3 stycznia 2024", form="%d %B %Y") == ["2024-03-03"] * 6 + [""]
+    short = ["Sun 3 Mar 2024", "1er févr. 2024", "3. Dez. 2024"]
+    assert days(*short, form="%d %b %Y") == ["2024-03-03", "2024-02-01", "2024-12-03"]
+    assert days("Sunday, March 3, 2024", "March 3rd, 2024", form="%B %d, %Y") == ["2024-03-03"] * 2

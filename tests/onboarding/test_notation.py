@@ -29,10 +29,17 @@ def days_of(form: str, count: int = 60) -> pd.Series[str]:
         "%A, %d %B %Y",
         "%a %d %b %Y",
         "%A, %B %d, %Y",
+        "%Y-%j",
     ],
 )
 def test_the_form_of_days_is_the_one_that_reads_them(form: str) -> None:
     assert notation.date_form(days_of(form)) == notation.DateForm(form, 1.0)
+
+
+@pytest.mark.parametrize("written", ["%A, %d %B %Y", "%d %B %Y"])
+def test_months_of_another_language_have_a_form(written: str) -> None:
+    french = days_of(written).str.replace("February", "février").str.replace("March", "mars")
+    assert notation.date_form(french) == notation.DateForm(written, 1.0)
 
 
 def test_days_in_iso_8601_need_no_form() -> None:
@@ -87,6 +94,6 @@ def test_another_column_with_decimals_tells_a_decimal_mark_from_one_of_thousands
 
 
 def test_stamps_in_utc_and_ordinals_have_a_form() -> None:
-    assert notation.date_form(days_of("%Y-%m-%d 00:00:00 UTC")) == notation.DateForm("%Y-%m-%d %H:%M:%S %Z", 1.0)
+    assert notation.date_form(days_of("%Y-%m-%d 00:00:00 UTC")) == notation.DateForm(None, 1.0)
     ordinals = days_of("%dth %B %Y").str.replace("01th", "1st")
     assert notation.date_form(ordinals) == notation.DateForm("%d %B %Y", 1.0)

@@ -16,7 +16,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forecaster.config.sources import COUNTED_DAYS
-from forecaster.demand.parsing import PLAIN, Notation, each_value, instants, wall_clock
+from forecaster.demand.parsing import PLAIN, Notation, each_value, instants, plain_dates, wall_clock, within_the_day
 
 HALF_HOURS = 48  # of a day
 NO_TIME = -1  # a day alone, or nothing that can be read
@@ -33,7 +33,7 @@ def half_hours(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> ND
     is_float = pd.api.types.is_float_dtype(column)
 
     def parse(values: Column) -> Column:
-        text = values.astype("str").str.strip()
+        text = within_the_day(values)
         text = text.str.removesuffix(".0") if is_float else text
         return pd.Series(_of_text(text, zone, notation), index=values.index)
 
@@ -55,6 +55,7 @@ def _of_format(text: Column, zone: ZoneInfo, form: str) -> NDArray[np.int8]:
     if not re.search("%[HI]", form):
         return np.full(len(text), NO_TIME, np.int8)
     is_aware = bool(re.search("%[zZ]", form))
+    text = plain_dates(text, form) if "%b" in form.lower() else text
     stamps = pd.to_datetime(text.where(text != "", None), format=form, errors="coerce", utc=is_aware)
     return _of_stamps(wall_clock(stamps, zone) if is_aware else stamps)
 

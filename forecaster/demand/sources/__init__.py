@@ -32,10 +32,23 @@ from forecaster.core.time_limits import items_within
 from forecaster.demand.sources import csv, delta, excel, files, null_values, parquet, sample, sql, wide
 from forecaster.demand.sources.csv import fault_sentence
 from forecaster.demand.sources.encodings import NO_TEXT
-from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined
+from forecaster.demand.sources.feed import BLOCK, FAULT, FILE, ROW, Columns, Feed, Pieces, joined, numbered_days
 from forecaster.errors import SourceError, TimeLimitExceeded
 
-__all__ = ["BLOCK", "FAULT", "FILE", "NO_TEXT", "ROW", "Feed", "fault_sentence", "name", "open_feed", "pieces", "read"]
+__all__ = [
+    "BLOCK",
+    "FAULT",
+    "FILE",
+    "NO_TEXT",
+    "ROW",
+    "Feed",
+    "fault_sentence",
+    "name",
+    "numbered_days",
+    "open_feed",
+    "pieces",
+    "read",
+]
 
 # of the time that a night has, in which a source gives something, and all
 SILENCE, READING = 1 / 6, 1 / 3

@@ -31,6 +31,7 @@ _ENOUGH = BLOCK  # rows that are worth a block; smaller pieces wait for the next
 LONGEST_CELL = 100_000
 _PARTS_OF_DAYS = ({"year", "month"}, {"jahr", "monat"}, {"annee", "mois"}, {"ano", "mes"}, {"anno", "mese"})
 _DAYS = {"day", "date", "tag", "datum", "jour", "fecha", "dia", "giorno", "data"}
+_A_WEEK = 7  # columns at least that may be numbered days
 _MOST_LISTED = 15  # names of columns in a message
 EXACT = 2**53  # whole numbers that a double holds
 _FIRST_DAY, _LAST_DAY = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
@@ -143,6 +144,8 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
             f"'{other}'" if len(missing) == 1 else f"'{other}' for '{name}'" for name, other in alike.items()
         )
         return f"; did you mean {meant}? Upper and lower case, blanks and signs count"
+    if numbered := numbered_days(available):
+        return numbered
     if len(missing) > 1:
         return ""
     [column] = missing
@@ -153,6 +156,20 @@ def _hint(missing: Sequence[str], available: Sequence[str]) -> str:
         named = " and ".join(f"'{spellings[part]}'" for part in sorted(parts, reverse=True))
         return f"; columns {named} are not put together: wanted days such as 2024-03-05 in one column"
     return ""
+
+
+def numbered_days(names: Sequence[str]) -> str:
+    """The end of a sentence about columns d_1, d_2 and so on; empty where most are called
+    otherwise."""
+    stems = [(match[1], int(match[2])) for name in names if (match := re.fullmatch(r"(\w*?[^\W\d]_?)([0-9]+)", name))]
+    stem = max({stem for stem, _ in stems}, key=lambda stem: sum(stem == other for other, _ in stems), default="")
+    numbers = sorted(number for other, number in stems if other == stem)
+    if len(numbers) < max(_A_WEEK, len(names) / 2) or numbers != [*range(numbers[0], numbers[0] + len(numbers))]:
+        return ""
+    return (
+        f"; columns {stem}{numbers[0]} to {stem}{numbers[-1]} seem to be numbered days: name each by its day, as in "
+        "2024-03-05 for the first, and set demand.source.wide: days"
+    )
 
 
 def header_names(fields: Iterable[str]) -> list[str]:

@@ -21,6 +21,7 @@ from forecaster.config.data_rules import STOPPED
 from forecaster.core.arrays import Bools, Ints
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
+from forecaster.core.language.sentences import counted, sentence
 from forecaster.demand.half_hours.profiles import DayProfiles
 from forecaster.demand.history import reading_versions
 from forecaster.demand.history.reading_versions import CORRECTION
@@ -121,12 +122,13 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
     not over. `discarded` are the ids of quarantined rows that a person set aside for good: days do
     without them."""
     rows, repeated, findings = without_repeated_orders(batch.accepted, contract.spec)
-    findings, profiles = [*findings, *repeated_rows(rows, contract.spec)], None
+    findings, profiles = [*findings, *repeated_rows(rows, contract.spec), *_left_out(contract.left_out)], None
     if contract.spec.learns_shares:
-        profiles = DayProfiles.of(rows)
+        profiles = DayProfiles.of(rows.assign(demand=rows["demand"].clip(lower=0)))
         findings += profiles.findings(contract.spec)
     daily = daily_totals(rows.drop(columns=[HALF_HOUR, CONTENT, ORDER], errors="ignore"), repeated)
     whole = replace(batch, accepted=daily, profiles=profiles, findings=tuple(findings))
+    whole = _without_negative_days(whole, contract)
     whole = _without_partial_days(whole, with_distinct_ids(batch.refused), discarded, contract)
     today = contract.today(whole.accepted["depot_id"])
     going_on = ~np.isnan(whole.accepted["demand"].to_numpy()) & (whole.accepted["day"].to_numpy() >= today)
@@ -139,6 +141,27 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
         wanted=data_rules.requirement(DAY_NOT_OVER, timezone=contract.spec.timezone),
     )
     return whole.refuse(going_on, DAY_NOT_OVER, message, contract.spec, contract.now)
+
+
+def _left_out(rows: int) -> list[Finding]:
+    found = sentence(
+        N_("found {n} below 0, which count as 0 (demand.negative: leave_out)"), n=counted(rows, "{n} row", "{n} rows")
+    )
+    return [Finding("count_negative", "warn", rows, found)] if rows else []
+
+
+def _without_negative_days(whole: Batch, contract: Contract) -> Batch:
+    """The batch with those days in quarantine on which more came back than went out."""
+    below = whole.accepted["demand"].to_numpy() < 0
+    rows = whole.accepted[below]
+    message = RowSentences.of(
+        N_("{place}: depot {depot} on {day}: found a sum of {sum}, wanted {wanted}"),
+        rows.index,
+        **start(rows),
+        sum=rows["demand"],
+        wanted=data_rules.requirement("count_negative"),
+    )
+    return whole.refuse(below, "count_negative", message, contract.spec, contract.now)
 
 
 def _without_partial_days(whole: Batch, refused: pd.DataFrame, discarded: Collection[str], contract: Contract) -> Batch:

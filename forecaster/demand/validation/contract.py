@@ -104,6 +104,7 @@ class Contract:
         self._date_zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else None
         # do rows of one depot and day have different times of day, as the first block tells?
         self.times_differ = False
+        self.left_out = 0  # rows below 0 that count as 0
         self._first = True
         # rule → distinct depots, and which of them pass
         self._ids, self._checked = Ids(), dict[str, tuple[Any, Any]]()
@@ -123,6 +124,9 @@ class Contract:
         self.decimals.look_at(block, typed["demand"])
         broken = self._broken(block, typed, kinds)
         accepted = from_typed(typed if broken.empty else typed.drop(index=broken.index), list(kinds))
+        if self.spec.demand.negative == "leave_out":
+            self.left_out += int((accepted["demand"] < 0).sum())
+            accepted["demand"] = accepted["demand"].clip(lower=0)
         return SortedBlock(accepted, self._refused(block.loc[broken.index], typed.loc[broken.index], broken))
 
     def _several_times(self, block: pd.DataFrame, typed: pd.DataFrame) -> bool:
@@ -138,13 +142,17 @@ class Contract:
 
     def _typed(self, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         """The rows in the types of their columns, each in its depot's time zone."""
-        depots = self._ids(block[self.spec.demand.columns.depot_id])
+        columns, counts = self.spec.demand.columns, pd.Series(1.0, block.index)
+        depots = self._ids(block[columns.depot_id])
+        if self.spec.demand.aggregate != "count":
+            counts = numbers(block[columns.demand], self._notation)  # of all zones, for they have one mark
         if self.zones and len(block):
             zones = self._zones(depots)
-            parts = [self._typed_in(ZoneInfo(zone), block[zones == zone], kinds) for zone in pd.unique(zones)]
+            of_zones = [(ZoneInfo(zone), block[zones == zone]) for zone in pd.unique(zones)]
+            parts = [self._typed_in(zone, rows, counts[rows.index], kinds) for zone, rows in of_zones]
             typed = pd.concat(parts).sort_index()
         else:
-            typed = self._typed_in(self.spec.zone, block, kinds)
+            typed = self._typed_in(self.spec.zone, block, counts, kinds)
         return typed.assign(depot_id=depots, row=block[ROW], source=block[FILE], **{FAULT: block[FAULT]})
 
     def today(self, depots: Column) -> NDArray[np.int64]:
@@ -159,7 +167,7 @@ class Contract:
         names: NDArray[np.object_] = np.asarray(zone_names, object)[depots.cat.codes.to_numpy()]
         return names
 
-    def _typed_in(self, zone: ZoneInfo, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
+    def _typed_in(self, zone: ZoneInfo, block: pd.DataFrame, counts: Column, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         spec, columns = self.spec, self.spec.demand.columns
         notation = self._notation
         self.stamps.look_at(block[columns.day], zone)
@@ -168,7 +176,7 @@ class Contract:
             half = half_hours(block[columns.day], zone, notation)
             is_before = (half >= 0) & (half % MIDNIGHT < spec.demand.first_half_hour)
             typed["date"] -= pd.to_timedelta(is_before.astype(int), unit="D")
-        typed["demand"] = numbers(block[columns.demand], notation) if spec.demand.aggregate != "count" else 1.0
+        typed["demand"] = counts
         typed["open"] = yes(block[columns.open]) if columns.open else np.nan
         if spec.demand.closed_values and spec.demand.aggregate != "count":
             is_closed = are_one_of(block[columns.demand], spec.demand.closed_values)
@@ -215,7 +223,7 @@ class Contract:
             "date": {"date_form": lambda day: day >= FIRST_DAY},
             "demand": {
                 "count_form": lambda count: ~np.isinf(count),
-                "count_negative": lambda count: ~(count < 0),
+                **({"count_negative": lambda count: ~(count < 0)} if self.spec.demand.negative == "refuse" else {}),
                 "count_too_large": lambda count: ~(count > limit),
             },
             "open": {"covariate_form": lambda flags: ~np.isinf(flags)},

@@ -15,6 +15,7 @@ from forecaster.config import CsvSource, Spec
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
+from forecaster.demand.parsing import utc_as_z
 from forecaster.demand.validation.feed_shape import batch_finding
 
 NEARLY_ALL = 0.95  # of the instants that must be midnight in one zone
@@ -194,7 +195,7 @@ def _instants(dates: Column) -> Any:
             return None
         in_utc = dates.dropna().dt.tz_convert("UTC").dt.tz_localize(None).to_numpy("datetime64[s]")
         return np.unique(in_utc.astype("int64"))
-    text = _times(dates)
+    text = utc_as_z(_times(dates))
     head = text.head(LOOKED_AT)
     if text.empty:
         return np.zeros(0, np.int64)

@@ -34,6 +34,12 @@ _UNREAD_DAYS = {  # a form that no notation reads, and what is wrong with it
         "2024-03-05"
     ),
 }
+_ERAS = {  # years as they are written, now and for twenty years each way
+    (2540, 2600): N_("years as in 2024-03-05: they look like Buddhist years (BE), which are 543 ahead"),
+    (1380, 1425): N_("years as in 2024-03-05: they look like years of the Persian calendar"),
+    (1426, 1480): N_("years as in 2024-03-05: they look like years of the Hijri calendar"),
+    (100, 130): N_("years as in 2024-03-05: they look like years since 1911 (Minguo)"),
+}
 _WITH_MARKS = r"^([^\W\d]+\.?|[^\w\s.,+-])?\s?[+-]?\d[\d.,\s]*?\s?([^\W\d]+\.?|[^\w\s.,])?$"
 _NULL_WORDS = {
     *(
@@ -199,7 +205,8 @@ def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> st
         shares[form] = float((read >= pd.Timestamp(first)).mean())
     best = max(shares.values())
     if best < NEARLY_ALL:
-        return unread_days(values)
+        era = other_era(values)
+        return sentence(N_("wanted {era}"), era=era) if era else unread_days(values)
     fit = likeliest({form: _read(values, form, spec) for form, share in shares.items() if share == best})[:2]
     forms = joined((f"'{form}'" for form in fit), N_(" or ")) or ""
     if not isinstance(spec.demand.source, WrittenSource):
@@ -232,10 +239,23 @@ def unread_days(values: pd.Series[str]) -> str:
     return next(map(as_sentence, fit), "")
 
 
+def other_era(values: pd.Series[str], share: float = NEARLY_ALL) -> str:
+    """Sentence about days of which at least this share have years of another era; empty where
+    fewer have."""
+    part = r"[0-9]{1,2}"
+    year = values.str.strip().str.extract(
+        rf"^([0-9]{{3,4}})[-/.]{part}[-/.]{part}\b|^{part}[-/.]{part}[-/.]([0-9]{{3,4}})\b"
+    )
+    years = year[0].fillna(year[1]).astype("float64")
+    fit = [words for (first, last), words in _ERAS.items() if years.between(first, last).mean() >= share]
+    return as_sentence(fit[0]) if fit else ""
+
+
 def _of_numbers(values: pd.Series[str], spec: Spec) -> str:
     shares = [float(np.isfinite(numbers(values, Notation(*marks))).mean()) for marks in MARKS]
     best = max(shares)
-    if best < NEARLY_ALL:
+    # what has a mark that others lack
+    if best < NEARLY_ALL or np.isfinite(numbers(values, Notation.of(spec.demand.source))).mean() >= NEARLY_ALL:
         return _of_empty_words(values) or _of_marks(values)
     if not isinstance(spec.demand.source, WrittenSource):
         return as_sentence(N_("they are numbers in a notation of their own: make them numbers, or text such as 1234.5"))

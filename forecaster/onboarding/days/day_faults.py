@@ -7,6 +7,7 @@ from typing import Any
 
 import pandas as pd
 
+from forecaster.demand import sources
 from forecaster.demand.validation import notation_hints
 from forecaster.onboarding import column_names, notation
 from forecaster.onboarding.days import day_counts
@@ -17,6 +18,8 @@ _WHOLE = "write all days as in 2024-03-05"
 
 def hint(table: FileTable) -> str:
     """The end of a sentence that says that there are no days; empty where no column is near."""
+    if numbered := sources.numbered_days(table.columns):
+        return numbered
     names = pd.Series([*table.columns], dtype="str")
     if 2 * names.map(_is_unread).sum() > len(names):
         name = names[names.map(_is_unread)].iloc[0]
@@ -45,6 +48,8 @@ def _reason(values: Any) -> str:
         )
     if len(buddhist := notation.of_buddhist_era(values)):
         return f"'{buddhist.iloc[0]}' looks like a day of the Buddhist era, whose years are 543 ahead: {_WHOLE}"
+    if era := notation_hints.other_era(values):
+        return f"wanted {era}"
     if form := day_counts.form_of(values):
         return f"they look like numbers that count days ('{form}'): make them dates"
     return "" if _are_decimals(values) else notation_hints.unread_days(values)

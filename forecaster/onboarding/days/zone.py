@@ -10,7 +10,7 @@ from forecaster.demand import parsing
 from forecaster.demand.validation import day_stamps
 from forecaster.onboarding.description.table import Description
 
-_WITH_OFFSET = r"[T ][0-9:.]+ ?(?:Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
+_WITH_OFFSET = r"[T ][0-9:.]+ ?(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 
 
 def on_days_of(readings: Description, zone: ZoneInfo) -> tuple[Description, str | None]:

@@ -151,7 +151,9 @@ def test_a_message_names_file_row_depot_and_what_was_found_and_wanted(tmp_path: 
     content = "depot,day,orders\nD1,2024-03-04,-3\nNorth1,2024-03-04,1\n"
     outcome = checked(tmp_path, content, known_depots=pd.Index(["D1", "North"]))
     first, second = outcome.quarantined["message"]
-    assert first == "demand.csv:2: depot D1 on 2024-03-04, column 'orders': found '-3', wanted 0 or more"
+    assert (
+        first == "demand.csv:2: depot D1 on 2024-03-04, column 'orders': found '-3', wanted 0 or more (demand.negative)"
+    )
     assert second.startswith("demand.csv:3: depot North1 on 2024-03-04, column 'depot': found 'North1', wanted a depot")
     assert second.endswith("did you mean 'North'?")
     assert json.loads(outcome.quarantined["content"][0]) == {"depot": "D1", "day": "2024-03-04", "orders": "-3"}

@@ -157,3 +157,11 @@ def test_one_date_of_several_years_is_no_run_of_days_with_the_year_first(tmp_pat
     result = result_of(tmp_path, days, ', date_format: "%d/%m/%y"')
     assert "day_month_order" not in {finding.rule for finding in result.findings}
     assert result.accepted == 18
+
+
+def test_days_of_which_a_part_has_buddhist_years_stop_the_batch(tmp_path: Path) -> None:
+    days = [f"{day:%d/%m}/{day.year + 543 * (day.month > 1)}" for day in pd.date_range("2024-01-01", "2024-02-20")]
+    [finding] = [found for found in result_of(tmp_path, days, ', date_format: "%d/%m/%Y"').findings
+                 if found.rule == "unreadable"]  # fmt: skip
+    assert finding.severity == "stop"
+    assert "they look like Buddhist years (BE), which are 543 ahead" in finding.message

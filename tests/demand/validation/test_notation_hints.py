@@ -76,8 +76,9 @@ def test_seconds_fall_on_the_local_day_and_what_is_none_is_told_with_an_example(
         ([f"2024-W{week:02}" for week in range(1, 53)], "they look like weeks: a count a day is wanted"),
         ([f"{year}-{month:02}" for year in (2022, 2023) for month in range(1, 13)], "they look like months"),
         ([f"{day:%d.%m.}" for day in DAYS], "they have no year: write days with one, as in 2024-03-05"),
-        ([f"{day.day}. Januar 2024" for day in DAYS[:31]], "months are written in another language than English"),
-        ([f"{day.day:02}-mars-24" for day in DAYS[:31]], "months are written in another language than English"),
+        ([f"{day:%d/%m}/1446" for day in DAYS], "wanted years as in 2024-03-05: they look like years of the Hijri"),
+        ([f"{day.day} stycznia 2024" for day in DAYS[:31]], "months are written in another language than English"),
+        ([f"{day.day:02}-stycz-24" for day in DAYS[:31]], "months are written in another language than English"),
     ],
 )
 def test_days_that_no_form_reads_are_told_by_what_they_are(tmp_path: Path, days: list[str], words: str) -> None:
@@ -93,12 +94,13 @@ def test_days_that_no_form_reads_are_told_by_what_they_are(tmp_path: Path, days:
         ("{} Stk.", "'Stk.'"),
         ("{}.00%", "'%'"),
         ("USD {}", "'USD'"),
-        ("({})", "'(' and ')'"),
+        ("[{}]", "'[' and ']'"),
     ],
 )
 def test_marks_beside_numbers_are_named(tmp_path: Path, form: str, marks: str) -> None:
     counts = [f"{90 + place % 7}" for place in range(60)]
-    of_all = [form.format(count) for count in counts]
+    of_all = [count if form[0] != "[" and form[-1] != "%" and place % 2 else form.format(count)
+              for place, count in enumerate(counts)]  # fmt: skip
     stopped = result_of(tmp_path, long([f"{day}" for day in DAYS], of_all)).stopped or ""
     assert f"; they have {marks} next to the number: write numbers alone" in stopped
     of_few = [form.format(count) if place % 20 == 3 else count for place, count in enumerate(counts)]
@@ -161,7 +163,7 @@ def test_days_as_text_of_a_parquet_file_are_told(tmp_path: Path) -> None:
     [
         (long([f"{day:%d.%m.%y}" for day in DAYS]), "lesbar mit demand.source.date_format: '%d.%m.%y': alle davon"),
         (long([f"{day:%d/%m/%Y}" for day in DAYS[:12]]), "lesbar mit demand.source.date_format: '%d/%m/%Y' oder '%m"),
-        (long([f"{day}" for day in DAYS], ["(7)"] * 60), "neben der Zahl steht '(' und ')': nur Zahlen schreiben"),
+        (long([f"{day}" for day in DAYS], ["[7]"] * 60), "neben der Zahl steht '[' und ']': nur Zahlen schreiben"),
         (long([f"{day}" for day in DAYS], ["soon", *["n/a"] * 59]), 'null_values: ["n/a"]: 98% davon'),
         ("depot_id,date,demand\n" + "A,2024-01-01,90,5\n" * 60, "Werte enthalten wohl das Trennzeichen ',', wie ein"),
         ("depot_id,date,demand\n" + "A,2024-01-01\n" * 60, "gefunden Felder: 2, verlangt: 3 wie in der Kopfzeile"),

@@ -12,7 +12,7 @@ from forecaster.onboarding import parts, tables
 from forecaster.onboarding.description.questions import Answers
 
 DAYS = [date(2026, 1, 1) + timedelta(days=day) for day in range(40)]
-GERMAN = ("Jän", "Feb")
+POLISH = ("stycznia", "lutego")
 
 
 def failure(folder: Path, text: str, name: str = "counts.csv") -> str:
@@ -31,9 +31,9 @@ def long(header: str, days: list[str]) -> str:
     ("days", "hint"),
     [
         (
-            [f"{day.day}. {GERMAN[day.month - 1]}. 2026" for day in DAYS],
-            "'1. Jän. 2026' in line 2: months are written in another language than English, which is not read: write "
-            "them as numbers, as in 2024-03-05",
+            [f"{day.day} {POLISH[day.month - 1]} 2026" for day in DAYS],
+            "'1 stycznia 2026' in line 2: months are written in another language than English, which is not read: "
+            "write them as numbers, as in 2024-03-05",
         ),
         (
             [f"{day:%d/%m/%Y}".translate({48 + digit: 0x660 + digit for digit in range(10)}) for day in DAYS],
@@ -64,7 +64,7 @@ def long(header: str, days: list[str]) -> str:
     ],
 )
 def test_the_column_that_may_be_meant_is_named_with_its_first_value(tmp_path: Path, days: list[str], hint: str) -> None:
-    assert failure(tmp_path, long("Tag;Ort;Sendungen", days)) == (
+    assert failure(tmp_path, long("Tag;Ort;Sendungen", days)).startswith(
         "found no column of days; looked at the columns 'Tag', 'Ort', 'Sendungen'; wanted one with days such as "
         f"2024-03-05 or 05.03.2024; column 'Tag' may be meant, with {hint}"
     )
@@ -84,6 +84,17 @@ def test_a_column_for_each_day_without_a_year_is_named(tmp_path: Path) -> None:
         ('[{"depot": "A", "date": "2026-01-01", "orders": 3}]', "looks like JSON, which is not read"),
         ('{"depot": "A", "date": "2026-01-01", "orders": 3}\n', "looks like JSON, which is not read"),
         ("<!DOCTYPE html>\n<html><body>a, b</body></html>\n", "looks like HTML, which is not read"),
+        ("orders,orders\n2026-01-01,3\n", "the columns of line 1 have the same names, 'orders'; wanted names of their"),
+        (
+            ",Bern,,Chur,\nday,orders,revenue,orders,revenue\n2026-01-01,3,10,4,9\n2026-01-02,3,10,4,9\n",
+            "the header seems to have two rows, 'Bern', 'Chur' in line 1 above 'orders', 'revenue' in line 2",
+        ),
+        (
+            f"site,{','.join(f'd_{n}' for n in range(1, 31))}\nBern{',7' * 30}\nChur{',9' * 30}\n",
+            "found no column of days; looked at the columns 'site', 'd_1', 'd_2', 'd_3', 'd_4', 'd_5', 'd_6', 'd_7', "
+            "'d_8', 'd_9', 'd_10', 'd_11' and 19 more; wanted one with days such as 2024-03-05 or 05.03.2024; columns "
+            "d_1 to d_30 seem to be numbered days: name each by its day, as in 2024-03-05 for the first, and set",
+        ),
         ("depot,date,orders\n", "found columns 'depot', 'date', 'orders' and no row of values under them"),
     ],
 )

@@ -26,6 +26,7 @@ _DAYS = (
     "%d %B %Y",
     "%b %d, %Y",
     "%B %d, %Y",
+    "%G-W%V-%u",
 )
 _SEPARATORS = ("/", ".", "-")
 _TIMES = ("", " %H:%M", " %H:%M:%S", "T%H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
