@@ -180,13 +180,12 @@ def _signs(form: str) -> list[str]:
 def _like_thousands(values: Any, mark: str) -> bool:
     """Do all values with the mark have three digits after it, and not always zeros?"""
     with_mark = values[values.str.contains(mark, regex=False)]
-    form = rf"[+-]?[1-9][0-9]{{0,2}}(\{mark}[0-9]{{3}})+"
-    return bool(
-        len(with_mark) and with_mark.str.fullmatch(form).all() and not with_mark.str.endswith(f"{mark}000").all()
-    )
+    form = rf"\D*[1-9][0-9]{{0,2}}(\{mark}[0-9]{{3}})+\D*"  # next to which a currency may stand
+    zeros = rf"\{mark}000\D*$"
+    return bool(len(with_mark) and with_mark.str.fullmatch(form).all() and not with_mark.str.contains(zeros).all())
 
 
 def _as_decimal(others: Sequence[Any], mark: str) -> bool:
     """Is the mark a decimal one in any of these columns?"""
-    form = rf"[+-]?[0-9]+\{mark}([0-9]{{1,2}}|[0-9]{{4,}})"
+    form = rf"\D*[0-9]+\{mark}([0-9]{{1,2}}|[0-9]{{4,}})\D*"
     return any(values.str.fullmatch(form).mean() > 0.1 for values in others if len(values))

@@ -97,3 +97,16 @@ def test_stamps_in_utc_and_ordinals_have_a_form() -> None:
     assert notation.date_form(days_of("%Y-%m-%d 00:00:00 UTC")) == notation.DateForm(None, 1.0)
     ordinals = days_of("%dth %B %Y").str.replace("01th", "1st")
     assert notation.date_form(ordinals) == notation.DateForm("%d %B %Y", 1.0)
+
+
+def test_thousands_are_seen_where_peaks_alone_have_them() -> None:
+    counts = pd.Series([*map(str, range(100, 900)), "1,022", "1,107"], dtype="str")
+    assert notation.marks(counts) == (",", ".")
+
+
+@pytest.mark.parametrize(
+    ("counts", "marks"),
+    [(["$1,234", "$940"], (",", ".")), (["1.234 €", "940 €"], (".", ",")), (["12.50 €", "9.25 €"], (None, "."))],
+)
+def test_thousands_are_seen_beside_a_currency(counts: list[str], marks: tuple[str | None, str]) -> None:
+    assert notation.marks(pd.Series(counts, dtype="str")) == marks

@@ -106,7 +106,7 @@ class Decimals:
         declared = self._written and keys and not self.comma
         self._asked = not declared and spec.demand.aggregate != "count"
         mark = re.escape(notation.decimal)
-        self._form, self._decimal = rf"[+-]?[1-9]\d{{0,2}}{mark}\d{{3}}", rf"[+-]?(\d{{4,}}|0){mark}\d{{3}}"
+        self._form, self._decimal = rf"\D*[1-9]\d{{0,2}}{mark}\d{{3}}\D*", rf"\D*(\d{{4,}}|0){mark}\d{{3}}\D*"
         self.counts, self.all, self.example = 0, 0, ""
 
     @property
@@ -308,6 +308,9 @@ def _advice(text: str, marks: str) -> str:
     if text.lower() in _NULL_WORDS:
         setting = f"demand.source.null_values: {json.dumps([text], ensure_ascii=False)}"
         return sentence(N_("; where it is a word for nothing, {setting} says so"), setting=setting)
+    if separated := re.fullmatch(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f\u2019])\d{3}(?:\1\d{3})*", text):
+        setting = f"demand.source.{_keys(separated[1], '.')}"
+        return sentence(N_("; {setting} reads it where it is more than a thousand"), setting=setting)
     return (
         sentence(N_("; it has {marks} next to the number: write numbers alone"), marks=_named(marks)) if marks else ""
     )

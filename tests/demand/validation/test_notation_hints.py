@@ -121,6 +121,14 @@ def test_a_word_for_nothing_is_told_with_the_key_that_declares_it(tmp_path: Path
     assert (result.accepted, result.quarantined, result.findings) == (60, 0, ())
 
 
+def test_thousands_of_peaks_alone_are_told_with_the_key_that_reads_them(tmp_path: Path) -> None:
+    counts = ["1'022" if place % 20 == 3 else f"{990 + place % 7}" for place in range(60)]
+    content, key = long([f"{day}" for day in DAYS], counts), 'thousands: "\'"'
+    (finding,) = result_of(tmp_path, content).findings
+    assert finding.message.endswith(f"; demand.source.{key} reads it where it is more than a thousand")
+    assert result_of(tmp_path, content, f", {key}").accepted == 60
+
+
 def test_a_batch_of_words_for_nothing_is_stopped_with_all_of_them(tmp_path: Path) -> None:
     counts = [("n/a", "-", "n/a", "90")[place % 4] for place in range(60)]
     content = long([f"{day}" for day in DAYS], counts)
