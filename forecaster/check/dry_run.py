@@ -23,7 +23,7 @@ from forecaster.demand import sources
 from forecaster.demand.history import lake_owner
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
-from forecaster.demand.ingest import IngestResult, ingest
+from forecaster.demand.ingest import IngestResult, ingest, source_columns
 from forecaster.demand.panel import build as panels
 from forecaster.demand.panel import subdivision_days
 from forecaster.demand.panel.panel_findings import panel_findings
@@ -199,10 +199,7 @@ def _declared_sources(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, .
     if spec.staffing is not None and spec.staffing.people_table is not None:
         table = spec.staffing.people_table
         yield "staffing.people_table.source", table.source, table.columns.required
-    columns = spec.demand.columns
-    counted = () if spec.demand.aggregate == "count" else (columns.demand,)
-    depot = () if spec.demand.depot is not None else (columns.depot_id,)
-    yield "demand.source", spec.demand.source, (*depot, *columns.day_columns, *counted)
+    yield "demand.source", spec.demand.source, tuple(source_columns(spec)[0])
 
 
 def _reach(place: str, source: AnySource, columns: tuple[str, ...], spec: Spec) -> SourceCheck:

@@ -16,6 +16,7 @@ from forecaster.core import timezones
 
 Weekday = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 WEEKDAYS: tuple[Weekday, ...] = get_args(Weekday)
+LONGEST_ID = 200  # characters of a depot id
 
 
 def _each_once(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -36,12 +37,19 @@ class DemandColumns(Section):
     open: str | None = None
     """Column with 0 on closed days. Planned closures may also be events."""
     recorded_at: str | None = None
-    """Column with the instant at which the source recorded the row. Without it: see
-    `demand.recorded`."""
+    """Column with the instant, or the day of a snapshot, at which the source recorded the row: the
+    last one of a depot's day counts. Without it: see `demand.recorded`."""
     order_id: str | None = None
     """Column with the order number (with several rows for each order: the line number), with
     `aggregate`: of rows of one depot and day with the same number the last one counts. For
     overlapping exports."""
+
+    @field_validator("date")
+    @classmethod
+    def _three_columns(cls, names: str | tuple[str, str, str]) -> str | tuple[str, str, str]:
+        if not isinstance(names, str):
+            _each_once(names)
+        return names
 
     @property
     def day(self) -> str:
@@ -59,6 +67,8 @@ def _words(values: Any) -> Any:
     if isinstance(values, Mapping):
         return values
     listed = values if isinstance(values, list | tuple) else [values]
+    if not listed:
+        raise ValueError('found no value, wanted one or more; "" stands for an empty cell')
     return tuple("" if value is None else str(value) for value in listed)
 
 
@@ -68,6 +78,9 @@ class Excluded(Section):
     values: Annotated[tuple[str, ...], BeforeValidator(_words)] = Field(
         alias="not", description="A value or a list of values of the column."
     )
+
+
+Condition = Annotated[tuple[str, ...], BeforeValidator(_words)] | Excluded
 
 
 class DemandRules(Section):
@@ -114,7 +127,7 @@ class Demand(Section):
     """Names of the source's columns."""
     depot: str | None = None
     """Id of the only depot of a source without a column of depots."""
-    where: Mapping[str, Annotated[tuple[str, ...], BeforeValidator(_words)] | Excluded] = {}
+    where: Mapping[str, Condition] = {}
     """Rows that count, by the values of their columns: `{status: [paid, sent]}` keeps rows with one
     of these values, `{status: {not: [cancelled]}}` leaves rows with these values out. Case and
     blanks around a value do not matter; "" stands for an empty cell."""
@@ -129,9 +142,10 @@ class Demand(Section):
     Without it: the depot's zone."""
     day_starts: str | None = None
     """Local time at which a business day begins, at a full or half hour up to 12:00, as in "03:00":
-    earlier timestamps belong to the day before."""
+    earlier timestamps belong to the day before, which is over at that time."""
     closed_values: tuple[str, ...] = ()
-    """Words in the column of counts that say that the depot was closed, as in `[CLOSED]`."""
+    """Words in the column of counts that say that the depot was closed, in any case, as in
+    `[CLOSED]`."""
     missing: Literal["unknown", "zero"] = "unknown"
     """Meaning of a missing row of an open depot on a day on which most depots have one."""
     weekdays: Literal["learn", "all"] | tuple[Weekday, ...] = "learn"
@@ -158,6 +172,15 @@ class Demand(Section):
                     raise ValueError(f"found '{word}'{nearest(str(word), WEEKDAYS)}, {wanted}")
         return declared
 
+    @field_validator("depot")
+    @classmethod
+    def _one_line(cls, depot: str | None) -> str | None:
+        if depot is None:
+            return None
+        if depot.strip() in ("", ".", "..") or len(depot.strip()) > LONGEST_ID or not depot.isprintable():
+            raise ValueError(f"found {depot!r}, wanted an id in one line of at most {LONGEST_ID} characters")
+        return depot.strip()
+
     @field_validator("day_starts")
     @classmethod
     def _at_a_half_hour(cls, text: str | None) -> str | None:
@@ -175,7 +198,7 @@ class Demand(Section):
     @model_validator(mode="after")
     def _long_form(self) -> Self:
         if self.source.wide is not None:
-            keys = {"depot": self.depot, "where": self.where, "columns.date as a list": self.columns.day_columns[1:]}
+            keys = {"depot": self.depot, "columns.date as a list": self.columns.day_columns[1:]}
             if named := [key for key, value in keys.items() if value]:
                 raise ValueError(f"{named[0]} needs a row for each reading, and source.wide reads counts from cells")
         if self.depot is not None and "depot_id" in self.columns.model_fields_set:

@@ -51,10 +51,10 @@ class TableSource(Section):
     """Further columns of a wide table, such as a weekday or a total."""
     null_values: tuple[str, ...] = ()
     """Words for an empty text cell, in any case, as in `["n/a", "-"]`."""
-
     fill_down: tuple[str, ...] = ()
-    """Columns in which a blank cell has the value of the row above it, such as a depot that stands
-    on the first row of its block alone."""
+    """Columns of the demand source in which a blank cell has the value of the row above it in the
+    same file, such as a depot that stands on the first row of its block alone; where numbers of
+    orders repeat (`demand.columns.order_id`), of the row above it with the same number."""
 
     @field_validator("null_values", mode="before")
     @classmethod
@@ -221,4 +221,6 @@ def whole_rows(source: AnySource) -> AnySource:
         raise ValueError("watermark reads only what is new, and this source is wanted whole each night")
     if source.wide is not None:
         raise ValueError("wide lays out demand alone; wanted a table with a row for each of them")
+    if source.fill_down:
+        raise ValueError("fill_down fills columns of demand alone; wanted a table without blank cells")
     return source

@@ -41,7 +41,8 @@ class Knowledge:
     events: Any  # DataFrame date, kind, name, depot_id?, city?, subdivision?, country?
     versions: Mapping[str, int]  # lake table → Delta version read
     quarantined: Any = (
-        # DataFrame depot_id, date of readings in quarantine: a row came, and its count is not known
+        # DataFrame depot_id, date, is_word of readings in quarantine: a row came, and its count is
+        # not known, or a word
         None
     )
     # where the history ends, though no count be known of that day; None = the last counted

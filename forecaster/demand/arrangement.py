@@ -5,59 +5,79 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pandas as pd
 
 from forecaster.config import Spec, data_rules
-from forecaster.config.demand import Excluded
+from forecaster.config.demand import Condition, Excluded
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.demand import parsing
-from forecaster.demand.sources import FILE
+from forecaster.demand.parsing import Notation
+from forecaster.demand.sources import FAULT, FILE
 
 Column = Any  # a pandas Series
-_MONTHS = ("%B", "%b")
+_UTC = ZoneInfo("UTC")
+_WHOLE = r"^([+-]?[0-9]+)\.0+$"  # a whole number with decimals
+
+
+def plain_words(column: Column) -> Column:
+    """Texts of cells without case and surrounding blanks; 1.0 is 1."""
+    return parsing.words(column).str.casefold().str.replace(_WHOLE, r"\1", regex=True)
 
 
 def are_one_of(column: Column, values: Sequence[str]) -> Column:
     """Marks cells with one of these texts, in any case; "" is an empty cell."""
-    wanted = {value.strip().casefold() for value in values}
-    return parsing.words(column).str.casefold().isin(wanted)
+    return plain_words(column).isin(_plain(values))
+
+
+def _plain(values: Sequence[str]) -> set[str]:
+    return {*plain_words(pd.Series(values, dtype="str"))}
 
 
 def joined_days(year: Column, month: Column, day: Column) -> Column:
-    """Days of three columns as text in ISO 8601; a month is a number or an English name. Where they
-    are no day, the three texts with dashes between them."""
-    texts = parsing.words(year) + "-" + parsing.words(month).str.title() + "-" + parsing.words(day)
-    unique = pd.Series(texts.unique(), dtype="str")
-    parsed = pd.to_datetime(unique, format="%Y-%m-%d", errors="coerce")
-    for form in _MONTHS:
-        parsed = parsed.fillna(pd.to_datetime(unique, format=f"%Y-{form}-%d", errors="coerce"))
-    written = parsed.dt.strftime("%Y-%m-%d").astype("str").where(parsed.notna(), unique)
-    return texts.map(dict(zip(unique, written, strict=True))).astype("str")
+    """Days of three columns as text in ISO 8601; a month is a number or a name. Where they are no
+    day, the three texts with dashes between them."""
+    texts = parsing.words(year) + "-" + parsing.words(month) + "-" + parsing.words(day)
+    return parsing.each_value(texts.where(texts != "--", ""), _iso, "").astype("str")
+
+
+def _iso(texts: Column) -> Column:
+    parts = texts.str.extract(r"^([0-9]{4})(?:\.0+)?-(.+?)(?:\.0+)?-([0-9]{1,2})(?:\.0+)?$")
+    plain = (parts[0] + "-" + parts[1].str.rstrip(".") + "-" + parts[2]).fillna("")
+    parsed = pd.Series(pd.NaT, texts.index, dtype="datetime64[s]")
+    for form in ("%Y-%m-%d", "%Y-%B-%d", "%Y-%b-%d"):
+        parsed = parsed.fillna(parsing.days(plain, _UTC, Notation(date_format=form)))
+    return parsed.dt.strftime("%Y-%m-%d").astype("str").where(parsed.notna(), texts)
 
 
 class Arrangement:
     """Arranges the blocks of a feed, one after the other."""
 
     def __init__(self, spec: Spec) -> None:
-        self._spec, self._demand = spec, spec.demand
-        self.left_out = 0  # rows, by `where`
-        self._last: dict[str, tuple[Any, str]] = {}  # column → file and value of the last filled cell
-        self._met = dict.fromkeys(spec.demand.where, False)
+        self._demand = spec.demand
+        self.left_out, self._rows = 0, 0  # rows, by `where`, and all
+        self._last = dict[str, pd.DataFrame]()  # column → file, order and value of the last filled cell
+        self._missing = {
+            name: {value: plain for value in _values(condition) for plain in _plain([value])}
+            for name, condition in spec.demand.where.items()
+        }
 
     def arrange(self, block: pd.DataFrame) -> pd.DataFrame:
         """The rows that count, with the columns that the contract reads."""
         demand = self._demand
-        for name in demand.source.fill_down:
+        for name in sorted(demand.source.fill_down, key=lambda name: name != demand.columns.order_id):
             block = block.assign(**{name: self._filled_down(block, name)})
         kept = pd.Series(True, index=block.index)
-        for name, wanted in demand.where.items():
-            is_excluded = isinstance(wanted, Excluded)
-            named = are_one_of(block[name], wanted.values if isinstance(wanted, Excluded) else wanted)
-            self._met[name] |= bool(named.any())
-            kept &= ~named if is_excluded else named
+        for name, condition in demand.where.items():
+            words = plain_words(block[name])
+            came = {*words.unique()}
+            self._missing[name] = {value: plain for value, plain in self._missing[name].items() if plain not in came}
+            kept &= words.isin(_plain(_values(condition))) ^ isinstance(condition, Excluded)
+        kept |= block[FAULT] != ""  # its cells may stand in other columns
+        self._rows += len(block)
         if not kept.all():
             self.left_out += int((~kept).sum())
             block = block[kept]
@@ -68,37 +88,38 @@ class Arrangement:
         return block
 
     def findings(self) -> list[Finding]:
-        """Conditions of `where` whose values no row has."""
+        """Values of `where` that no row has."""
         limits = self._demand.rules
         severity = data_rules.severity("where_value", limits.severity)
-        values = {
-            name: wanted.values if isinstance(wanted, Excluded) else wanted
-            for name, wanted in self._demand.where.items()
-        }
+        wanted = data_rules.requirement("where_value", **limits.model_dump())
+        template = N_("demand.where: found no row with {values} in column '{column}'; wanted {wanted}")
         return [
             Finding(
                 "where_value",
                 severity,
                 1,
-                sentence(
-                    N_("demand.where: found no row with {values} in column '{column}'; wanted {wanted}"),
-                    values=" or ".join(map(repr, values[name])),
-                    column=name,
-                    wanted=data_rules.requirement("where_value", **limits.model_dump()),
-                ),
+                sentence(template, values=" or ".join(map(repr, missing)), column=name, wanted=wanted),
             )
-            for name, is_met in self._met.items()
-            if not is_met
+            for name, missing in self._missing.items()
+            if missing and self._rows
         ]
 
     def _filled_down(self, block: pd.DataFrame, name: str) -> Column:
-        """The column with each blank cell as the one above it in the same file."""
+        """The column with each blank cell as the one above it in the same file, and, where numbers
+        of orders repeat, of the same order."""
+        order = self._demand.columns.order_id
+        keys = pd.DataFrame({"file": block[FILE].astype("str"), "order": ""}, index=block.index)
+        if order is not None and order != name:
+            numbers = parsing.words(block[order])
+            numbers = numbers.where(numbers != "")
+            keys["order"] = numbers if numbers.dropna().duplicated().any() else ""
         words = parsing.words(block[name])
-        files = block[FILE].astype("str")
-        filled = words.where(words != "").groupby(files.to_numpy()).ffill()
-        if name in self._last:
-            file, value = self._last[name]
-            filled = filled.where(filled.notna() | (files != file), value)
-        if len(block):
-            self._last[name] = files.iloc[-1], filled.iloc[-1]
-        return filled.fillna("").astype("str")
+        rows = keys.assign(value=words.where(words != ""))
+        whole = pd.concat([self._last.get(name, rows.head(0)), rows])
+        filled = whole.groupby(["file", "order"], sort=False)["value"].ffill().fillna(whole["value"])
+        self._last[name] = whole.assign(value=filled).tail(1)
+        return filled.iloc[len(whole) - len(rows) :].fillna("").astype("str")
+
+
+def _values(condition: Condition) -> tuple[str, ...]:
+    return condition.values if isinstance(condition, Excluded) else condition

@@ -110,6 +110,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += feed_shape.unreadable(unread, batch.accepted, read, decided.discarded, spec)
     findings += feed_shape.day_month_order(batch.accepted, batch.refused, spec)
     findings += [*feed_shape.decimals(contract.decimals, spec), *contract.stamps.findings(spec)]
+    findings += contract.business_days.findings()
     findings += batch.findings
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)

@@ -17,7 +17,9 @@ from forecaster.config import Spec
 from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within, items_within
 from forecaster.demand import sources
-from forecaster.demand.parsing import Notation, day_numbers, days, words
+from forecaster.demand.arrangement import Arrangement
+from forecaster.demand.ingest import source_columns
+from forecaster.demand.parsing import PLAIN, Notation, day_numbers, days, words
 from forecaster.errors import ForecasterError, NoLedger, StaleHistory, TimeLimitExceeded
 from forecaster.lake import NOT_THERE, Lake
 from forecaster.ledger.store import Ledger
@@ -63,12 +65,14 @@ def newest_day(spec: Spec, today: date) -> date | None:
     read at all.
     """
     source, columns = spec.demand.source, spec.demand.columns
-    required = [columns.depot_id, columns.day, *([] if spec.demand.aggregate == "count" else [columns.demand])]
+    required, _ = source_columns(spec)
+    arrangement = Arrangement(spec)
+    notation = Notation.of(source) if isinstance(columns.date, str) else PLAIN
     pieces = items_within(MOST_SECONDS, MOST_SECONDS, sources.pieces(source, spec, required), "the source")
     newest, rows, readable = None, 0, 0
     try:
-        for block in sources.Feed(sources.name(source), pieces).blocks:
-            day = days(block[columns.day], spec.zone, Notation.of(source))
+        for block in map(arrangement.arrange, sources.Feed(sources.name(source), pieces).blocks):
+            day = days(block[columns.day], spec.zone, notation)
             rows, readable = rows + len(day), readable + int(day.notna().sum())
             highest = _highest(day[_has_count(block, spec)], today)
             newest = max(filter(None, (newest, highest)), default=None)

@@ -67,15 +67,9 @@ class DayProfiles:
 
     def findings(self, spec: Spec) -> list[Finding]:
         """A finding where rows have no time of day."""
-        from forecaster.demand.validation.feed_shape import batch_finding
-
         if not self.timeless:
             return []
-        no_time = N_("found {n} rows with a day and no time of day, the first one {first}")
-        midnight = N_("found midnight, or no time of day, in all {n} rows, the first one {first}")
-        detail = sentence(midnight if self.all_midnight else no_time, n=self.timeless, first=self.first)
-        hint = sentence(N_("column '{column}' (demand.columns.date)"), column=spec.demand.columns.day)
-        return [batch_finding("no_time", self.timeless, detail, hint, spec)]
+        return [no_time_finding(self.timeless, self.first, spec, all_midnight=self.all_midnight)]
 
     def new_rows(self, lake: Lake, refused: pd.DataFrame, accepted: pd.DataFrame, now: datetime) -> pa.Table:
         """Rows that the lake does not hold yet: without the days among the `refused`, known since
@@ -107,6 +101,19 @@ class DayProfiles:
         whole = refused[refused["rows"].notna()] if "rows" in refused else refused.head(0)
         day = whole["date"].to_numpy("datetime64[D]").astype("int64")
         return pd.MultiIndex.from_arrays([whole["depot_id"].astype("str"), day])
+
+
+def no_time_finding(
+    rows: int, first: str, spec: Spec, *, all_midnight: bool = False, wanted: str | None = None
+) -> Finding:
+    """Finding on rows without a time of day, the first of them at `first` (file:row)."""
+    from forecaster.demand.validation.feed_shape import batch_finding
+
+    no_time = N_("found {n} rows with a day and no time of day, the first one {first}")
+    midnight = N_("found midnight, or no time of day, in all {n} rows, the first one {first}")
+    detail = sentence(midnight if all_midnight else no_time, n=rows, first=first)
+    hint = sentence(N_("column '{column}' (demand.columns.date)"), column=spec.demand.columns.day)
+    return batch_finding("no_time", rows, detail, hint, spec, wanted=wanted)
 
 
 def latest_profiles(

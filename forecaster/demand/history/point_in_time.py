@@ -26,6 +26,7 @@ from forecaster.lake import NOT_THERE, Lake
 
 KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": EVENT, "aliases": ["alias"]}
 READ = ("demand", *KEYS)
+_WORD = r"found '[^\W\d][^\d']*', wanted"  # in a sentence of the quarantine
 
 
 def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | None = None) -> Knowledge:
@@ -80,7 +81,7 @@ def assemble(
     former, events = current["aliases"], current["events"]
     current_demand, depots = aliases.apply(_demand_columns(demand, spec), current["depots"], former)
     events = events.assign(depot_id=aliases.current(events["depot_id"], former))
-    rows = quarantined[["depot_id", "date"]].drop_duplicates()
+    rows = quarantined[["depot_id", "date", "is_word"]].drop_duplicates()
     rows = rows.assign(depot_id=aliases.current(rows["depot_id"], former))
     return Knowledge(as_of, current_demand, depots, events, versions, rows)
 
@@ -178,10 +179,16 @@ def with_days_ahead(by_then: pd.DataFrame, ahead: pd.DataFrame, spec: Spec) -> p
 
 
 def refused_readings(lake: Lake, as_of: datetime, *, version: int | None = None) -> pd.DataFrame:
-    """Depot, date and instant of the readings that were in quarantine at an instant: a row came,
-    and its count is not known."""
-    rows = frame(lake, "quarantine", version=version, until=as_of)
-    return rows.loc[rows["date"].notna() & (rows["depot_id"] != ""), ["depot_id", "date", "recorded_at"]]
+    """Depot, date and instant of the readings that were in quarantine at an instant, as `dated`."""
+    return dated(frame(lake, "quarantine", version=version, until=as_of))
+
+
+def dated(quarantined: pd.DataFrame) -> pd.DataFrame:
+    """Depot, date and instant of readings in quarantine: a row came, and its count is not known;
+    `is_word` marks those with a word in the place of the count, as where a depot was closed."""
+    rows = quarantined[quarantined["date"].notna() & (quarantined["depot_id"] != "")]
+    is_word = (rows["rule"] == "count_form") & rows["message"].str.contains(_WORD)
+    return rows[["depot_id", "date", "recorded_at"]].assign(is_word=is_word.astype(bool))
 
 
 def _readings(lake: Lake, columns: Sequence[str], where: ds.Expression, version: int) -> pd.DataFrame:

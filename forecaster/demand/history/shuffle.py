@@ -33,6 +33,7 @@ from forecaster.demand.history.point_in_time import (
     as_frame,
     assemble,
     current_rows,
+    dated,
     days_ahead,
     frame,
     is_archive,
@@ -152,8 +153,7 @@ def knowledge_of(shuffle: Shuffle, first: int, last: int) -> Knowledge:
     of_depots = _pieces(shuffle.folder / _DEPOTS, first, last).sort_by(_PLACE).drop_columns([_PLACE, _CODE])
     small["depots"] = as_frame(of_depots.combine_chunks())
     small["aliases"] = small["aliases"][small["aliases"]["alias"].isin(raw)]
-    refused = frame(lake, "quarantine", until=as_of, only=mine)
-    refused = refused.loc[refused["date"].notna(), ["depot_id", "date", "recorded_at"]]
+    refused = dated(frame(lake, "quarantine", until=as_of, only=mine))
     return assemble(demand, small, refused, spec, as_of, versions)
 
 

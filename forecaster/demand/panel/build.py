@@ -59,7 +59,10 @@ def openings(knowledge: Knowledge, spec: Spec, network: NetworkFacts | None = No
     declared_open = _declared_open(demand, at, spec)
     is_open = opening_days.days_open(counts, declared_open, announced, knowledge.depots, spec, grid)
     came = closed_weekdays.Arrivals(
-        counts, _refused(knowledge, grid), None if declared_open is None else declared_open == 1
+        counts,
+        _refused(knowledge.quarantined, grid),
+        None if declared_open is None else declared_open == 1,
+        _words(knowledge.quarantined, grid),
     )
     cities = scope.homes["city"].to_numpy(str)
     return Openings(grid, at, demand, attributes, scope, announced, counts, came, cities, is_open)
@@ -142,16 +145,26 @@ def _past_counts(demand: pd.DataFrame, at: Cells) -> Floats:
 
 def _declared_open(demand: pd.DataFrame, at: Cells, spec: Spec) -> opening_days.DeclaredOpen | None:
     """Open flag of the source, or None where it does not."""
-    if spec.demand.columns.open is None or "open" not in demand:
+    is_told = spec.demand.columns.open is not None or spec.demand.closed_values
+    if not is_told or "open" not in demand:
         return None
     return at.spread(demand["open"].astype("boolean").to_numpy(np.int8, na_value=-1), -1, np.int8)
 
 
-def _refused(knowledge: Knowledge, grid: Grid) -> Bools:
+def _refused(quarantined: pd.DataFrame | None, grid: Grid) -> Bools:
     """Marks days with a row that was not accepted, (depots, days)."""
-    if knowledge.quarantined is None or not len(knowledge.quarantined):
+    if quarantined is None or not len(quarantined):
         return np.zeros(grid.shape, np.bool_)
-    return cells(knowledge.quarantined, grid).spread(True, False, np.bool_)
+    return cells(quarantined, grid).spread(True, False, np.bool_)
+
+
+def _words(quarantined: pd.DataFrame | None, grid: Grid) -> Bools | None:
+    """Marks days of which all refused rows have a word in the place of the count, (depots,
+    days)."""
+    if quarantined is None or "is_word" not in quarantined or not quarantined["is_word"].any():
+        return None
+    is_word = quarantined["is_word"]
+    return _refused(quarantined[is_word], grid) & ~_refused(quarantined[~is_word], grid)
 
 
 def _attributes(depots: pd.DataFrame, spec: Spec, grid: Grid) -> dict[str, tuple[str, ...]]:

@@ -43,12 +43,20 @@ Habits = Mapping[str, NDArray[np.int64]]
 
 @dataclass(frozen=True)
 class Arrivals:
-    """Arrivals of each day, (depots, days): counts (NaN = none), rows that were refused, and where
-    the source says that the depot is open (None: it never says)."""
+    """Arrivals of each day, (depots, days): counts (NaN = none), rows that were refused, where the
+    source says that the depot is open (None: it never says), and rows that were refused for a word
+    in the place of the count, such as closed (None: none)."""
 
     counts: Floats
     refused: Bools
     declared_open: Bools | None = None
+    words: Bools | None = None
+
+    @property
+    def readings(self) -> Bools:
+        """Marks days of which a reading came, read or not; a word is none."""
+        refused = self.refused if self.words is None else self.refused & ~self.words
+        return ~np.isnan(self.counts) | refused | _proven(self)
 
 
 def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, habits: Habits | None = None) -> Bools:
@@ -67,7 +75,7 @@ def days_off(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid, h
         is_open = np.array([name in declared for name in WEEKDAYS])
         declared_off: Bools = ~is_proven & ~is_open[(grid.numbers + 3) % WEEK]
         return declared_off
-    has_reading = ~np.isnan(came.counts) | came.refused | is_proven
+    has_reading = came.readings
     closed, settled, newcomer = _learnt(has_reading[:, : grid.history])
     if habits is not None or closed.any():
         habits = city_habits(closed, settled, cities) if habits is None else habits
@@ -79,7 +87,7 @@ def habits_of(came: Arrivals, cities: NDArray[np.str_], spec: Spec, grid: Grid) 
     """Weekday habits of these depots, for others; nothing where no weekday is learnt."""
     if spec.demand.weekdays != "learn":
         return {}
-    has_reading = ~np.isnan(came.counts) | came.refused | _proven(came)
+    has_reading = came.readings
     closed, settled, _ = _learnt(has_reading[:, : grid.history])
     return city_habits(closed, settled, cities)
 

@@ -130,6 +130,7 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
     whole = replace(batch, accepted=daily, profiles=profiles, findings=tuple(findings))
     whole = _without_negative_days(whole, contract)
     whole = _without_partial_days(whole, with_distinct_ids(batch.refused), discarded, contract)
+    whole = _without_first_night(whole, contract)
     today = contract.today(whole.accepted["depot_id"])
     going_on = ~np.isnan(whole.accepted["demand"].to_numpy()) & (whole.accepted["day"].to_numpy() >= today)
     rows = whole.accepted[going_on]
@@ -162,6 +163,27 @@ def _without_negative_days(whole: Batch, contract: Contract) -> Batch:
         wanted=data_rules.requirement("count_negative"),
     )
     return whole.refuse(below, "count_negative", message, contract.spec, contract.now)
+
+
+def _without_first_night(whole: Batch, contract: Contract) -> Batch:
+    """The batch with that business day in quarantine of which an export that begins at midnight has
+    nothing but the hours after it."""
+    first = contract.business_days.first_day
+    if first is None or whole.accepted.empty:
+        return whole
+    is_cut = whole.accepted["day"].to_numpy() < first
+    rows = whole.accepted[is_cut]
+    ids = quarantine.identity(rows["source"], "cut_day", quarantine.source_json(rows, contract.spec))
+    is_cut[is_cut] = ~ids.isin(contract.waived).to_numpy()
+    rows = whole.accepted[is_cut]
+    message = RowSentences.of(
+        N_("{place}: depot {depot} on {day}: found {rows} rows after midnight alone, wanted {wanted}"),
+        rows.index,
+        **start(rows),
+        rows=rows["rows"],
+        wanted=data_rules.requirement("cut_day"),
+    )
+    return whole.refuse(is_cut, "cut_day", message, contract.spec, contract.now)
 
 
 def _without_partial_days(whole: Batch, refused: pd.DataFrame, discarded: Collection[str], contract: Contract) -> Batch:

@@ -27,10 +27,11 @@ from forecaster.core.arrays import Bools
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.demand.arrangement import are_one_of
-from forecaster.demand.half_hours.clock import MIDNIGHT, half_hours
+from forecaster.demand.half_hours.clock import half_hours
 from forecaster.demand.order_lines.row_keys import row_keys
 from forecaster.demand.parsing import (
     LONGEST,
+    PLAIN,
     Column,
     Ids,
     Kind,
@@ -49,6 +50,7 @@ from forecaster.demand.parsing import (
 from forecaster.demand.readings import HALF_HOUR, are_among, arrow_words, from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW, fault_sentence
 from forecaster.demand.validation import quarantine, similar_ids
+from forecaster.demand.validation.business_days import BusinessDays
 from forecaster.demand.validation.day_stamps import DayStamps
 from forecaster.demand.validation.notation_hints import Decimals, advice
 from forecaster.demand.validation.quarantine import RowSentences
@@ -99,8 +101,10 @@ class Contract:
         self.zones, self.kinds, self.waived = dict(zones or {}), dict(kinds or {}), dict(waived or {})
         self._declared = arrow_words([] if known_depots is None else known_depots)
         self._notation = Notation.of(spec.demand.source)
+        # days of three columns are put together in ISO 8601
+        self._notation_of_days = self._notation if isinstance(spec.demand.columns.date, str) else PLAIN
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
-        self.decimals, self.stamps = Decimals(spec), DayStamps(spec)
+        self.decimals, self.stamps, self.business_days = Decimals(spec), DayStamps(spec), BusinessDays(spec)
         self._date_zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else None
         # do rows of one depot and day have different times of day, as the first block tells?
         self.times_differ = False
@@ -157,8 +161,9 @@ class Contract:
 
     def today(self, depots: Column) -> NDArray[np.int64]:
         """The local day on which the batch arrived at each of the depots, in days since 1970."""
-        zones = self._zones(depots)
-        local_days = {zone: self.arrival.tz_convert(zone).tz_localize(None).normalize() for zone in {*zones}}
+        zones, (hours, minutes) = self._zones(depots), self._day_starts
+        late = pd.Timedelta(hours=hours, minutes=minutes)
+        local_days = {zone: (self.arrival.tz_convert(zone).tz_localize(None) - late).normalize() for zone in {*zones}}
         return np.array([local_days[zone].asm8.astype("datetime64[D]").astype(np.int64) for zone in zones], np.int64)
 
     def _zones(self, depots: Column) -> NDArray[np.object_]:
@@ -168,14 +173,13 @@ class Contract:
         return names
 
     def _typed_in(self, zone: ZoneInfo, block: pd.DataFrame, counts: Column, kinds: Mapping[str, Kind]) -> pd.DataFrame:
-        spec, columns = self.spec, self.spec.demand.columns
-        notation = self._notation
-        self.stamps.look_at(block[columns.day], zone)
-        typed: Any = pd.DataFrame({"date": days(block[columns.day], self._date_zone or zone, notation)})
+        spec, columns, notation = self.spec, self.spec.demand.columns, self._notation
+        stamps = block[columns.day]
+        self.stamps.look_at(stamps, zone)
+        typed: Any = pd.DataFrame({"date": days(stamps, self._date_zone or zone, self._notation_of_days)})
         if spec.demand.day_starts:
-            half = half_hours(block[columns.day], zone, notation)
-            is_before = (half >= 0) & (half % MIDNIGHT < spec.demand.first_half_hour)
-            typed["date"] -= pd.to_timedelta(is_before.astype(int), unit="D")
+            half = half_hours(stamps, self._date_zone or zone, self._notation_of_days)
+            typed["date"] = self.business_days.of(typed["date"], half, block)
         typed["demand"] = counts
         typed["open"] = yes(block[columns.open]) if columns.open else np.nan
         if spec.demand.closed_values and spec.demand.aggregate != "count":
@@ -184,10 +188,10 @@ class Contract:
         for name, kind in kinds.items():
             typed[name] = numbers(block[name], notation) if kind == "double" else words(block[name]).replace("", None)
         if spec.learns_shares:
-            typed[HALF_HOUR] = half_hours(block[columns.day], zone, notation)
+            typed[HALF_HOUR] = half_hours(stamps, zone, self._notation_of_days)
         typed = typed.assign(**row_keys(block, typed["demand"], spec))
         typed["recorded_at"] = self._recorded(block, typed["date"], zone)
-        over = each_day(typed["date"], lambda date: _midnight(date, zone))
+        over = each_day(typed["date"], lambda date: _morning(date, zone, *self._day_starts))
         age = np.minimum(np.asarray(typed["recorded_at"], "datetime64[us]"), self._stamp) - over
         age[typed["demand"].isna().to_numpy()] = np.timedelta64("NaT")
         typed[_AGE] = age
@@ -197,13 +201,23 @@ class Contract:
     def _recorded(self, block: pd.DataFrame, day: Column, zone: ZoneInfo) -> Column:
         columns, spec = self.spec.demand.columns, self.spec
         if columns.recorded_at:
-            return instants(block[columns.recorded_at], zone)
+            recorded: Any = instants(block[columns.recorded_at], zone)
+            if self._notation.date_format and recorded.isna().any():
+                snapshots = days(block[columns.recorded_at], zone, self._notation)
+                recorded = recorded.fillna(localize(snapshots, zone).dt.tz_convert("UTC").dt.as_unit("us"))
+            return recorded
         if spec.demand.recorded == "next_day":
-            hour, minute = spec.schedule.hour_minute
+            hour, minute = max(spec.schedule.hour_minute, self._day_starts)
             morning = np.minimum(each_day(day, lambda date: _morning(date, zone, hour, minute)), self._stamp)
-            recorded: Any = pd.Series(morning, index=block.index)
-            return recorded.dt.tz_localize("UTC")
+            mornings: Any = pd.Series(morning, index=block.index)
+            return mornings.dt.tz_localize("UTC")
         return pd.Series(self.arrival, index=block.index)
+
+    @property
+    def _day_starts(self) -> tuple[int, int]:
+        """Hour and minute at which a day begins."""
+        hour, is_half = divmod(self.spec.demand.first_half_hour, 2)
+        return hour, 30 * is_half
 
     @property
     def _stamp(self) -> np.datetime64:
@@ -342,7 +356,7 @@ class Contract:
 
     def _requirement(self, rule: str) -> str:
         limit, zone = self.spec.demand.rules.max_demand, self.spec.timezone
-        now, day = self.now.isoformat(), self._notation.day
+        now, day = self.now.isoformat(), self._notation_of_days.day
         return requirement(rule, max_demand=limit, now=now, timezone=zone, longest=LONGEST, day=day)
 
     @cached_property
@@ -386,11 +400,6 @@ def _schema(rules: Mapping[str, Mapping[str, Check]]) -> pa.DataFrameSchema:
 def _morning(day: Column, zone: ZoneInfo, hour: int, minute: int) -> Column:
     following = day.astype("datetime64[us]") + pd.Timedelta(days=1, hours=hour, minutes=minute)
     return localize(following, zone).dt.tz_convert("UTC").astype("datetime64[us, UTC]")
-
-
-def _midnight(day: Column, zone: ZoneInfo) -> Column:
-    """The instant at which each day is over."""
-    return _morning(day, zone, 0, 0)
 
 
 def _fault_sentences(faults: Column) -> Column:

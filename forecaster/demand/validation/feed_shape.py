@@ -41,7 +41,8 @@ def unreadable(
     `refused` are the rows in quarantine, as `quarantine` describes; those that a person discarded
     do not count.
     """
-    rows = refused[refused["rule"].isin(CANNOT_BE_READ) & ~refused["id"].isin(discarded)]
+    rules_that_count = (*CANNOT_BE_READ, "depot_missing")
+    rows = refused[refused["rule"].isin(rules_that_count) & ~refused["id"].isin(discarded)]
     lost = _lost_depots(rows, accepted)
     if not (lost or len(rows) > max(spec.demand.rules.unreadable_share * read, FEW_ROWS)):
         return []

@@ -20,6 +20,7 @@ from forecaster.demand.sources import encodings
 from forecaster.demand.validation.days.forms import day_forms, likeliest
 
 LOOKED_AT = 20_000  # rows
+WORD = re.compile(r"[^\W\d][^\d]*")  # in the place of a number
 FEW_COUNTS = 5  # with a point, which may look like thousands by chance
 NEARLY_ALL = 0.95  # of the values that a notation must read, to be worth naming
 _UNREAD_DAYS = {  # a form that no notation reads, and what is wrong with it
@@ -140,8 +141,12 @@ def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> st
     rule, source = refused["rule"].iloc[0], spec.demand.source
     if rule == "row_form" and isinstance(source, CsvSource):
         return _of_bytes(refused.head(LOOKED_AT)) or _of_fields(refused.head(LOOKED_AT), source)
-    column = {"date_form": spec.demand.columns.day, "count_form": spec.demand.columns.demand}.get(rule)
-    if column is None:
+    if rule == "depot_missing":
+        setting = f"demand.source.fill_down: {json.dumps([spec.demand.columns.depot_id], ensure_ascii=False)}"
+        template = N_("where a depot stands on the first row of its block or order alone, {setting} fills it down")
+        return sentence(template, setting=setting)
+    column = {"date_form": spec.demand.columns.date, "count_form": spec.demand.columns.demand}.get(rule)
+    if not isinstance(column, str):
         return ""
     rows = [json.loads(content) for content in refused["content"].head(LOOKED_AT)]
     values = pd.Series([str(row[column]) for row in rows if row.get(column) not in (None, "")], dtype="str")
@@ -256,7 +261,7 @@ def _of_numbers(values: pd.Series[str], spec: Spec) -> str:
     best = max(shares)
     # what has a mark that others lack
     if best < NEARLY_ALL or np.isfinite(numbers(values, Notation.of(spec.demand.source))).mean() >= NEARLY_ALL:
-        return _of_empty_words(values) or _of_marks(values)
+        return _of_empty_words(values) or _of_marks(values) or _of_closed_words(values)
     if not isinstance(spec.demand.source, WrittenSource):
         return as_sentence(N_("they are numbers in a notation of their own: make them numbers, or text such as 1234.5"))
     return _would_read(_keys(*MARKS[shares.index(best)]), best)
@@ -269,6 +274,15 @@ def _of_empty_words(values: pd.Series[str]) -> str:
     listed = json.dumps(words.value_counts().index[:_MOST_NAMES].tolist(), ensure_ascii=False)
     values_of = {"setting": f"null_values: {listed}", "which": _of_them(len(words) / len(values))}
     return sentence(N_("demand.source.{setting} would read {which} as nothing"), **values_of)
+
+
+def _of_closed_words(values: pd.Series[str]) -> str:
+    words = values[values.str.strip().str.fullmatch(WORD)].str.strip()
+    if len(words) < NEARLY_ALL * len(values):
+        return ""
+    listed = json.dumps(words.value_counts().index[:_MOST_NAMES].tolist(), ensure_ascii=False)
+    setting = f"demand.closed_values: {listed}"
+    return sentence(N_("where they are words for closed days, {setting} says so"), setting=setting)
 
 
 def _of_marks(values: pd.Series[str]) -> str:
@@ -311,9 +325,12 @@ def _advice(text: str, marks: str) -> str:
     if separated := re.fullmatch(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f\u2019])\d{3}(?:\1\d{3})*", text):
         setting = f"demand.source.{_keys(separated[1], '.')}"
         return sentence(N_("; {setting} reads it where it is more than a thousand"), setting=setting)
-    return (
-        sentence(N_("; it has {marks} next to the number: write numbers alone"), marks=_named(marks)) if marks else ""
-    )
+    if marks:
+        return sentence(N_("; it has {marks} next to the number: write numbers alone"), marks=_named(marks))
+    if WORD.fullmatch(text):
+        setting = f"demand.closed_values: {json.dumps([text], ensure_ascii=False)}"
+        return sentence(N_("; where it is a word for closed days, {setting} says so"), setting=setting)
+    return ""
 
 
 def _keys(thousands: str | None, decimal: str) -> str:

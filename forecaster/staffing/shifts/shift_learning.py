@@ -41,15 +41,18 @@ def learn(spec: Spec, knowledge: Knowledge, panel: Panel) -> ShiftShares:
     days, orders = latest_profiles(lake, first=first, as_of=knowledge.as_of, version=version)
     former = frame(lake, "aliases", version=knowledge.versions.get("aliases"), until=knowledge.as_of)
     ids = aliases.current(days["depot_id"], current_rows(former, ["alias"]))
-    counts, known = orders_by_shift(ids, days["day"].to_numpy(), orders, panel, first, spec.staffing.shifts)
+    counts, known = orders_by_shift(
+        ids, days["day"].to_numpy(), orders, panel, first, spec.staffing.shifts, spec.demand.first_half_hour
+    )
     return shift_shares.pooled(counts, known, panel.cutoff - timedelta(days=window - 1), spec.staffing)
 
 
 def orders_by_shift(
-    ids: Any, day: Ints, orders: Floats, panel: Panel, first: int, shifts: Sequence[Shift]
+    ids: Any, day: Ints, orders: Floats, panel: Panel, first: int, shifts: Sequence[Shift], day_starts: int = 0
 ) -> tuple[Doubles, Bools]:
     """Orders by shift (shifts, depots, days) of the days after `first` (since 1970) up to the
-    cutoff, and of which days all that belongs to them is known (depots, days)."""
+    cutoff, and of which days all that belongs to them is known (depots, days). `day_starts` is the
+    half hour at which a day begins: earlier ones are on the next day of the calendar."""
     length = (panel.cutoff - date(1970, 1, 1)).days - first + 1
     place = {depot: row for row, depot in enumerate(panel.depot_ids)}
     row = ids.map(place).fillna(-1).to_numpy(np.intp)
@@ -57,6 +60,7 @@ def orders_by_shift(
     row, column, orders = row[here], day[here] - first, orders[here].astype(float)
     counts = np.zeros((len(shifts), len(panel.depot_ids), length + 2))  # a day more on either side
     belongs = _belongs(shifts)
+    belongs[:day_starts, 1] = np.minimum(belongs[:day_starts, 1] + 1, _AFTER)
     for shift in range(len(shifts)):
         for beside in (_BEFORE, _SAME, _AFTER):
             mine = (belongs == [shift, beside]).all(axis=1)
