@@ -106,8 +106,9 @@ def _sections(section: Schema, path: str, definitions: Schema) -> Iterator[tuple
 
 
 def _elements(value: Schema) -> Schema:
-    """Schema of a list's elements; nothing for what is no list of one kind."""
-    elements = value.get("items")
+    """Schema of the elements of a list or mapping; nothing for what is neither, or not of one
+    kind."""
+    elements = value.get("items") or value.get("additionalProperties")
     return elements if isinstance(elements, dict) else {}
 
 
@@ -185,7 +186,8 @@ def _type(value: Schema, path: str) -> str:
     """A plain JSON type in words."""
     match value["type"]:
         case "array" if "prefixItems" in value:
-            return f"list of {len(value['prefixItems'])} numbers"
+            kind = _kind(value["prefixItems"][0], path)
+            return f"list of {len(value['prefixItems'])} {'numbers' if kind.startswith('number') else kind}"
         case "array" if _reference(_elements(value)) is not None:
             return f"list of [sections](#{anchor(path)})"
         case "array":
