@@ -44,7 +44,8 @@ def read(path: Path) -> FileTable:
     header_row = 1 if cells.kind == "parquet" else _header_row(cells)
     names = Counter(name for name in map(str.strip, cells.rows[header_row - 1]) if name)
     columns = tuple(name for name, count in names.items() if count == 1 and name not in _OWN and name[0] != ":")
-    if repeated := [name for name, count in names.items() if count > 1]:
+    repeated = [name for name, count in names.items() if count > 1]
+    if repeated or not columns:
         _refuse_repeated(path, cells, header_row, columns, repeated)
     settings = _settings(cells, header_row)
     frame = _frame(path, settings, columns)
@@ -71,8 +72,10 @@ def _refuse_repeated(
             "counts, without the other columns, or a row for each site and day"
         )
     if not columns:
+        listed = listed or ", ".join(f"'{cell}'" for cell in cells.rows[header_row - 1][:_LISTED])
         raise SpecError(
-            f"{path}: the columns of line {header_row} have the same names, {listed}; wanted names of their own"
+            f"{path}: found no column with a name of its own in line {header_row}, which has {listed}; wanted each "
+            "name once, as in depot,date,orders"
         )
 
 

@@ -84,7 +84,7 @@ def test_a_column_for_each_day_without_a_year_is_named(tmp_path: Path) -> None:
         ('[{"depot": "A", "date": "2026-01-01", "orders": 3}]', "looks like JSON, which is not read"),
         ('{"depot": "A", "date": "2026-01-01", "orders": 3}\n', "looks like JSON, which is not read"),
         ("<!DOCTYPE html>\n<html><body>a, b</body></html>\n", "looks like HTML, which is not read"),
-        ("orders,orders\n2026-01-01,3\n", "the columns of line 1 have the same names, 'orders'; wanted names of their"),
+        ("orders,orders\n2026-01-01,3\n", "found no column with a name of its own in line 1, which has 'orders'"),
         (
             ",Bern,,Chur,\nday,orders,revenue,orders,revenue\n2026-01-01,3,10,4,9\n2026-01-02,3,10,4,9\n",
             "the header seems to have two rows, 'Bern', 'Chur' in line 1 above 'orders', 'revenue' in line 2",

@@ -1,0 +1,24 @@
+"""A header that names no columns is refused with a sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from forecaster.errors import SpecError
+from forecaster.onboarding import tables
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("orders,orders\n2026-10-18,66\n", "found no column with a name of its own in line 1, which has 'orders'"),
+        (":a,:b\n2026-10-18,66\n", "found no column with a name of its own in line 1, which has ':a', ':b'"),
+    ],
+)
+def test_a_header_without_names_of_its_own_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "counts.csv").write_text(text, "utf-8")
+    with pytest.raises(SpecError) as refused:
+        tables.read(tmp_path / "counts.csv")
+    assert sentence in str(refused.value)
