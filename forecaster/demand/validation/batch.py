@@ -25,6 +25,7 @@ from forecaster.core.language.sentences import counted, sentence
 from forecaster.demand.half_hours.profiles import DayProfiles
 from forecaster.demand.history import reading_versions
 from forecaster.demand.history.reading_versions import CORRECTION
+from forecaster.demand.order_lines import cut_ends, cut_windows
 from forecaster.demand.order_lines.repeated_rows import repeated_rows, without_repeated_orders
 from forecaster.demand.parsing import each_value
 from forecaster.demand.readings import CONTENT, HALF_HOUR, ORDER, Days, dates, day_words
@@ -35,6 +36,7 @@ from forecaster.demand.validation.known_days import KnownDays
 from forecaster.demand.validation.quarantine import RowSentences, with_distinct_ids
 
 DAY_NOT_OVER, PARTIAL_DAY, SUPERSEDED = "day_not_over", "partial_day", "superseded"
+PLACES = 50  # depots and days that a finding names
 FEW_PARTS = 3  # rows of a day; where one of more is lost, the day is told a little low
 # rules by which a row of a day may be missing in its sum
 PARTS_LOST = (*CANNOT_BE_READ, "count_too_large")
@@ -141,7 +143,26 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
         rows=rows["rows"],
         wanted=data_rules.requirement(DAY_NOT_OVER, timezone=contract.spec.timezone),
     )
-    return whole.refuse(going_on, DAY_NOT_OVER, message, contract.spec, contract.now)
+    return _without_cut_end(whole.refuse(going_on, DAY_NOT_OVER, message, contract.spec, contract.now), contract)
+
+
+def _without_cut_end(whole: Batch, contract: Contract) -> Batch:
+    """The batch with the readings of its last day in quarantine where the export ends within it, or a finding where
+    the rule only warns."""
+    rule, end, spec = cut_windows.RULE, contract.ends.last_day(), contract.spec
+    if end is None:
+        return whole
+    accepted = whole.accepted
+    is_cut = ((accepted["day"] == end[0]) & accepted["demand"].notna()).to_numpy(copy=True)
+    rows = accepted[is_cut]
+    ids = quarantine.identity(rows["source"], rule, quarantine.source_json(rows, spec))
+    is_cut[is_cut] = ~ids.isin(contract.waived).to_numpy()
+    rows = accepted[is_cut]
+    message = cut_ends.message(rows, end[1])
+    if len(rows) and data_rules.severity(rule, spec.demand.rules.severity) == "warn":
+        places = tuple(zip(rows["depot_id"].astype("str"), day_words(rows), strict=True))[:PLACES]
+        return replace(whole, findings=(*whole.findings, Finding(rule, "warn", len(rows), message.first, places)))
+    return whole.refuse(is_cut, rule, message, spec, contract.now)
 
 
 def _left_out(rows: int) -> list[Finding]:

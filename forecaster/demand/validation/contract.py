@@ -28,6 +28,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.demand.arrangement import are_one_of
 from forecaster.demand.half_hours.clock import half_hours
+from forecaster.demand.order_lines.cut_ends import DayEnds
 from forecaster.demand.order_lines.row_keys import row_keys
 from forecaster.demand.parsing import (
     LONGEST,
@@ -105,6 +106,7 @@ class Contract:
         self._notation_of_days = self._notation if isinstance(spec.demand.columns.date, str) else PLAIN
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
         self.decimals, self.stamps, self.business_days = Decimals(spec), DayStamps(spec), BusinessDays(spec)
+        self.ends = DayEnds(spec)
         self._date_zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else None
         # do rows of one depot and day have different times of day, as the first block tells?
         self.times_differ = False
@@ -180,6 +182,8 @@ class Contract:
         if spec.demand.day_starts:
             half = half_hours(stamps, self._date_zone or zone, self._notation_of_days)
             typed["date"] = self.business_days.of(typed["date"], half, block)
+        if spec.demand.aggregate != "none" and len(block):
+            self.ends.look_at(typed["date"], stamps, self._date_zone or zone, self._notation_of_days)
         typed["demand"] = counts
         typed["open"] = yes(block[columns.open]) if columns.open else np.nan
         if spec.demand.closed_values and spec.demand.aggregate != "count":

@@ -118,3 +118,24 @@ def test_depots_that_the_export_no_longer_has_on_its_first_day_fall_to_nothing(t
     night(spec, hours)
     window = [order for order in hours if order[1] >= 4 and (order[1] > 4 or (order[0] != "C" and order[2] > 8))]
     assert findings(night(spec, window, 1)) == [("cut_day", "quarantine", 2)]
+
+
+def test_the_last_day_is_set_aside_where_the_export_ends_within_it(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    orders = [(depot, day, hour) for day in range(16) for depot in "ABC" for hour in range(8, 18)]
+    result = night(spec, [order for order in orders if order[1:] < (15, 13)])
+    assert findings(result) == [("cut_day", "quarantine", 3)]
+    [found] = [finding for finding in result.findings if finding.rule == "cut_day"]
+    assert "depot A on 2024-03-16: found no row after the half hour of 12:00, on the last day" in found.message
+    assert known(spec, 14) == {"A": 10, "B": 10, "C": 10}
+    assert known(spec, 15) == {}
+    release(spec, RowSelection(rule="cut_day"), by="Ann", reason="closed at one", now=NOW)
+    assert findings(night(spec, [order for order in orders if order[1:] < (15, 13)], 1)) == []
+    assert findings(night(spec, orders, 2)) == []
+
+
+def test_a_last_day_of_a_weekday_that_ends_early_is_whole(tmp_path: Path) -> None:
+    spec = spec_of(tmp_path)
+    orders = [(depot, day, hour) for day in range(16) for depot in "ABC" for hour in range(8, 18)]
+    early = [(depot, day, hour) for depot, day, hour in orders if day % 7 != 1 or hour < 13]
+    assert findings(night(spec, early)) == []
