@@ -112,7 +112,8 @@ def constant(section: Any) -> bool:
 def sections(section: Any, path: str) -> Iterator[tuple[str, Any]]:
     """Every section below one, by its path in the file; sources apart."""
     for key, value in section["properties"].items():
-        for option in (value, *value.get("anyOf", ()), value.get("items") or {}):
+        elements = value.get("items") or value.get("additionalProperties") or {}
+        for option in (value, *value.get("anyOf", ()), elements, *elements.get("anyOf", ())):
             if "$ref" in option:
                 below = SCHEMA["$defs"][option["$ref"].rpartition("/")[2]]
                 yield f"{path}{key}", below
