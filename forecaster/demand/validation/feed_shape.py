@@ -36,7 +36,7 @@ def unreadable(
     refused: pd.DataFrame, accepted: pd.DataFrame, read: int, discarded: Collection[str], spec: Spec
 ) -> list[Finding]:
     """A finding when more of the `read` rows cannot be read than the rules allow, or none of a
-    depot's.
+    depot's, or none of its highest or lowest counts.
 
     `refused` are the rows in quarantine, as `quarantine` describes; those that a person discarded
     do not count.
@@ -44,16 +44,22 @@ def unreadable(
     rules_that_count = (*CANNOT_BE_READ, "depot_missing")
     rows = refused[refused["rule"].isin(rules_that_count) & ~refused["id"].isin(discarded)]
     lost = _lost_depots(rows, accepted)
-    if not (lost or len(rows) > max(spec.demand.rules.unreadable_share * read, FEW_ROWS)):
+    cut = notation_hints.cut_depots(rows, accepted, spec)
+    if not (lost or cut or len(rows) > max(spec.demand.rules.unreadable_share * read, FEW_ROWS)):
         return []
     rules = rows["rule"].value_counts()
     rules_counted = joined((sentence(N_("{rule} {n}"), rule=rule, n=int(n)) for rule, n in rules.items()), ", ") or ""
-    of_first = rows[rows["rule"] == rules.index[0]]
+    of_first = rows[rows["rule"] == ("count_form" if cut else rules.index[0])]
     values = {"n": len(rows), "all": read, "rules": rules_counted}
     detail = sentence(N_("found {n} of {all} rows that cannot be read ({rules})"), **values)
     if lost:
         whole = N_("found {n} of {all} rows that cannot be read ({rules}), and none of depot {depot}")
         detail = sentence(whole, **values, depot=lost[0])
+    elif cut:
+        ends = N_(
+            "found {n} of {all} rows that cannot be read ({rules}), all at one end of the counts of depot {depot}"
+        )
+        detail = sentence(ends, **values, depot=cut[0])
     hint = notation_hints.hint(of_first, dates(accepted.head(notation_hints.LOOKED_AT)), spec)
     return [batch_finding("unreadable", len(rows), detail, hint or _first(of_first), spec)]
 

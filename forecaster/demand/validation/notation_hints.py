@@ -156,6 +156,37 @@ def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> st
     return seen or _of_wide(rows, rule, spec)
 
 
+def cut_depots(refused: pd.DataFrame, accepted: pd.DataFrame, spec: Spec) -> list[str]:
+    """Depots of which all refused counts, read in another notation, are higher than the accepted
+    ones, as where counts above 1,000 alone have a comma, or lower."""
+    rows = refused[refused["rule"] == "count_form"].head(LOOKED_AT)
+    if len(rows) < FEW_COUNTS or spec.demand.aggregate != "none":
+        return []
+    texts = [str(json.loads(content).get(spec.demand.columns.demand)) for content in rows["content"]]
+    marks, share = _best_marks(pd.Series(texts, dtype="str"))
+    if share < NEARLY_ALL or _are_plain(pd.Series(texts, dtype="str"), spec):
+        return []
+    counts = numbers(pd.Series(texts, rows["depot_id"].astype("str"), dtype="str"), Notation(*marks))
+    lost = counts[np.isfinite(counts)].groupby(level=0).agg(["min", "max", "size"])
+    kept = accepted[accepted["depot_id"].isin(lost.index)]
+    kept = kept.groupby(kept["depot_id"].astype("str"))["demand"].agg(["min", "max"])
+    both = lost.join(kept.add_suffix("_kept"), how="inner")
+    is_end = (both["min"] > both["max_kept"]) | (both["max"] < both["min_kept"])
+    return [str(depot) for depot in both.index[is_end & (both["size"] >= FEW_COUNTS)]]
+
+
+def _are_plain(values: pd.Series[str], spec: Spec) -> bool:
+    """Are nearly all of these numbers in the notation of the source, but for a mark that the other
+    counts lack?"""
+    return bool(np.isfinite(numbers(values, Notation.of(spec.demand.source))).mean() >= NEARLY_ALL)
+
+
+def _best_marks(values: pd.Series[str]) -> tuple[tuple[str | None, str], float]:
+    """Marks of thousands and decimals that read most of these texts, and the share of those."""
+    shares = [float(np.isfinite(numbers(values, Notation(*marks))).mean()) for marks in MARKS]
+    return MARKS[shares.index(max(shares))], max(shares)
+
+
 def _of_wide(rows: Sequence[Mapping[str, Any]], rule: str, spec: Spec) -> str:
     """Columns of a wide source that hold no readings: headers that are no day, or columns of
     words."""
@@ -257,14 +288,13 @@ def other_era(values: pd.Series[str], share: float = NEARLY_ALL) -> str:
 
 
 def _of_numbers(values: pd.Series[str], spec: Spec) -> str:
-    shares = [float(np.isfinite(numbers(values, Notation(*marks))).mean()) for marks in MARKS]
-    best = max(shares)
+    marks, best = _best_marks(values)
     # what has a mark that others lack
-    if best < NEARLY_ALL or np.isfinite(numbers(values, Notation.of(spec.demand.source))).mean() >= NEARLY_ALL:
+    if best < NEARLY_ALL or _are_plain(values, spec):
         return _of_empty_words(values) or _of_marks(values) or _of_closed_words(values)
     if not isinstance(spec.demand.source, WrittenSource):
         return as_sentence(N_("they are numbers in a notation of their own: make them numbers, or text such as 1234.5"))
-    return _would_read(_keys(*MARKS[shares.index(best)]), best)
+    return _would_read(_keys(*marks), best)
 
 
 def _of_empty_words(values: pd.Series[str]) -> str:

@@ -181,3 +181,11 @@ def test_hints_and_faults_are_told_in_the_readers_language(tmp_path: Path, conte
     result = result_of(tmp_path, content)
     with use_language("de"):
         assert german in " ".join(retold(stored(finding.message), finding.message) for finding in result.findings)
+
+
+def test_thousands_on_the_highest_counts_alone_stop_the_batch(tmp_path: Path) -> None:
+    counts = ["1,020" if place % 12 == 3 else f"{900 + place}" for place in range(60)]
+    stopped = result_of(tmp_path, long([f"{day}" for day in DAYS], counts)).stopped or ""
+    assert 'all at one end of the counts of depot A; demand.source.thousands: "," would read all of them' in stopped
+    among = [f"1,{place:03}" if place % 12 == 3 else f"{1100 - place * 3}" for place in range(60)]
+    assert result_of(tmp_path, long([f"{day}" for day in DAYS], among), " ").stopped is None
