@@ -189,8 +189,11 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
 
     def parse(values: Column) -> Column:
         text = _text(values)
-        if not text.str.fullmatch(form).all():
-            text = _without_marks(text)
+        odd = ~text.str.fullmatch(form).astype(bool)
+        if odd.any():
+            # where more are plain, no mark is the column's, and few are looked at
+            odd |= bool(odd.mean() >= _MARKS_SHARE)
+            text = text.where(~odd, _without_marks(text[odd], alone=bool(odd.all())))
         plain = text.where(text.str.fullmatch(form).astype(bool) & (text.str.len() <= _DIGITS), "inf")
         if thousands:
             plain = plain.str.replace(thousands, "", regex=False)
@@ -201,10 +204,13 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
     return each_value(column, parse, np.nan).astype("float64")
 
 
-def _without_marks(text: Column) -> Column:
-    """Numbers with their sign in front, and without the mark that nearly all have beside them."""
+def _without_marks(text: Column, *, alone: bool) -> Column:
+    """Numbers with their sign in front and, where they are `alone`, without the mark that nearly all
+    have beside them."""
     signed = text.str.replace("\u2212", "-").str.replace(r"^'(?=[+(-]?[0-9])", "", regex=True)
     signed = signed.str.replace(r"^\((.*[0-9].*)\)$|^(.*[0-9].*)-$", r"-\1\2", regex=True)
+    if not alone:
+        return signed
     parts = signed.str.extract(_MARKED).fillna("")
     marks = parts[1] + _BETWEEN + parts[4]
     numeric = marks[parts[3] != ""]
