@@ -39,6 +39,8 @@ Role = Literal[
     "planned",
     "thing",
     "yes_or_no",
+    "closed_word",
+    "unknown_word",
 ]
 INEXACT = 1_000.0  # the rank from which on a name only holds a word of a role
 
@@ -118,6 +120,9 @@ WORDS: dict[Role, str] = {
         ausleihen rueckgaben adultes enfants voitures velos adultos ninos coches bicis adulti bambini auto bici new
         repeat takeaway delivery""",
     "yes_or_no": "0 1 yes no true false y n ja nein oui non si t f",
+    "closed_word": """closed geschlossen zu ferme fermee cerrado cerrada chiuso chiusa gesloten fechado fechada
+        zamkniete lukket stengt stangt suljettu kapali zavreno holiday feiertag ruhetag""",
+    "unknown_word": "n/a na nan null none - -- ? . unknown unbekannt k.a. k.a",
     "actor": """driver drivers courier rider employee vehicle van truck cashier agent customer client account fahrer
         kurier mitarbeiter fahrzeug wagen kassierer kunde chauffeur livreur employe vehicule repartidor conductor
         empleado cajero cliente autista corriere dipendente cassiere koerier medewerker voertuig kierowca kurier

@@ -18,6 +18,7 @@ from forecaster.errors import ForecasterError, SpecError
 from forecaster.onboarding import (
     column_names,
     columns,
+    count_words,
     draft,
     facts,
     order_numbers,
@@ -58,6 +59,7 @@ class Details:
     stamps: RecordedAt
     spans: Lifespans
     demand: tuple[tuple[str, Any, str], ...]  # further keys of the section
+    null_values: tuple[str, ...]
     order_id: str | None
     static: tuple[str, ...]
     known_future: tuple[str, ...]
@@ -148,6 +150,9 @@ def _details(
     keys: list[tuple[str, Any, str]] = []
     if readings.where:
         keys.append(("where", dict(readings.where), "rows that count"))
+    closed, unknown = count_words.of(demand, readings)
+    if closed:
+        keys.append(("closed_values", closed, "words for closed days among the counts"))
     if readings.layout == "single":
         keys.append(("depot", readings.rows["depot"].iloc[0] or _name(demand.path), "no column names a depot"))
     remarks = [
@@ -168,6 +173,7 @@ def _details(
         stamps,
         spans,
         tuple(keys),
+        tuple(unknown),
         order_numbers.of(demand, readings),
         static,
         facts.known_future(demand, readings, static),
@@ -227,7 +233,10 @@ def _draft(
     return Draft(
         name=name,
         files=tuple(str(path) for path in parts.paths(demand)),
-        source=tuple(_source(demand, readings, folder)),
+        source=(
+            *_source(demand, readings, folder),
+            *([("null_values", list(details.null_values), "words for unknown counts")] if details.null_values else []),
+        ),
         columns=tuple(_columns(readings, details)),
         time_zone=_time_zone(code),
         country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),

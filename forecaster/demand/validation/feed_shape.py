@@ -20,7 +20,7 @@ from forecaster.demand.validation import notation_hints
 from forecaster.demand.validation.days import order as day_order
 from forecaster.demand.validation.quarantine import first_message
 
-CANNOT_BE_READ = ("row_form", "date_form", "count_form", "covariate_form", "recorded_at_form")
+CANNOT_BE_READ = ("row_form", "depot_missing", "date_form", "count_form", "covariate_form", "recorded_at_form")
 FEW_ROWS = 10  # that cannot be read are told of one by one and no more, whatever their share
 WHOLE_DEPOT = 28  # rows of a depot, none of which can be read, are no slip
 FEW_DAYS = 10  # with several rows are told of one by one

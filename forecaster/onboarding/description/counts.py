@@ -154,6 +154,8 @@ def _why_not(column: Column, rows: Rows, several: bool) -> str | None:
         return "it has two values at most"
     if several and (values == 0).mean() > _MOSTLY and not _is_exact(name):
         return "it is nearly always 0"
+    if several and (values % 1 != 0).mean() > 0.5 and not _is_exact(name):
+        return "it is a property of each row, with fractions"
     is_share = ((values >= 0) & (values <= 1)).all() and (values % 1 != 0).any()
     return "it is a share" if is_share else None
 

@@ -112,7 +112,8 @@ def _fits_values(column: Column, days: Any) -> bool:
     if any(column_names.says(column.name, role) for role in _NO_SITE) or column_names.says(column.name, "demand"):
         return False
     values = column.values.nunique()
-    return 2 <= values <= max(len(days) / 5, 2) and presence(column, days) > _MOST
+    least = _NEARLY_ALL if column.are_numbers else _MOST  # a count has the same values on few days
+    return 2 <= values <= max(len(days) / 5, 2) and presence(column, days) > least
 
 
 def _by_name(named: list[Column], all_of_them: list[Column], days: Any) -> SiteColumn:

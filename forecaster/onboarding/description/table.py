@@ -125,7 +125,7 @@ def _described(table: FileTable, by_name: dict[str, Column], found: list[DayColu
     day = found[0]
     taken = [name for each in found for name in each.names]
     site = _site(by_name, day, taken, answers)
-    filled = _filled_down(site.column, day) if site.column else None
+    filled = _filled_down(site.column, by_name, day) if site.column else None
     if site.column is None:
         description = _without_site(table, by_name, day, taken, answers)
     else:
@@ -149,14 +149,25 @@ def _site(by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], ans
     return sites.choose(by_name, day.values, taken)
 
 
-def _filled_down(site: Column, day: DayColumns) -> Column | None:
-    """The column of sites with each blank cell as the one above it, where this makes one row a site and
-    day of a column that is often blank; None where it does not."""
+def _filled_down(site: Column, by_name: Mapping[str, Column], day: DayColumns) -> Column | None:
+    """The column of sites, often blank, with each blank cell as the one above it; None where neither
+    one row a site and day follows from this, nor another column says that both rows are of one
+    order."""
     words = parsing.words(site.values)
-    if (words == "").mean() < _BLANK:
+    blank = words == ""
+    if blank.mean() < _BLANK:
         return None
-    filled = Column(site.name, words.where(words != "").ffill())
-    return filled if columns.repeats(filled, day.values) < _BLANK else None
+    filled = Column(site.name, words.where(~blank).ffill())
+    is_whole = columns.repeats(filled, day.values) < _BLANK
+    others = (parsing.words(column.values) for column in by_name.values() if column.name != site.name)
+    return filled if is_whole or any(_numbers_blocks(other, blank) for other in others) else None
+
+
+def _numbers_blocks(words: Any, blank: Any) -> bool:
+    """True if a column has one value in each row with a site and the blank rows below it, as the number
+    of an order has."""
+    is_same = words == words.shift()
+    return bool(is_same[blank].mean() > 1 - _BLANK and is_same[~blank].mean() < _BLANK)
 
 
 def _is_day_open(found: list[DayColumns], is_event: bool) -> bool:

@@ -1,0 +1,19 @@
+"""Words among counts: that a day was closed, or that a count is not known."""
+
+from __future__ import annotations
+
+from forecaster.onboarding import column_names, columns
+from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.tables import FileTable
+
+
+def of(table: FileTable, description: Description) -> tuple[list[str], list[str]]:
+    """Words for closed days, and words for unknown counts, in the column of counts."""
+    column = columns.of(table).get(description.demand_column or "")
+    if column is None or column.is_typed:
+        return [], []
+    texts = column.values.dropna().astype("str").str.strip()
+    words = [text for text in texts[~texts.str.contains("[0-9]")].unique() if text]
+    closed = [text for text in words if column_names.is_word(text, "closed_word")]
+    unknown = [text for text in words if text.casefold() in column_names.WORDS["unknown_word"].split()]
+    return closed, unknown

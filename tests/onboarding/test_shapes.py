@@ -1,0 +1,77 @@
+"""Tables in the shapes that people have are counted right, or a question is asked; none is silently wrong."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import load
+from forecaster.demand.history.point_in_time import read_as_of
+from forecaster.demand.ingest import ingest
+from forecaster.errors import SpecError
+from forecaster.onboarding import parts, start, tables
+from forecaster.onboarding.days import business_day
+from forecaster.onboarding.description.questions import Answers, OpenQuestions
+from forecaster.onboarding.description.table import Description
+from tests.onboarding.shapes import FIRST, Shape, Truth, shapes
+
+SHAPES = shapes()
+NOW = datetime(2026, 4, 3, 12, tzinfo=UTC)
+
+
+def counted(description: Description) -> Truth:
+    rows = description.rows[description.rows["demand"].notna() & description.rows["day"].notna()]
+    if description.aggregate == "none":
+        rows = rows.drop_duplicates(["depot", "day"], keep="last")
+    elif description.aggregate == "sum" and description.part is None:
+        rows = rows.drop_duplicates(["depot", "moment", "demand"])
+    sums = rows.groupby([rows["depot"], rows["day"].dt.date])["demand"].sum()
+    return {(str(depot), day): float(value) for (depot, day), value in sums.items()}
+
+
+def outcome(folder: Path, shape: Shape) -> str:
+    """Right, asked, refused or wrong."""
+    file = folder / "table.csv"
+    file.write_text(shape.text, "utf-8")
+    try:
+        _, description, _ = parts.sort([tables.read(file)], Answers())
+    except SpecError:
+        return "refused"
+    if description.questions:
+        return "asked"
+    description, _ = business_day.of(description)
+    return "right" if counted(description) == shape.truth else "wrong"
+
+
+def test_no_shape_is_silently_wrong_and_most_need_no_question(tmp_path: Path) -> None:
+    outcomes = {shape.name: outcome(tmp_path, shape) for shape in SHAPES}
+    assert len(outcomes) >= 60
+    assert [name for name, result in outcomes.items() if result == "wrong"] == []
+    assert [shape.name for shape in SHAPES if shape.is_clear and outcomes[shape.name] != "right"] == []
+    assert sum(result == "right" for result in outcomes.values()) >= 0.7 * len(outcomes)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+def test_the_counts_that_are_ingested_are_the_truth(tmp_path: Path, shape: Shape) -> None:
+    """By the pipeline file that `init` writes; of a question the likeliest answer or the refusal."""
+    file = tmp_path / "table.csv"
+    file.write_text(shape.text, "utf-8")
+    try:
+        start.create([file], tmp_path / "fleet", country=None, ask=None, now=NOW)
+    except OpenQuestions:
+        assert not shape.is_clear
+        return
+    spec = load(tmp_path / "fleet" / start.PIPELINE)
+    ingest(spec, now=NOW)
+    table = read_as_of(spec, as_of=NOW).demand
+    table = table[table["demand"].notna()]
+    got = {
+        ("" if spec.demand.depot else str(depot), day.date()): float(count)
+        for depot, day, count in zip(table["depot_id"], table["date"], table["demand"], strict=True)
+    }
+    differing = {key for key in {*got, *shape.truth} if got.get(key) != shape.truth.get(key)}
+    assert {day for _, day in differing} <= {FIRST, max(day for _, day in shape.truth)}
+    assert len(differing) <= 4
