@@ -182,6 +182,30 @@ def parts() -> Iterator[Shape]:
     yield Shape("channels and their total", table("store,date,channel,orders", rows), truth)
 
 
+def more_parts() -> Iterator[Shape]:
+    truth = panel(("Alder", "Birch"), level=120)
+    items = range(100, 170)  # products, of which each day has some
+    pieces: dict[tuple[str, date, int], float] = {}
+    for site, day in truth:
+        sold = [item for item in items if (item + day.day) % 3]
+        pieces |= {(site, day, item): 1.0 + (item * day.day) % 4 for item in sold}
+    rows = [f"{day},{site},{item},{value:.0f}" for (site, day, item), value in pieces.items()]
+    summed: Truth = {}
+    for (site, day, _), value in pieces.items():
+        summed[site, day] = summed.get((site, day), 0) + value
+    yield Shape("products", table("date,store_nbr,item_nbr,unit_sales", rows), summed)
+    rows = [f"{site},{day},{n},{value + n:.0f}" for (site, day), value in truth.items() for n in (1, 2, 3)]
+    yield Shape("numbered versions", table("site,day,version,orders", rows), truth, is_clear=False)
+    rows = [
+        f"{day},{hour}:{minute},{site},{2 + (day.day + hour) % 5}"
+        for site, day in truth
+        for hour in range(17, 22)
+        for minute in ("00", "15", "30", "45")
+        if (day.day * hour + int(minute)) % 4 == 0
+    ]
+    yield Shape("reservations of tables", table("date,time,restaurant,guests", rows), truth, is_clear=False)
+
+
 @dataclass(frozen=True)
 class Event:
     number: int
@@ -296,4 +320,4 @@ def notations() -> Iterator[Shape]:
 
 def shapes() -> list[Shape]:
     """All tables."""
-    return [*long_tables(), *wide_tables(), *parts(), *event_tables(), *notations()]
+    return [*long_tables(), *wide_tables(), *parts(), *more_parts(), *event_tables(), *notations()]

@@ -17,6 +17,7 @@ from forecaster.onboarding.description.questions import ROW_COUNT, Choice, Quest
 _NEARLY_ALL = 0.95
 _PARTS = 0.1  # of the rows are not the first one of their site and day
 _GRID = 100  # times of day that a table of readings has at most
+_DENSE = 0.5  # of the times of day have a row of each site and day, of readings
 _MOSTLY = 0.9  # zeros of a property of events
 _MEASURES: tuple[column_names.Role, ...] = ("measure", "property", "stock")
 

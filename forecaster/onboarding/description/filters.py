@@ -13,9 +13,12 @@ from forecaster.onboarding import column_names
 from forecaster.onboarding.columns import Column
 from forecaster.onboarding.description.identities import identities
 from forecaster.onboarding.description.questions import Choice, Question
+from forecaster.onboarding.description.sites import is_of_clock
 
 _MOST_KINDS = 60  # values of a column of parts
+_MOST_PARTS = 5_000  # such as products
 _MOST_STATES = 15
+_DENSE = 0.5  # of the times of day have a row of each site and day, of readings
 _FEW = 0.05
 
 
@@ -127,13 +130,32 @@ def mask(frame: Any, where: Mapping[str, Any]) -> Any:
 
 
 def part_column(columns: Mapping[str, Column], keys: Any, taken: tuple[str, ...]) -> str | None:
-    """Column that tells apart the rows of a site and day, such as hours or channels."""
+    """Column that tells apart the rows of a site and day, such as channels, products or, where most
+    have a row, times of day."""
     for name, column in columns.items():
-        if name in taken or column.dates is not None or not 2 <= len(column.distinct) <= _MOST_KINDS:
+        if name in taken or column.dates is not None or not 2 <= column.values.nunique() <= _MOST_PARTS:
             continue
-        if column_names.says(column.name, "demand") and column.are_numbers:
+        if column.are_numbers and not _numbers_parts(column.name):
             continue
         part = pd.factorize(parsing.words(column.values))[0]
-        if not keys.assign(part=part).duplicated(["site", "day", "part"]).mean() > _FEW:
+        parted = keys.assign(part=part).drop_duplicates(["site", "day", "part"])
+        if len(parted) < (1 - _FEW) * len(keys):
+            continue
+        possible = len(keys.drop_duplicates(["site", "day"])) * column.values.nunique()
+        if not is_of_clock(column) or len(parted) > _DENSE * possible:
             return name
     return None
+
+
+def _numbers_parts(name: str) -> bool:
+    """True if a column of numbers may tell parts apart, such as hours or products."""
+    says_part = any(column_names.says(name, role) for role in ("part", "calendar", "snapshot"))
+    return (says_part or column_names.is_id(name)) and column_names.rank(name, "demand") >= column_names.INEXACT
+
+
+def version_question(column: Column) -> Question | None:
+    """Question which version of a fact counts, where a column numbers versions."""
+    if not column_names.says(column.name, "snapshot"):
+        return None
+    choices = tuple(Choice(f"{column.name}={value}", "rows of this version") for value in column.distinct[::-1][:5])
+    return Question("where", f"rows of a site and day differ in '{column.name}': which version counts?", choices)

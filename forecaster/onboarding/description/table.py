@@ -207,6 +207,8 @@ def _without_totals(description: Description, by_name: dict[str, Column], depot:
     result = filters.RowFilter()
     if description.part is not None and description.aggregate == "sum":
         part = by_name[description.part]
+        if question := filters.version_question(part):
+            return replace(description, questions=(*description.questions, question))
         result = filters.totals(part, rows.assign(part=part.values))
         shown = ", ".join(f"'{value}'" for value in part.distinct[:5])
         more = f" and {len(part.distinct) - 5} more" if len(part.distinct) > 5 else ""
