@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from forecaster.config import CsvSource, Spec, load
+from forecaster.config.demand import Excluded
 from forecaster.errors import SpecError
 from forecaster.onboarding import start
 from forecaster.onboarding.description.questions import Answers, OpenQuestions
@@ -130,7 +131,9 @@ def test_rows_of_a_site_that_is_the_sum_of_the_others_do_not_count(tmp_path: Pat
         for site, count in (("A", 20 + day.day), ("B", 50 + day.day % 3), ("All sites", 70 + day.day + day.day % 3))
     ]
     _, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "total.csv", "site,day,n", rows))
-    assert spec.demand.where == {"site": {"not": ("All sites",)}}
+    excluded = spec.demand.where["site"]
+    assert isinstance(excluded, Excluded)
+    assert excluded.values == ("All sites",)
 
 
 def test_a_pipeline_file_is_never_overwritten(tmp_path: Path) -> None:
