@@ -20,10 +20,11 @@ from forecaster.core import timezones
 from forecaster.core.knowledge import Finding
 from forecaster.core.panel import Panel
 from forecaster.demand import sources
+from forecaster.demand.arrangement import source_columns
 from forecaster.demand.history import lake_owner
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
-from forecaster.demand.ingest import IngestResult, ingest, source_columns
+from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.demand.panel import build as panels
 from forecaster.demand.panel import subdivision_days
 from forecaster.demand.panel.panel_findings import panel_findings

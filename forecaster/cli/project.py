@@ -13,7 +13,7 @@ import typer
 from forecaster.cli.options import AsOf, File, entry_point, instant, load_spec, needs_extra, parsed_time, print_line
 from forecaster.core.terminal import escaped_lines
 from forecaster.errors import NO_DATA, OUR_FAULT, SpecError
-from forecaster.onboarding.description.questions import Answers, Question
+from forecaster.onboarding.description.questions import Question, TableAnswers
 from forecaster.plugins import plugin
 
 DATA_FILES = {".csv", ".tsv", ".txt", ".gz", ".bz2", ".xz", ".zip", ".zst", ".parquet"}
@@ -66,10 +66,10 @@ def init(
     from the data.
     """
     files, folder = _files_and_folder(paths or [], own or [], into)
-    answers = Answers.of(rows, site, day, count, where or ())
+    answers = TableAnswers.of(rows, site, day, count, where or ())
     if files:
         raise typer.Exit(_start_from(files, folder, country, answers))
-    if folder is None or country is not None or answers != Answers():
+    if folder is None or country is not None or answers != TableAnswers():
         raise SpecError(
             "found neither a folder nor --from; wanted `forecaster init DIR` or `forecaster init --from FILE`"
         )
@@ -89,7 +89,7 @@ def _files_and_folder(paths: list[Path], own: list[Path], into: Path | None) -> 
     return [*own, *(path for path in paths if path not in folders)], folders[0] if folders else None
 
 
-def _start_from(files: list[Path], folder: Path | None, country: str | None, answers: Answers) -> int:
+def _start_from(files: list[Path], folder: Path | None, country: str | None, answers: TableAnswers) -> int:
     """Write a pipeline file for somebody's own files; the exit code."""
     from forecaster.onboarding import start
 

@@ -17,8 +17,11 @@ from forecaster.core.language.sentences import sentence
 from forecaster.demand import parsing
 from forecaster.demand.parsing import Notation
 from forecaster.demand.sources import FAULT, FILE
+from forecaster.errors import SpecError
+from forecaster.lake import TABLES, YEAR
 
 Column = Any  # a pandas Series
+_RESERVED = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
 _UTC = ZoneInfo("UTC")
 _WHOLE = r"^([+-]?[0-9]+)\.0+$"  # a whole number with decimals
 
@@ -51,6 +54,33 @@ def _iso(texts: Column) -> Column:
     for form in ("%Y-%m-%d", "%Y-%B-%d", "%Y-%b-%d"):
         parsed = parsed.fillna(parsing.days(plain, _UTC, Notation(date_format=form)))
     return parsed.dt.strftime("%Y-%m-%d").astype("str").where(parsed.notna(), texts)
+
+
+def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
+    """The columns that the demand source must have, and those that it may have."""
+    columns, future = spec.demand.columns, list(spec.calendar.known_future)
+    count = [] if spec.demand.aggregate == "count" else [columns.demand]
+    depot = [] if spec.demand.depot is not None else [columns.depot_id]
+    must = [*depot, *columns.day_columns, *count, columns.open, columns.recorded_at, columns.order_id]
+    must += [*spec.demand.where, *spec.demand.source.fill_down]
+    # without an events source every known-future covariate has to be a column
+    needed = [*dict.fromkeys(name for name in must if name)]
+    return (needed, future) if spec.calendar.events else ([*needed, *future], [])
+
+
+def covariate_columns(spec: Spec, readings: pd.DataFrame) -> list[str]:
+    """The known-future covariates that are columns of the source, but for `open`, which the table
+    has anyway.
+
+    Raises SpecError when one has a name that the demand table itself uses.
+    """
+    names = [name for name in spec.calendar.known_future if name in readings.columns]
+    if "open" in names and spec.demand.columns.open == "open":
+        names.remove("open")
+    if clashes := sorted(_RESERVED.intersection(names)):
+        advice = "declare it as demand.columns.open" if clashes[0] == "open" else "rename that column of the source"
+        raise SpecError(f"calendar.known_future: the demand table has a column '{clashes[0]}' of its own; {advice}")
+    return names
 
 
 class Arrangement:

@@ -24,7 +24,7 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import MADE_OF, sentence
 from forecaster.demand import readings, sources
-from forecaster.demand.arrangement import Arrangement
+from forecaster.demand.arrangement import Arrangement, source_columns
 from forecaster.demand.history import lake_owner
 from forecaster.demand.history.point_in_time import frame, latest
 from forecaster.demand.order_lines.cut_windows import quarantine_cut_day
@@ -207,18 +207,6 @@ def _append(
     written = lake.versions(INGESTED)
     _record_batch(outcome, watermark, lake, now, changed=written != versions)
     return replace(outcome, versions=written | lake.versions(("batches",)) | _by_product_versions(lake))
-
-
-def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
-    """The columns that the demand source must have, and those that it may have."""
-    columns, future = spec.demand.columns, list(spec.calendar.known_future)
-    count = [] if spec.demand.aggregate == "count" else [columns.demand]
-    depot = [] if spec.demand.depot is not None else [columns.depot_id]
-    must = [*depot, *columns.day_columns, *count, columns.open, columns.recorded_at, columns.order_id]
-    must += [*spec.demand.where, *spec.demand.source.fill_down]
-    # without an events source every known-future covariate has to be a column
-    needed = [*dict.fromkeys(name for name in must if name)]
-    return (needed, future) if spec.calendar.events else ([*needed, *future], [])
 
 
 def contract_of(

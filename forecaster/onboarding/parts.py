@@ -17,7 +17,7 @@ from forecaster.errors import SpecError
 from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.days import day_counts, day_faults
 from forecaster.onboarding.description import days
-from forecaster.onboarding.description.questions import Answers
+from forecaster.onboarding.description.questions import TableAnswers
 from forecaster.onboarding.description.table import Description, describe
 from forecaster.onboarding.tables import FileTable
 
@@ -36,7 +36,7 @@ class DepotFile:
     static: tuple[str, ...]
 
 
-def sort(tables: Sequence[FileTable], answers: Answers) -> tuple[FileTable, Description, DepotFile | None]:
+def sort(tables: Sequence[FileTable], answers: TableAnswers) -> tuple[FileTable, Description, DepotFile | None]:
     """The readings, as one table, and what describes depots. Raises SpecError for a file that is
     neither."""
     failures: list[SpecError] = []
@@ -84,7 +84,7 @@ def _refuse_file_a_depot(series: Sequence[Description], table: FileTable) -> Non
         )
 
 
-def _recognized(table: FileTable, answers: Answers) -> tuple[FileTable, Description]:
+def _recognized(table: FileTable, answers: TableAnswers) -> tuple[FileTable, Description]:
     """The readings of a file, whose days may also be numbers that count them; of days that nothing
     reads the error says what is wrong with them."""
     try:

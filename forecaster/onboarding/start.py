@@ -3,7 +3,6 @@ say what next."""
 
 from __future__ import annotations
 
-import os
 import re
 import shlex
 from collections.abc import Callable, Sequence
@@ -21,6 +20,7 @@ from forecaster.onboarding import (
     count_words,
     draft,
     facts,
+    keys,
     order_numbers,
     parts,
     place,
@@ -32,14 +32,13 @@ from forecaster.onboarding.days import business_day, lifespans, record_times
 from forecaster.onboarding.days.lifespans import Lifespans
 from forecaster.onboarding.days.record_times import RecordedAt
 from forecaster.onboarding.days.zone import on_days_of
-from forecaster.onboarding.description.questions import Answers, OpenQuestions, Question, options
+from forecaster.onboarding.description.questions import OpenQuestions, Question, TableAnswers, options
 from forecaster.onboarding.description.table import Description
 from forecaster.onboarding.draft import Draft
 from forecaster.onboarding.facts import Facts
 from forecaster.onboarding.tables import FileTable
 
 PIPELINE = "pipeline.yaml"
-_UPWARDS = 3  # folders that a relative path climbs at most
 Ask = Callable[[], str]
 Choose = Callable[[Question], str]
 
@@ -74,7 +73,7 @@ def create(
     country: str | None,
     ask: Ask | None,
     now: datetime,
-    answers: Answers | None = None,
+    answers: TableAnswers | None = None,
     choose: Choose | None = None,
 ) -> Start:
     """Write a pipeline file for these files into a folder, by default a new one named after the
@@ -88,7 +87,7 @@ def create(
     code = place.country(country) if country else None
     each_once = {file.resolve(): file for file in files}.values()
     demand, readings, depots = _understood(
-        [tables.read(file) for file in each_once], answers or Answers(), choose, _command(files, folder, country)
+        [tables.read(file) for file in each_once], answers or TableAnswers(), choose, _command(files, folder, country)
     )
     name = _name(demand.path)
     folder = folder or Path(name)
@@ -114,7 +113,7 @@ def create(
 
 
 def _understood(
-    read: Sequence[FileTable], answers: Answers, choose: Choose | None, command: str
+    read: Sequence[FileTable], answers: TableAnswers, choose: Choose | None, command: str
 ) -> tuple[FileTable, Description, parts.DepotFile | None]:
     """Table of readings, its description and the depots. Raises OpenQuestions where nobody answers."""
     while True:
@@ -122,7 +121,7 @@ def _understood(
         if not readings.questions:
             return demand, readings, depots
         if choose is None:
-            likeliest = Answers(**{**vars(readings.answers), **{k: v for k, v in vars(answers).items() if v}})
+            likeliest = TableAnswers(**{**vars(readings.answers), **{k: v for k, v in vars(answers).items() if v}})
             words = " ".join([command, *options(likeliest)])
             raise OpenQuestions(demand.path, readings.questions, words)
         first = readings.questions[0]
@@ -147,14 +146,14 @@ def _details(
     stamps = record_times.guess(demand, readings, zone, now)
     spans = lifespans.of(depots.table, readings.date_form) if depots else Lifespans()
     static = facts.statics(demand, readings)
-    keys: list[tuple[str, Any, str]] = []
+    further: list[tuple[str, Any, str]] = []
     if readings.where:
-        keys.append(("where", dict(readings.where), "rows that count"))
+        further.append(("where", dict(readings.where), "rows that count"))
     closed, unknown = count_words.of(demand, readings)
     if closed:
-        keys.append(("closed_values", closed, "words for closed days among the counts"))
+        further.append(("closed_values", closed, "words for closed days among the counts"))
     if readings.layout == "single":
-        keys.append(("depot", readings.rows["depot"].iloc[0] or _name(demand.path), "no column names a depot"))
+        further.append(("depot", readings.rows["depot"].iloc[0] or _name(demand.path), "no column names a depot"))
     remarks = [
         *sheets.notes(demand, readings),
         *filter(None, [stamps.note]),
@@ -164,15 +163,15 @@ def _details(
     remarks += spans.notes
     if date_zone:
         why = f"all instants are midnights in {date_zone}, and some fall on another day in {zone.key}"
-        keys.append(("date_zone", date_zone, why))
+        further.append(("date_zone", date_zone, why))
         remarks.append(f"{why}: taken as days of {date_zone}")
     if day_starts:
-        keys.append(("day_starts", *day_starts))
+        further.append(("day_starts", *day_starts))
         remarks.append(f"{day_starts[1]}: they count on the day before")
     return Details(
         stamps,
         spans,
-        tuple(keys),
+        tuple(further),
         tuple(unknown),
         order_numbers.of(demand, readings),
         static,
@@ -234,16 +233,16 @@ def _draft(
         name=name,
         files=tuple(str(path) for path in parts.paths(demand)),
         source=(
-            *_source(demand, readings, folder),
+            *keys.source(demand, readings, folder),
             *([("null_values", list(details.null_values), "words for unknown counts")] if details.null_values else []),
         ),
-        columns=tuple(_columns(readings, details)),
+        columns=tuple(keys.columns(readings, details.order_id, details.open_column, stamps)),
         time_zone=_time_zone(code),
         country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
-        aggregate=_aggregate(readings),
+        aggregate=keys.aggregate(readings),
         recorded=recording,
         static=tuple(name for name in depots.static if name not in spans.names) if depots else details.static,
-        depots=tuple(_depots_source(depots.table, spans, folder)) if depots else None,
+        depots=tuple(keys.depots_source(depots.table, spans, folder)) if depots else None,
         depots_id=depots.column if depots else readings.depot_column or "",
         depots_columns=spans.columns,
         notes=details.notes,
@@ -259,86 +258,6 @@ def _time_zone(code: str | None) -> tuple[str, str]:
     if machine:
         return machine, "the zone of the machine on which this was written"
     return "UTC", "not known: set the zone whose calendar days are counted, as in Europe/Berlin"
-
-
-def _plain_source(table: FileTable, folder: Path) -> list[tuple[str, Any, str]]:
-    """Notation of a file, whatever its columns mean."""
-    path, settings = parts.pattern(table), table.settings
-    entries: list[tuple[str, Any, str]] = [("kind", settings["kind"], ""), ("path", _path(path, folder), "")]
-    reasons = {
-        "delimiter": "what parts most lines into as many fields",
-        "encoding": "the one that reads every letter",
-        "sheet": f"the fullest of {len(table.cells.sheets)} sheets",
-        "date_format": "the numbers that count the days",
-        "header_row": "the first line that is as wide as the table; above it are titles",
-    }
-    return entries + [(key, settings[key], reason) for key, reason in reasons.items() if key in settings]
-
-
-def _depots_source(table: FileTable, spans: Lifespans, folder: Path) -> list[tuple[str, Any, str]]:
-    form = [("date_format", spans.form, "the form that reads the days of opening and closing")] if spans.form else []
-    return [*_plain_source(table, folder), *form]
-
-
-def _source(table: FileTable, readings: Description, folder: Path) -> list[tuple[str, Any, str]]:
-    entries = _plain_source(table, folder)
-    thousands, decimal = readings.marks
-    if table.settings["kind"] != "parquet":
-        if thousands:
-            entries.append(("thousands", thousands, "what stands between thousands in the counts"))
-        if decimal != ".":
-            entries.append(("decimal", decimal, "what stands before decimals"))
-        if readings.date_form:
-            rival = f"; '{readings.rival_form}' would read them too" if readings.rival_form else ""
-            entries.append(("date_format", readings.date_form, f"the form that reads the days{rival}"))
-    if readings.fill_down:
-        entries.append(("fill_down", [readings.depot_column], "stands on the first row of its block alone"))
-    if readings.layout in ("days", "depots"):
-        laid_out = "days" if readings.layout == "days" else "depots"
-        entries.append(("wide", laid_out, readings.why_demand))
-        if readings.ignored:
-            entries.append(("ignore", list(readings.ignored), "columns that hold no readings"))
-    return entries
-
-
-def _columns(readings: Description, details: Details) -> list[tuple[str, Any, str]]:
-    rows: list[tuple[str, str | None, str, column_names.Role]] = [
-        ("depot_id", readings.depot_column, "names the depot", "depot"),
-        ("date", readings.date_column, "holds days", "date"),
-        ("demand", readings.demand_column, readings.why_demand, "demand"),
-    ]
-    entries: list[tuple[str, Any, str]] = []
-    for key, name, reason, role in rows:
-        if key == "date" and len(readings.day.names) == 3:
-            entries.append((key, list(readings.day.names), "hold year, month and day"))
-        elif name is not None:
-            by_name = column_names.says(name, role)
-            how = reason if key == "demand" else f"{reason}, by its {'name' if by_name else 'values'}"
-            entries.append((key, name, how))
-    if details.open_column:
-        entries.append(("open", details.open_column, "says on which days a depot is open"))
-    if details.order_id:
-        entries.append(
-            ("order_id", details.order_id, "has another value in each row: exports that overlap count it once")
-        )
-    stamps = details.stamps
-    return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
-
-
-def _aggregate(readings: Description) -> tuple[str, str]:
-    of_parts = f"one for each '{readings.part}'" if readings.part else "such as hours or channels"
-    reasons = {
-        "none": "a row a depot and day",
-        "sum": f"several rows a depot and day, {of_parts}, make its count together",
-        "count": readings.why_demand,
-    }
-    return readings.aggregate, reasons[readings.aggregate]
-
-
-def _path(path: Path, folder: Path) -> str:
-    relative = os.path.relpath(path.resolve(), folder.resolve())
-    climbs = Path(relative).parts.count("..")
-    return relative if climbs <= _UPWARDS else str(path.resolve())
 
 
 def _name(path: Path) -> str:

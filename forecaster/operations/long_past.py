@@ -17,8 +17,7 @@ from forecaster.config import Spec
 from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within, items_within
 from forecaster.demand import sources
-from forecaster.demand.arrangement import Arrangement
-from forecaster.demand.ingest import source_columns
+from forecaster.demand.arrangement import Arrangement, source_columns
 from forecaster.demand.parsing import PLAIN, Notation, day_numbers, days, words
 from forecaster.errors import ForecasterError, NoLedger, StaleHistory, TimeLimitExceeded
 from forecaster.lake import NOT_THERE, Lake

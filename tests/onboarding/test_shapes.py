@@ -13,7 +13,7 @@ from forecaster.demand.ingest import ingest
 from forecaster.errors import SpecError
 from forecaster.onboarding import parts, start, tables
 from forecaster.onboarding.days import business_day
-from forecaster.onboarding.description.questions import Answers, OpenQuestions
+from forecaster.onboarding.description.questions import OpenQuestions, TableAnswers
 from forecaster.onboarding.description.table import Description
 from tests.onboarding.shapes import FIRST, Shape, Truth, shapes
 
@@ -36,7 +36,7 @@ def outcome(folder: Path, shape: Shape) -> str:
     file = folder / "table.csv"
     file.write_text(shape.text, "utf-8")
     try:
-        _, description, _ = parts.sort([tables.read(file)], Answers())
+        _, description, _ = parts.sort([tables.read(file)], TableAnswers())
     except SpecError:
         return "refused"
     if description.questions:

@@ -9,7 +9,7 @@ from forecaster.config import CsvSource, Spec, load
 from forecaster.config.demand import Excluded
 from forecaster.errors import SpecError
 from forecaster.onboarding import start
-from forecaster.onboarding.description.questions import Answers, OpenQuestions
+from forecaster.onboarding.description.questions import OpenQuestions, TableAnswers
 from tests.onboarding import made_up_files
 
 NOW = datetime(2026, 3, 2, 12, tzinfo=UTC)
@@ -309,7 +309,7 @@ def test_what_else_may_be_meant_is_named(tmp_path: Path) -> None:
         made(tmp_path / "fleet", file)
     assert [(question.part, question.choices[1].answer) for question in asked.value.questions] == [("count", "bread")]
     assert asked.value.command.endswith("--rows readings --site Store --day order_date --count milk")
-    answers = Answers.of(None, None, None, "bread")
+    answers = TableAnswers.of(None, None, None, "bread")
     outcome = start.create([file], tmp_path / "fleet", country=None, ask=None, now=NOW, answers=answers)
     columns = load(tmp_path / "fleet" / start.PIPELINE).demand.columns
     assert (columns.date, columns.demand) == ("order_date", "bread")

@@ -8,7 +8,7 @@ import pytest
 
 from forecaster.onboarding.columns import Column
 from forecaster.onboarding.description import wide
-from forecaster.onboarding.description.counts import Rows
+from forecaster.onboarding.description.counts import SiteRows
 
 DAYS = pd.Series(pd.date_range("2026-01-05", periods=70))
 WEEK = np.array([1.0, 1.1, 1.1, 1.2, 1.4, 0.8, 0.4])
@@ -20,7 +20,7 @@ def counts(level: int) -> np.ndarray:
 
 def looked_at(**values: np.ndarray) -> tuple[list[str], dict[str, str]]:
     columns = {name.replace("_", " "): Column(name, pd.Series(each)) for name, each in values.items()}
-    chosen = wide.choose(columns, list(columns), Rows("", DAYS, DAYS.astype("str")))
+    chosen = wide.choose(columns, list(columns), SiteRows("", DAYS, DAYS.astype("str")))
     assert chosen is not None
     assert chosen.question is None
     return list(chosen.names), dict(chosen.others)

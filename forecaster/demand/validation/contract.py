@@ -8,8 +8,7 @@ order of `data_rules.OF_ROWS` is the reason that the reading goes to quarantine.
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -25,8 +24,7 @@ from forecaster.config import Spec
 from forecaster.config.data_rules import OF_ROWS, requirement
 from forecaster.core.arrays import Bools
 from forecaster.core.language import N_
-from forecaster.core.language.sentences import sentence
-from forecaster.demand.arrangement import are_one_of
+from forecaster.demand.arrangement import are_one_of, covariate_columns
 from forecaster.demand.half_hours.clock import half_hours
 from forecaster.demand.order_lines.cut_ends import DayEnds
 from forecaster.demand.order_lines.row_keys import row_keys
@@ -51,15 +49,12 @@ from forecaster.demand.parsing import (
 from forecaster.demand.readings import HALF_HOUR, are_among, arrow_words, from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW, fault_sentence
 from forecaster.demand.validation import quarantine, similar_ids
-from forecaster.demand.validation.business_days import BusinessDays
-from forecaster.demand.validation.day_stamps import DayStamps
+from forecaster.demand.validation.days.business import BusinessDays
+from forecaster.demand.validation.days.stamps import DayStamps
 from forecaster.demand.validation.notation_hints import Decimals, advice
 from forecaster.demand.validation.quarantine import RowSentences
-from forecaster.errors import SpecError
-from forecaster.lake import TABLES, YEAR
 
 FIRST_DAY = pd.Timestamp("1970-01-01")
-_RESERVED = frozenset({*TABLES["demand"].names, YEAR, "day", "rows"})
 # since the end of the day; next to the columns of a source, which do not start with a colon
 _AGE = ":age"
 _NOW = pd.Timedelta(0)
@@ -121,12 +116,13 @@ class Contract:
         Raises SpecError when a known-future covariate has a name that the demand table itself uses.
         """
         block = block.reset_index(drop=True)
-        names = covariates(self.spec, block)
+        names = covariate_columns(self.spec, block)
         self.kinds |= {name: kind_of(block[name], self._notation) for name in names if name not in self.kinds}
         kinds = {name: self.kinds[name] for name in names}
         typed = self._typed(block, kinds)
         if self._first and len(block):
-            self._first, self.times_differ = False, self._several_times(block, typed)
+            stamps = words(block[self.spec.demand.columns.day].head(_SAMPLE))
+            self._first, self.times_differ = False, _several_times(typed.head(_SAMPLE), stamps)
         self.decimals.look_at(block, typed["demand"])
         broken = self._broken(block, typed, kinds)
         accepted = from_typed(typed if broken.empty else typed.drop(index=broken.index), list(kinds))
@@ -134,17 +130,6 @@ class Contract:
             self.left_out += int((accepted["demand"] < 0).sum())
             accepted["demand"] = accepted["demand"].clip(lower=0)
         return SortedBlock(accepted, self._refused(block.loc[broken.index], typed.loc[broken.index], broken))
-
-    def _several_times(self, block: pd.DataFrame, typed: pd.DataFrame) -> bool:
-        """Do rows of one depot and day have different times of day?"""
-        sample = (
-            typed[["depot_id", "date"]]
-            .head(_SAMPLE)
-            .assign(stamp=words(block[self.spec.demand.columns.day].head(_SAMPLE)))
-        )
-        sample = sample[sample["date"].notna()]
-        days, stamps = (len(sample.drop_duplicates(["depot_id", name])) for name in ("date", "stamp"))
-        return stamps > _SEVERAL_TIMES * days
 
     def _typed(self, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         """The rows in the types of their columns, each in its depot's time zone."""
@@ -365,22 +350,15 @@ class Contract:
 
     @cached_property
     def _nearest(self) -> Callable[[str], str]:
-        return _Nearest([] if self.known_depots is None else self.known_depots.tolist())
+        return similar_ids.NearestDepot([] if self.known_depots is None else self.known_depots.tolist())
 
 
-def covariates(spec: Spec, readings: pd.DataFrame) -> list[str]:
-    """The known-future covariates that are columns of the source, but for `open`, which the table
-    has anyway.
-
-    Raises SpecError when one has a name that the demand table itself uses.
-    """
-    names = [name for name in spec.calendar.known_future if name in readings.columns]
-    if "open" in names and spec.demand.columns.open == "open":
-        names.remove("open")
-    if clashes := sorted(_RESERVED.intersection(names)):
-        advice = "declare it as demand.columns.open" if clashes[0] == "open" else "rename that column of the source"
-        raise SpecError(f"calendar.known_future: the demand table has a column '{clashes[0]}' of its own; {advice}")
-    return names
+def _several_times(typed: pd.DataFrame, stamps: Column) -> bool:
+    """Do rows of one depot and day have different times of day?"""
+    sample = typed[["depot_id", "date"]].assign(stamp=stamps)
+    sample = sample[sample["date"].notna()]
+    days, instants = (len(sample.drop_duplicates(["depot_id", name])) for name in ("date", "stamp"))
+    return instants > _SEVERAL_TIMES * days
 
 
 def _passes_all(typed: pd.DataFrame, rules: Mapping[str, Mapping[str, Check]]) -> NDArray[np.bool_]:
@@ -408,21 +386,3 @@ def _morning(day: Column, zone: ZoneInfo, hour: int, minute: int) -> Column:
 
 def _fault_sentences(faults: Column) -> Column:
     return pd.Series(list(map(fault_sentence, faults)), faults.index, dtype=object)
-
-
-class _Nearest:
-    """A hint with the nearest known depot, for the first few unknown ones: the search is slow."""
-
-    def __init__(self, depots: Iterable[str], most: int = 20) -> None:
-        self.depots, self.searches_left = sorted(depots), most
-        self.hints: dict[str, str] = {}
-
-    def __call__(self, depot: str) -> str:
-        if depot not in self.hints:
-            self.searches_left -= 1
-            close = []
-            if self.searches_left >= 0:
-                alike = similar_ids.same(depot, self.depots)
-                close = [alike] if alike else difflib.get_close_matches(depot[:LONGEST], self.depots, n=1)
-            self.hints[depot] = sentence(N_("; did you mean '{name}'?"), name=close[0]) if close else ""
-        return self.hints[depot]

@@ -16,6 +16,7 @@ MOST_ROWS = 2 / 3  # in quarantine
 MOST_DEPOTS = 3 / 4  # without a row that counts
 DEPOT_SHARE = 0.2  # of a depot's rows in quarantine
 MOST_NAMED = 3  # depots
+_ANOTHER_COUNTS = ("superseded", "duplicate_row")
 
 
 def findings(batch: Batch, read: int, spec: Spec) -> list[Finding]:
@@ -31,7 +32,7 @@ def findings(batch: Batch, read: int, spec: Spec) -> list[Finding]:
         return []
     rows = _rows_by_depot(batch)
     whole = rows.index[rows["accepted"] == 0]
-    if len(whole) >= MOST_DEPOTS * len(rows):
+    if len(whole) and len(whole) >= MOST_DEPOTS * len(rows):
         values = {"n": len(whole), "all": len(rows), "depot": str(whole[0])}
         detail = sentence(N_("found no row that counts of {n} of {all} depots, as of {depot}"), **values)
         return [batch_finding("lost_rows", lost, detail, first_message(batch.refused), spec)]
@@ -43,8 +44,9 @@ def findings(batch: Batch, read: int, spec: Spec) -> list[Finding]:
 
 
 def _rows_by_depot(batch: Batch) -> pd.DataFrame:
-    """Rows of each depot in quarantine and accepted."""
-    parts = {"refused": batch.refused, "accepted": batch.accepted}
+    """Rows of each depot in quarantine and accepted; those of which another row counts are neither."""
+    lost = batch.refused[~batch.refused["rule"].isin(_ANOTHER_COUNTS)]
+    parts = {"refused": lost, "accepted": batch.accepted}
     counts = {
         name: (part["rows"].fillna(1) if "rows" in part else pd.Series(1.0, index=part.index))
         .groupby(part["depot_id"].astype("str"))

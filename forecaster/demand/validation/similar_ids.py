@@ -4,6 +4,7 @@ to."""
 
 from __future__ import annotations
 
+import difflib
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -20,6 +21,7 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import as_sentence, counted, joined, sentence
 from forecaster.demand.history import aliases
+from forecaster.demand.parsing import LONGEST
 from forecaster.demand.validation.feed_shape import PLACES, batch_finding
 
 if TYPE_CHECKING:
@@ -176,3 +178,21 @@ def same(depot: str, depots: Collection[str]) -> str | None:
     """The one of the depots whose id is written in another way, None where there is none."""
     meant = key(depot)
     return next((other for other in depots if other != depot and key(other) == meant), None)
+
+
+class NearestDepot:
+    """A hint with the nearest known depot, for the first few unknown ones: the search is slow."""
+
+    def __init__(self, depots: Iterable[str], most: int = 20) -> None:
+        self.depots, self.searches_left = sorted(depots), most
+        self.hints: dict[str, str] = {}
+
+    def __call__(self, depot: str) -> str:
+        if depot not in self.hints:
+            self.searches_left -= 1
+            close = []
+            if self.searches_left >= 0:
+                alike = same(depot, self.depots)
+                close = [alike] if alike else difflib.get_close_matches(depot[:LONGEST], self.depots, n=1)
+            self.hints[depot] = sentence(N_("; did you mean '{name}'?"), name=close[0]) if close else ""
+        return self.hints[depot]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from zoneinfo import ZoneInfo
 
 from forecaster.demand import parsing
-from forecaster.demand.validation import day_stamps
+from forecaster.demand.validation.days import stamps as day_stamps
 from forecaster.onboarding.description.table import Description
 
 _WITH_OFFSET = r"[T ][0-9:.]+ ?(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)$"

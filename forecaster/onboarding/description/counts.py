@@ -33,8 +33,8 @@ class Count:
 
 
 @dataclass(frozen=True)
-class Rows:
-    """Rows of a table by site and day."""
+class SiteRows:
+    """SiteRows of a table by site and day."""
 
     sites: Any  # a Series, or one text for all
     days: Any
@@ -62,7 +62,7 @@ class Rows:
         return bool(instants.duplicated(["site", "moment"]).mean() < 1 - _NEARLY_ALL and clocks.nunique() <= _GRID)
 
 
-def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: Rows) -> Count:
+def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: SiteRows) -> Count:
     """Count among the columns of numbers `names`."""
     several = rows.are_several
     usable = [name for name in names if _why_not(by_name[name], rows, several) is None]
@@ -88,7 +88,7 @@ def _of_readings(by_name: Mapping[str, Column], usable: list[str], counts: list[
     return Count(by_name[ranked[0]], why, Question("count", "which column is the count?", choices))
 
 
-def _of_parts_or_events(by_name: Mapping[str, Column], counts: list[str], totals: list[str], rows: Rows) -> Count:
+def _of_parts_or_events(by_name: Mapping[str, Column], counts: list[str], totals: list[str], rows: SiteRows) -> Count:
     """Several rows a site and day: counts of its parts are summed, events are counted."""
     best = _certain(counts, totals)
     if best is not None and (_are_parts(by_name[best], by_name, rows) or best in totals or _is_quantity(best)):
@@ -112,7 +112,7 @@ def _of_parts_or_events(by_name: Mapping[str, Column], counts: list[str], totals
     )
 
 
-def _are_parts(column: Column, by_name: Mapping[str, Column], rows: Rows) -> bool:
+def _are_parts(column: Column, by_name: Mapping[str, Column], rows: SiteRows) -> bool:
     """True if the rows of a site and day are its parts, such as channels or hours."""
     return rows.part is not None or rows.are_regular(columns.numbers(column, by_name))
 
@@ -139,7 +139,7 @@ def _reason(name: str, pool: list[str], totals: list[str]) -> str:
     return f"by its name{beside}" if column_names.says(name, "demand") else "the only column of counts"
 
 
-def _why_not(column: Column, rows: Rows, several: bool) -> str | None:
+def _why_not(column: Column, rows: SiteRows, several: bool) -> str | None:
     """Reason why a column of numbers is no count; None where it may be one."""
     name = column.name
     if column_names.is_id(name) or name in rows.orders:

@@ -11,7 +11,7 @@ import pandas as pd
 from forecaster.demand import parsing
 from forecaster.onboarding import column_names, notation
 from forecaster.onboarding.columns import Column
-from forecaster.onboarding.description.questions import Answers, Choice, Question
+from forecaster.onboarding.description.questions import Choice, Question, TableAnswers
 
 _PARTS = {
     "year": "year jahr annee ano anno jaar rok yil",
@@ -42,7 +42,7 @@ class DayColumns:
         return f"{known.iloc[0]:%Y-%m-%d}" if len(known) else "no day"
 
 
-def candidates(columns: Mapping[str, Column], answers: Answers) -> list[DayColumns]:
+def candidates(columns: Mapping[str, Column], answers: TableAnswers) -> list[DayColumns]:
     """Columns of days, the likeliest first: by name, then by place; columns that hold the same days as
     an earlier one, and instants of recording beside others, are left out."""
     if answers.day is not None:

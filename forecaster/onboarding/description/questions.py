@@ -33,7 +33,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Answers:
+class TableAnswers:
     """Decisions that were made for the table; None where its evidence decides."""
 
     rows: str | None = None
@@ -46,7 +46,7 @@ class Answers:
     def of(
         cls, rows: str | None, site: str | None, day: str | None, count: str | None, where: Sequence[str] = ()
     ) -> Self:
-        """Answers in the notation of the command line. Raises SpecError for `--rows` that is neither
+        """TableAnswers in the notation of the command line. Raises SpecError for `--rows` that is neither
         readings nor events, and for `--where` that is no condition."""
         if rows is not None and rows not in ROWS:
             raise SpecError(f"--rows: found '{rows}', wanted {' or '.join(ROWS)}")
@@ -91,7 +91,7 @@ def written(name: str, wanted: Any) -> str:
     return f"{name}={','.join(map(str, wanted))}"
 
 
-def options(answers: Answers) -> list[str]:
+def options(answers: TableAnswers) -> list[str]:
     """Arguments of the command line that give these answers."""
     words: list[str] = []
     for part, value in (("rows", answers.rows), ("site", answers.site)):

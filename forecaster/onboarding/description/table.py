@@ -17,7 +17,7 @@ from forecaster.onboarding import column_names, columns, notation
 from forecaster.onboarding.columns import Column
 from forecaster.onboarding.description import counts, days, filters, sites, wide
 from forecaster.onboarding.description.days import DayColumns
-from forecaster.onboarding.description.questions import ONE_A_COLUMN, ROW_COUNT, Answers, Question
+from forecaster.onboarding.description.questions import ONE_A_COLUMN, ROW_COUNT, Question, TableAnswers
 from forecaster.onboarding.tables import FileTable
 
 _FEW_DAYS = 4  # headers that are days, and make a table a wide one
@@ -78,7 +78,7 @@ class Description:
         return "sum" if differing > _PARTS * len(depot_day.drop_duplicates()) else "none"
 
     @property
-    def answers(self) -> Answers:
+    def answers(self) -> TableAnswers:
         """The decisions as answers of the command line."""
         site = self.depot_column or (ONE_A_COLUMN if self.layout == "depots" else None)
         if self.layout == "depots":
@@ -87,16 +87,16 @@ class Description:
             chosen = (self.demand_column or ROW_COUNT,)
         kind = "events" if chosen == (ROW_COUNT,) else "readings"
         count = chosen if self.layout != "days" else None
-        return Answers(kind, site, self.day.names or None, count, dict(self.where))
+        return TableAnswers(kind, site, self.day.names or None, count, dict(self.where))
 
 
-def describe(table: FileTable, answers: Answers | None = None) -> Description:
+def describe(table: FileTable, answers: TableAnswers | None = None) -> Description:
     """Description of a table, with `answers` in place of its own evidence.
 
     Raises SpecError where there are no days, or nothing to count: it says which columns there are
     and what is wanted.
     """
-    answers = answers or Answers()
+    answers = answers or TableAnswers()
     answers.refuse_unknown_columns(table.columns, table.path)
     headers = [name for name in table.columns if notation.date_form(pd.Series([name])) is not None]
     if len(headers) >= _FEW_DAYS and len(headers) >= len(table.columns) / 2:
@@ -121,7 +121,9 @@ def describe(table: FileTable, answers: Answers | None = None) -> Description:
     )
 
 
-def _described(table: FileTable, by_name: dict[str, Column], found: list[DayColumns], answers: Answers) -> Description:
+def _described(
+    table: FileTable, by_name: dict[str, Column], found: list[DayColumns], answers: TableAnswers
+) -> Description:
     day = found[0]
     taken = [name for each in found for name in each.names]
     site = _site(by_name, day, taken, answers)
@@ -141,7 +143,7 @@ def _described(table: FileTable, by_name: dict[str, Column], found: list[DayColu
     return replace(description, questions=tuple(filter(None, questions)))
 
 
-def _site(by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], answers: Answers) -> sites.SiteColumn:
+def _site(by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], answers: TableAnswers) -> sites.SiteColumn:
     if answers.site in by_name and answers.site is not None:
         return sites.SiteColumn(by_name[answers.site], "as answered")
     if answers.site is not None:
@@ -184,11 +186,11 @@ def _long(
     day: DayColumns,
     taken: Sequence[str],
     depot: Column,
-    answers: Answers,
+    answers: TableAnswers,
 ) -> Description:
     names = [name for name in _numeric(by_name, {*taken, depot.name}) if by_name[name].dates is None]
     daily = [name for name in names if not columns.constant_a_depot(by_name[name], depot.values)] or names
-    rows = counts.Rows(depot.values, day.values, day.moments)
+    rows = counts.SiteRows(depot.values, day.values, day.moments)
     snapshot = _snapshot(by_name, rows, day, depot)
     rows = _with_parts(table, by_name, rows, (*taken, depot.name))
     if snapshot is not None:
@@ -231,7 +233,7 @@ def _without_totals(description: Description, by_name: dict[str, Column], depot:
     )
 
 
-def _snapshot(by_name: dict[str, Column], rows: counts.Rows, day: DayColumns, depot: Column) -> str | None:
+def _snapshot(by_name: dict[str, Column], rows: counts.SiteRows, day: DayColumns, depot: Column) -> str | None:
     """Column that says when, or in which version, a fact was reported again; None where there is none."""
     if not rows.are_several:
         return None
@@ -249,7 +251,9 @@ def _snapshot(by_name: dict[str, Column], rows: counts.Rows, day: DayColumns, de
     return None
 
 
-def _with_parts(table: FileTable, by_name: dict[str, Column], rows: counts.Rows, taken: Sequence[str]) -> counts.Rows:
+def _with_parts(
+    table: FileTable, by_name: dict[str, Column], rows: counts.SiteRows, taken: Sequence[str]
+) -> counts.SiteRows:
     if not rows.are_several:
         return rows
     orders = tuple(columns.order_numbers(table))
@@ -257,7 +261,9 @@ def _with_parts(table: FileTable, by_name: dict[str, Column], rows: counts.Rows,
     return replace(rows, orders=orders, part=part)
 
 
-def _count(by_name: dict[str, Column], names: Sequence[str], rows: counts.Rows, answers: Answers) -> counts.Count:
+def _count(
+    by_name: dict[str, Column], names: Sequence[str], rows: counts.SiteRows, answers: TableAnswers
+) -> counts.Count:
     if answers.count is not None or answers.rows == "events":
         name = answers.count[0] if answers.count else ROW_COUNT
         column = None if name == ROW_COUNT else by_name[name]
@@ -275,11 +281,11 @@ def _of_count(by_name: dict[str, Column], count: counts.Count, day: DayColumns, 
 
 
 def _without_site(
-    table: FileTable, by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], answers: Answers
+    table: FileTable, by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], answers: TableAnswers
 ) -> Description:
     """A column a depot, or one series, where no column names depots."""
     names = [name for name in _numeric(by_name, {*taken}) if by_name[name].dates is None]
-    rows = _with_parts(table, by_name, counts.Rows("", day.values, day.moments), taken)
+    rows = _with_parts(table, by_name, counts.SiteRows("", day.values, day.moments), taken)
     chosen = _wide(by_name, names, rows, answers)
     if chosen is None or not chosen.names:
         if not rows.are_several:
@@ -298,17 +304,19 @@ def _without_site(
 
 
 def _wide(
-    by_name: dict[str, Column], names: Sequence[str], rows: counts.Rows, answers: Answers
-) -> wide.WideColumns | None:
+    by_name: dict[str, Column], names: Sequence[str], rows: counts.SiteRows, answers: TableAnswers
+) -> wide.CountColumns | None:
     if answers.count is not None and answers.count != (ROW_COUNT,):
         are_sites = len(answers.count) > 1 or answers.site == ONE_A_COLUMN
-        return wide.WideColumns(answers.count, "as answered", are_sites)
+        return wide.CountColumns(answers.count, "as answered", are_sites)
     if answers.rows == "events" or answers.count is not None or not names:
         return None
     return wide.choose(by_name, names, rows)
 
 
-def _wide_sites(table: FileTable, by_name: dict[str, Column], day: DayColumns, chosen: wide.WideColumns) -> Description:
+def _wide_sites(
+    table: FileTable, by_name: dict[str, Column], day: DayColumns, chosen: wide.CountColumns
+) -> Description:
     marks = columns.marks(by_name[chosen.names[0]], by_name)
     rows = pd.concat(
         [_rows(name, day.values, by_name[name].numbers(marks), day.moments) for name in chosen.names],
@@ -325,13 +333,13 @@ def _wide_sites(table: FileTable, by_name: dict[str, Column], day: DayColumns, c
     )
 
 
-def _left_out(chosen: wide.WideColumns) -> tuple[str, ...]:
+def _left_out(chosen: wide.CountColumns) -> tuple[str, ...]:
     if not chosen.others:
         return ()
     return (f"not used: {', '.join(f'{name!r} ({why})' for name, why in chosen.others.items())}",)
 
 
-def _name_of_site(answers: Answers) -> str:
+def _name_of_site(answers: TableAnswers) -> str:
     return answers.site or ""
 
 

@@ -22,7 +22,7 @@ _CALENDAR = ("day_of_week", "day", "month", "quarter", "year")
 
 
 @dataclass(frozen=True)
-class WideColumns:
+class CountColumns:
     """The columns that count, one for each site or one for all; the columns that do not, with a reason
     each."""
 
@@ -33,7 +33,7 @@ class WideColumns:
     question: Question | None = None
 
 
-def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: counts.Rows) -> WideColumns | None:
+def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: counts.SiteRows) -> CountColumns | None:
     """Columns of counts of a table without a column of sites; None where rows are events."""
     numbers = {name: columns.numbers(by_name[name], by_name).to_numpy(float) for name in names}
     plain, reasons = _without_other_measures(by_name, names, numbers, rows)
@@ -50,40 +50,40 @@ def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: counts.Row
         return _single(by_name, [*totals, *parts], rows, reasons)
     why = "a column a depot"
     if question := _whether_sites(parts, [*totals]):
-        return WideColumns(tuple(parts), why, True, reasons, question)
-    return WideColumns(tuple(parts), why, True, reasons)
+        return CountColumns(tuple(parts), why, True, reasons, question)
+    return CountColumns(tuple(parts), why, True, reasons)
 
 
-def _of_partitions(partition: Identity, totals: Mapping[str, Identity], reasons: dict[str, str]) -> WideColumns:
+def _of_partitions(partition: Identity, totals: Mapping[str, Identity], reasons: dict[str, str]) -> CountColumns:
     """Two groups of columns with one sum: their total where a column holds it, else one of the groups."""
     both = f"{_plus(partition.left)} is {_plus(partition.right)} in every row: only one of the two counts"
     if totals:
         total = next(iter(totals))
         others = dict.fromkeys((*partition.left, *partition.right), "a part of the total")
         others |= {name: why for name, why in reasons.items() if name != total}
-        return WideColumns((total,), f"the total; {both}", False, others)
+        return CountColumns((total,), f"the total; {both}", False, others)
     choices = tuple(Choice(",".join(group), "a column a site") for group in (partition.left, partition.right))
     question = Question("count", both, choices)
     others = dict.fromkeys(partition.right, "the other partition") | reasons
-    return WideColumns(partition.left, both, True, others, question)
+    return CountColumns(partition.left, both, True, others, question)
 
 
 def _single(
-    by_name: Mapping[str, Column], names: Sequence[str], rows: counts.Rows, reasons: Mapping[str, str]
-) -> WideColumns | None:
+    by_name: Mapping[str, Column], names: Sequence[str], rows: counts.SiteRows, reasons: Mapping[str, str]
+) -> CountColumns | None:
     """One series, whose count is chosen as that of a table of readings."""
     chosen = counts.choose(by_name, [*dict.fromkeys(names)], rows)
     if chosen.column is None:
         if chosen.question is None:
             return None
-        return WideColumns((), chosen.evidence, False, reasons, chosen.question)
+        return CountColumns((), chosen.evidence, False, reasons, chosen.question)
     others = dict.fromkeys(names, "not the count") | dict(reasons)
     others.pop(chosen.column.name, None)
-    return WideColumns((chosen.column.name,), chosen.evidence, False, others, chosen.question)
+    return CountColumns((chosen.column.name,), chosen.evidence, False, others, chosen.question)
 
 
 def _without_other_measures(
-    by_name: Mapping[str, Column], names: Sequence[str], numbers: Mapping[str, Any], rows: counts.Rows
+    by_name: Mapping[str, Column], names: Sequence[str], numbers: Mapping[str, Any], rows: counts.SiteRows
 ) -> tuple[list[str], dict[str, str]]:
     """Columns that may count for a site, and of each other one why it does not.
 

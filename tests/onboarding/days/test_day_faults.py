@@ -9,7 +9,7 @@ import pytest
 
 from forecaster.errors import SpecError
 from forecaster.onboarding import parts, tables
-from forecaster.onboarding.description.questions import Answers
+from forecaster.onboarding.description.questions import TableAnswers
 
 DAYS = [date(2026, 1, 1) + timedelta(days=day) for day in range(40)]
 POLISH = ("stycznia", "lutego")
@@ -19,7 +19,7 @@ def failure(folder: Path, text: str, name: str = "counts.csv") -> str:
     file = folder / name
     file.write_text(text, "utf-8")
     with pytest.raises(SpecError) as refused:
-        parts.sort([tables.read(file)], Answers())
+        parts.sort([tables.read(file)], TableAnswers())
     return str(refused.value).removeprefix(f"{file}: ")
 
 

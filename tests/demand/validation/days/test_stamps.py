@@ -11,7 +11,7 @@ import pytest
 from forecaster.config import load
 from forecaster.core.knowledge import Finding
 from forecaster.demand.ingest import ingest
-from forecaster.demand.validation.day_stamps import zone_of_days
+from forecaster.demand.validation.days.stamps import zone_of_days
 from forecaster.errors import SpecError
 from forecaster.lake import Lake
 

@@ -1,0 +1,97 @@
+"""Keys of the pipeline file that `init --from` writes, each with its value and the reason for it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from forecaster.onboarding import column_names, parts
+from forecaster.onboarding.days.lifespans import Lifespans
+from forecaster.onboarding.days.record_times import RecordedAt
+from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.tables import FileTable
+
+Entries = list[tuple[str, Any, str]]  # key, value, reason
+_UPWARDS = 3  # folders that a relative path climbs at most
+
+
+def _plain_source(table: FileTable, folder: Path) -> Entries:
+    """Notation of a file, whatever its columns mean."""
+    path, settings = parts.pattern(table), table.settings
+    entries: Entries = [("kind", settings["kind"], ""), ("path", _path(path, folder), "")]
+    reasons = {
+        "delimiter": "what parts most lines into as many fields",
+        "encoding": "the one that reads every letter",
+        "sheet": f"the fullest of {len(table.cells.sheets)} sheets",
+        "date_format": "the numbers that count the days",
+        "header_row": "the first line that is as wide as the table; above it are titles",
+    }
+    return entries + [(key, settings[key], reason) for key, reason in reasons.items() if key in settings]
+
+
+def depots_source(table: FileTable, spans: Lifespans, folder: Path) -> Entries:
+    """Keys of the source of depots, each with its value and reason."""
+    form = [("date_format", spans.form, "the form that reads the days of opening and closing")] if spans.form else []
+    return [*_plain_source(table, folder), *form]
+
+
+def source(table: FileTable, readings: Description, folder: Path) -> Entries:
+    """Keys of the source of readings, each with its value and reason."""
+    entries = _plain_source(table, folder)
+    thousands, decimal = readings.marks
+    if table.settings["kind"] != "parquet":
+        if thousands:
+            entries.append(("thousands", thousands, "what stands between thousands in the counts"))
+        if decimal != ".":
+            entries.append(("decimal", decimal, "what stands before decimals"))
+        if readings.date_form:
+            rival = f"; '{readings.rival_form}' would read them too" if readings.rival_form else ""
+            entries.append(("date_format", readings.date_form, f"the form that reads the days{rival}"))
+    if readings.fill_down:
+        entries.append(("fill_down", [readings.depot_column], "stands on the first row of its block alone"))
+    if readings.layout in ("days", "depots"):
+        laid_out = "days" if readings.layout == "days" else "depots"
+        entries.append(("wide", laid_out, readings.why_demand))
+        if readings.ignored:
+            entries.append(("ignore", list(readings.ignored), "columns that hold no readings"))
+    return entries
+
+
+def columns(readings: Description, order_id: str | None, open_column: str | None, stamps: RecordedAt) -> Entries:
+    """Keys of `demand.columns`, each with its column and reason."""
+    rows: list[tuple[str, str | None, str, column_names.Role]] = [
+        ("depot_id", readings.depot_column, "names the depot", "depot"),
+        ("date", readings.date_column, "holds days", "date"),
+        ("demand", readings.demand_column, readings.why_demand, "demand"),
+    ]
+    entries: Entries = []
+    for key, name, reason, role in rows:
+        if key == "date" and len(readings.day.names) == 3:
+            entries.append((key, list(readings.day.names), "hold year, month and day"))
+        elif name is not None:
+            by_name = column_names.says(name, role)
+            how = reason if key == "demand" else f"{reason}, by its {'name' if by_name else 'values'}"
+            entries.append((key, name, how))
+    if open_column:
+        entries.append(("open", open_column, "says on which days a depot is open"))
+    if order_id:
+        entries.append(("order_id", order_id, "has another value in each row: exports that overlap count it once"))
+    return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
+
+
+def aggregate(readings: Description) -> tuple[str, str]:
+    """Value of `demand.aggregate` and its reason."""
+    of_parts = f"one for each '{readings.part}'" if readings.part else "such as hours or channels"
+    reasons = {
+        "none": "a row a depot and day",
+        "sum": f"several rows a depot and day, {of_parts}, make its count together",
+        "count": readings.why_demand,
+    }
+    return readings.aggregate, reasons[readings.aggregate]
+
+
+def _path(path: Path, folder: Path) -> str:
+    relative = os.path.relpath(path.resolve(), folder.resolve())
+    climbs = Path(relative).parts.count("..")
+    return relative if climbs <= _UPWARDS else str(path.resolve())
