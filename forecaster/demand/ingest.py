@@ -96,13 +96,11 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     changes = {table: _changes(rows, frame(lake, table), KEYS[table], now) for table, rows in snapshots.items()}
     decided = decisions(lake)
     feed = sources.open_feed(spec.demand.source, spec, *source_columns(spec), since=_watermark(spec, lake))
-    contract = contract_of(
-        spec, lake, snapshots.get("depots"), snapshots.get("aliases"), now=now, waived=decided.waived
-    )
+    depots, former = snapshots.get("depots"), snapshots.get("aliases")
+    contract = contract_of(spec, lake, depots, former, now=now, waived=decided.waived)
     # each row alone, then against its batch, then against what the lake holds: each check sees fewer rows than the last
     arrangement = Arrangement(spec)
     batch, read = _sort_blocks(feed, arrangement, contract, decided.discarded, on_rows)
-    findings += arrangement.findings()
     known_days = _known_days(lake, batch.accepted, spec)
     if announced is not None:
         findings += _event_findings(announced, snapshots, batch, known_days, lake, spec, now)
@@ -110,15 +108,14 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += feed_shape.unreadable(unread, batch.accepted, read, decided.discarded, spec)
     findings += feed_shape.day_month_order(batch.accepted, batch.refused, spec)
     findings += [*feed_shape.decimals(contract.decimals, spec), *contract.stamps.findings(spec)]
-    findings += contract.business_days.findings()
-    findings += batch.findings
+    findings += [*arrangement.findings(), *contract.business_days.findings(), *batch.findings]
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
     came = feed_turnover.depots_of(every_row, batch.refused)
     del every_row, contract
     batch, last_findings = _checked_batch(batch, known_days, snapshots, decided, spec, now)
     findings += feed_turnover.size_findings(read, batch.unchanged, feed.name, frame(lake, "batches"), spec)
-    findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, snapshots.get("aliases"), spec)
+    findings += feed_turnover.other_depots(came, known_days.last_readings.heard, lake, former, spec)
     findings += feed_turnover.restated(batch.repeated_days, known_days.last_readings, spec)
     findings += lost_rows.findings(batch, read, spec)
     findings += [*_refusals(with_distinct_ids(batch.refused), decided, spec), *last_findings]

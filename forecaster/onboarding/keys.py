@@ -76,7 +76,9 @@ def columns(readings: Description, order_id: str | None, open_column: str | None
     if open_column:
         entries.append(("open", open_column, "says on which days a depot is open"))
     if order_id:
-        entries.append(("order_id", order_id, "has another value in each row: exports that overlap count it once"))
+        is_instant = order_id in readings.day.names
+        each = "repeats instants with one count" if is_instant else "has another value in each row"
+        entries.append(("order_id", order_id, f"{each}: what is there twice counts once"))
     return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
 
 

@@ -7,12 +7,27 @@ from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.description.table import Description
 from forecaster.onboarding.tables import FileTable
 
+_SOME, _LARGE = 20, 20  # repeated instants, and their usual count: small ones are alike by chance
+_NEARLY_ALL = 0.95
+
 
 def of(table: FileTable, readings: Description) -> str | None:
     """A column that numbers orders; None where there is none. An order with several lines has none,
     since its number stands in each of them."""
     if readings.layout not in ("long", "single") or readings.aggregate == "none":
         return None
+    if readings.aggregate == "sum" and readings.part is None and _repeats_instants(readings):
+        return readings.date_column
     used = {readings.depot_column, *readings.day.names, readings.demand_column}
     likely = [name for name in columns.order_numbers(table) if name not in used]
     return min(likely, key=lambda name: not column_names.is_id(name), default=None)
+
+
+def _repeats_instants(readings: Description) -> bool:
+    """True if some instants have several rows, nearly all with one count."""
+    rows = readings.rows[readings.rows["demand"] > 0]
+    instants = rows.groupby(["depot", "moment"], observed=True)["demand"].agg(["size", "nunique"])
+    several = instants[instants["size"] > 1]
+    if len(several) < _SOME or rows["moment"].nunique() == rows["day"].nunique():
+        return False
+    return bool((several["nunique"] == 1).mean() > _NEARLY_ALL and rows["demand"].median() >= _LARGE)

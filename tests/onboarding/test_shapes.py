@@ -11,22 +11,23 @@ from forecaster.config import load
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.errors import SpecError
-from forecaster.onboarding import parts, start, tables
+from forecaster.onboarding import order_numbers, parts, start, tables
 from forecaster.onboarding.days import business_day
 from forecaster.onboarding.description.questions import OpenQuestions, TableAnswers
 from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.tables import FileTable
 from tests.onboarding.shapes import FIRST, Shape, Truth, shapes
 
 SHAPES = shapes()
 NOW = datetime(2026, 4, 3, 12, tzinfo=UTC)
 
 
-def counted(description: Description) -> Truth:
+def counted(table: FileTable, description: Description) -> Truth:
     rows = description.rows[description.rows["demand"].notna() & description.rows["day"].notna()]
     if description.aggregate == "none":
         rows = rows.drop_duplicates(["depot", "day"], keep="last")
-    elif description.aggregate == "sum" and description.part is None:
-        rows = rows.drop_duplicates(["depot", "moment", "demand"])
+    elif order_numbers.of(table, description) == description.date_column:
+        rows = rows.drop_duplicates(["depot", "moment"], keep="last")
     sums = rows.groupby([rows["depot"], rows["day"].dt.date])["demand"].sum()
     return {(str(depot), day): float(value) for (depot, day), value in sums.items()}
 
@@ -36,13 +37,13 @@ def outcome(folder: Path, shape: Shape) -> str:
     file = folder / "table.csv"
     file.write_text(shape.text, "utf-8")
     try:
-        _, description, _ = parts.sort([tables.read(file)], TableAnswers())
+        table, description, _ = parts.sort([tables.read(file)], TableAnswers())
     except SpecError:
         return "refused"
     if description.questions:
         return "asked"
     description, _ = business_day.of(description)
-    return "right" if counted(description) == shape.truth else "wrong"
+    return "right" if counted(table, description) == shape.truth else "wrong"
 
 
 def test_no_shape_is_silently_wrong_and_most_need_no_question(tmp_path: Path) -> None:

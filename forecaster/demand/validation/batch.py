@@ -26,6 +26,7 @@ from forecaster.demand.half_hours.profiles import DayProfiles
 from forecaster.demand.history import reading_versions
 from forecaster.demand.history.reading_versions import CORRECTION
 from forecaster.demand.order_lines import cut_ends, cut_windows
+from forecaster.demand.order_lines.repeated_instants import repeated_instants
 from forecaster.demand.order_lines.repeated_rows import repeated_rows, without_repeated_orders
 from forecaster.demand.parsing import each_value
 from forecaster.demand.readings import CONTENT, HALF_HOUR, ORDER, Days, dates, day_words
@@ -125,6 +126,7 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
     without them."""
     rows, repeated, findings = without_repeated_orders(batch.accepted, contract.spec)
     findings, profiles = [*findings, *repeated_rows(rows, contract.spec), *_left_out(contract.left_out)], None
+    findings += repeated_instants(rows, contract.spec, times_differ=contract.times_differ)
     if contract.spec.learns_shares:
         profiles = DayProfiles.of(rows.assign(demand=rows["demand"].clip(lower=0)))
         findings += profiles.findings(contract.spec)
