@@ -22,26 +22,17 @@ from numpy.typing import NDArray
 
 from forecaster.config import AnySource, WrittenSource
 from forecaster.config.sources import COUNTED_DAYS
+from forecaster.demand.number_marks import MARKS_SHARE, without_marks
 
 Kind = Literal["double", "string"]
 Column = Any  # a pandas Series
 LONGEST = 200  # characters of a depot id
 _DIGITS = 400  # characters of a number; a longer one is more than a double holds, or no count
-_CURRENCIES = r"(?:[A-Z]{1,3})?[$€£¥₹₽₺₩₪฿₫]|EUR|USD|GBP|CHF|PLN|CZK|SEK|NOK|DKK|JPY|CNY|INR|BRL|Rs\.?|Fr\.|kr\.?"
-# letters that make another number of it, or a time of day, are no mark; nor is % or a lone letter at an id
-_TIMES_AS_MUCH = r"(?:k|m|mn|mio|mrd|mln|bn|t|th|tsd|tys|st|nd|rd|am|pm|uhr|h|x|dz|dtz|doz|dozen)\.?$"
-_UNITS = rf"{_CURRENCIES}|(?!(?i:{_TIMES_AS_MUCH}))[^\W\d_]{{2,}}\.?|°[CF]"
-_MARKED = (
-    rf"^([+-]?)({_CURRENCIES})?\s?([+-]?)([.,]?[0-9](?:[0-9.,'\u2019\s]*[0-9])?)"
-    rf"\s?((?:{_UNITS})|(?<=\s)(?!(?i:{_TIMES_AS_MUCH}))[^\W\d_])?$"
-)
 _MONTHS = {  # how months begin in German, French, Spanish and Italian, without accents
     "January": "ja|ene|gen", "February": "fe", "March": "mar|maer|mrz", "April": "apr|avr|abr", "May": "mai|may|mag",
     "June": "juin|jun|giu", "July": "juil|jul|lug", "August": "aug|aou|ago", "September": "sep|set",
     "October": "oct|okt|ott", "November": "nov", "December": "dec|dez|dic",
 }  # fmt: skip
-_BETWEEN = "\0"  # the marks of both sides
-_MARKS_SHARE = 0.9  # of the distinct numbers of a column that have one mark: it is the column's
 _LAST_SECOND = 4_102_444_800  # since 1970: the end of 2099
 MANY_DAYS = 20_000  # from the first to the last one, of which a table is not made
 _ENDS = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
@@ -192,8 +183,8 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
         odd = ~text.str.fullmatch(form).astype(bool)
         if odd.any():
             # where more are plain, no mark is the column's, and few are looked at
-            odd |= bool(odd.mean() >= _MARKS_SHARE)
-            text = text.where(~odd, _without_marks(text[odd], alone=bool(odd.all())))
+            odd |= bool(odd.mean() >= MARKS_SHARE)
+            text = text.where(~odd, without_marks(text[odd], alone=bool(odd.all())))
         plain = text.where(text.str.fullmatch(form).astype(bool) & (text.str.len() <= _DIGITS), "inf")
         if thousands:
             plain = plain.str.replace(thousands, "", regex=False)
@@ -202,23 +193,6 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
         return pd.to_numeric(plain).astype("float64").where(text != "", np.nan)
 
     return each_value(column, parse, np.nan).astype("float64")
-
-
-def _without_marks(text: Column, *, alone: bool) -> Column:
-    """Numbers with their sign in front and, where they are `alone`, without the mark that nearly all
-    have beside them."""
-    signed = text.str.replace("\u2212", "-").str.replace(r"^'(?=[+(-]?[0-9])", "", regex=True)
-    signed = signed.str.replace(r"^\((.*[0-9].*)\)$|^(.*[0-9].*)-$", r"-\1\2", regex=True)
-    if not alone:
-        return signed
-    parts = signed.str.extract(_MARKED).fillna("")
-    marks = parts[1] + _BETWEEN + parts[4]
-    numeric = marks[parts[3] != ""]
-    counts = numeric[numeric != _BETWEEN].value_counts()
-    if counts.empty or counts.iloc[0] < _MARKS_SHARE * len(numeric):
-        return signed
-    # one without the mark may be of another unit
-    return (parts[0] + parts[2] + parts[3]).where(marks == counts.index[0], signed.where(parts[3] == "", "?"))
 
 
 def plain_dates(text: Column, form: str = "%B") -> Column:

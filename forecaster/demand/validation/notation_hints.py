@@ -153,7 +153,7 @@ def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> st
     if values.empty:
         return ""
     seen = _of_days(values, accepted_days, spec) if rule == "date_form" else _of_numbers(values, spec)
-    return seen or _of_wide(rows, rule, spec)
+    return (source.wide and _of_wide(rows, rule, spec)) or seen
 
 
 def cut_depots(refused: pd.DataFrame, accepted: pd.DataFrame, spec: Spec) -> list[str]:

@@ -137,10 +137,13 @@ def test_a_batch_of_words_for_nothing_is_stopped_with_all_of_them(tmp_path: Path
     assert result_of(tmp_path, content, f", {key}").accepted == 60
 
 
-def test_what_is_no_word_for_nothing_and_has_no_mark_is_told_without_advice(tmp_path: Path) -> None:
+def test_a_word_among_counts_may_close_the_day(tmp_path: Path) -> None:
     counts = ["soon" if place % 20 == 3 else f"{90 + place % 7}" for place in range(60)]
     (finding,) = result_of(tmp_path, long([f"{day}" for day in DAYS], counts)).findings
-    assert finding.message.endswith("found 'soon', wanted a number, or nothing where the count is not known")
+    assert (
+        "found 'soon', wanted a number, or nothing where the count is not known; where it is a word" in finding.message
+    )
+    assert finding.message.endswith('demand.closed_values: ["soon"] says so')
 
 
 def test_a_delimiter_within_values_is_told(tmp_path: Path) -> None:
