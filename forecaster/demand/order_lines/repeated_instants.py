@@ -17,12 +17,12 @@ SHARE, ROWS = 0.05, 50  # of the rows that repeat the stamp and count of another
 LARGE = 20  # median of the repeated counts: small ones are alike by chance
 
 
-def repeated_instants(rows: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:
+def repeated_instants(rows: pd.DataFrame, spec: Spec) -> list[Finding]:
     """A finding where many rows to be summed repeat the timestamp and the count of another row.
 
     `rows` are accepted ones, as `readings` describes, before they are aggregated.
     """
-    if spec.demand.aggregate != "sum" or not times_differ or CONTENT not in rows or spec.demand.columns.order_id:
+    if spec.demand.aggregate != "sum" or spec.demand.columns.order_id:
         return []
     is_repeated = rows.duplicated(["depot_id", "day", CONTENT]).to_numpy() & (rows["demand"] > 0).to_numpy()
     number = int(is_repeated.sum())

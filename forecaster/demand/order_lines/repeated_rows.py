@@ -21,6 +21,7 @@ from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import counted, sentence
+from forecaster.demand.order_lines.repeated_instants import repeated_instants
 from forecaster.demand.order_lines.row_keys import NO_ORDER
 from forecaster.demand.readings import CONTENT, ORDER
 from forecaster.demand.validation.feed_shape import batch_finding
@@ -125,9 +126,9 @@ def _no_order_ids(number: int, ordered: int, spec: Spec, places: tuple[tuple[str
     return replace(finding, severity="stop")
 
 
-def repeated_rows(rows: pd.DataFrame, spec: Spec) -> list[Finding]:
-    """A finding where two files have the same rows of the same days, or a file has a block of rows
-    twice.
+def repeated_rows(rows: pd.DataFrame, spec: Spec, *, times_differ: bool) -> list[Finding]:
+    """A finding where two files have the same rows of the same days, a file has a block of rows
+    twice, or, where rows have times of day, many rows repeat an instant and its count.
 
     `rows` are accepted ones, as `readings` describes, before they are aggregated.
     """
@@ -149,7 +150,7 @@ def repeated_rows(rows: pd.DataFrame, spec: Spec) -> list[Finding]:
         return []
     repetitions = [*_between_files(lines, files), *_within_files(lines, files)]
     if not repetitions:
-        return []
+        return repeated_instants(rows, spec) if times_differ else []
     most = max(repetitions, key=lambda repetition: repetition.rows)
     slot = np.unique(np.concatenate([repetition.slots for repetition in repetitions]))
     detail = _detail(most, slots, len(repetitions) - 1)

@@ -26,7 +26,6 @@ from forecaster.demand.half_hours.profiles import DayProfiles
 from forecaster.demand.history import reading_versions
 from forecaster.demand.history.reading_versions import CORRECTION
 from forecaster.demand.order_lines import cut_ends, cut_windows
-from forecaster.demand.order_lines.repeated_instants import repeated_instants
 from forecaster.demand.order_lines.repeated_rows import repeated_rows, without_repeated_orders
 from forecaster.demand.parsing import each_value
 from forecaster.demand.readings import CONTENT, HALF_HOUR, ORDER, Days, dates, day_words
@@ -39,8 +38,7 @@ from forecaster.demand.validation.quarantine import RowSentences, with_distinct_
 DAY_NOT_OVER, PARTIAL_DAY, SUPERSEDED = "day_not_over", "partial_day", "superseded"
 PLACES = 50  # depots and days that a finding names
 FEW_PARTS = 3  # rows of a day; where one of more is lost, the day is told a little low
-# rules by which a row of a day may be missing in its sum
-PARTS_LOST = (*CANNOT_BE_READ, "count_too_large")
+PARTS_LOST = (*CANNOT_BE_READ, "count_too_large")  # rules by which a row may be missing in a day's sum
 Column = Any  # a pandas Series
 
 
@@ -125,8 +123,8 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
     not over. `discarded` are the ids of quarantined rows that a person set aside for good: days do
     without them."""
     rows, repeated, findings = without_repeated_orders(batch.accepted, contract.spec)
-    findings, profiles = [*findings, *repeated_rows(rows, contract.spec), *_left_out(contract.left_out)], None
-    findings += repeated_instants(rows, contract.spec, times_differ=contract.times_differ)
+    findings, profiles = [*findings, *repeated_rows(rows, contract.spec, times_differ=contract.times_differ)], None
+    findings += _left_out(contract.left_out)
     if contract.spec.learns_shares:
         profiles = DayProfiles.of(rows.assign(demand=rows["demand"].clip(lower=0)))
         findings += profiles.findings(contract.spec)
