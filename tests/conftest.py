@@ -58,7 +58,7 @@ os.environ.setdefault(KEPT, str((ROOT / ENVIRONMENT_DEFAULTS[KEPT]).resolve()))
 install_import_hook("forecaster.model", "beartype.beartype")
 # The same examples everywhere, whatever another worker has kept of its own, and however slow the machine is: few of
 # them, and many with `--hypothesis-profile many`.
-for profile, examples in {"few": 5, "many": 75}.items():
+for profile, examples in {"few": 5, "many": 150}.items():
     settings.register_profile(
         profile,
         max_examples=examples,

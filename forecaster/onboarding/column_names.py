@@ -27,6 +27,7 @@ Role = Literal[
     "title",
     "actor",
     "part",
+    "article",
     "metric",
     "quantity",
     "property",
@@ -38,6 +39,7 @@ Role = Literal[
     "actual",
     "planned",
     "thing",
+    "weekdays",
     "yes_or_no",
     "closed_word",
     "unknown_word",
@@ -95,6 +97,7 @@ WORDS: dict[Role, str] = {
         schicht slot daypart hour stunde heure hora ora weather wetter status state zustand stato estado etat type typ
         kind art gender geschlecht nationality country_of_residence patient patients initials name remark comment note
         bemerkung tariff tarif metric measure kpi kennzahl indicator variable scenario version""",
+    "article": "product produkt produit producto prodotto item items article artikel articulo articolo sku category",
     "metric": "metric measure kpi kennzahl indicator indikator variable messgroesse mesure misura metrica",
     "quantity": """quantity qty menge quantite cantidad quantita quantidade aantal ilosc antal adet pieces pcs units
         stueck stueckzahl orders bestellungen auftraege parcels packages pakete""",
@@ -103,13 +106,15 @@ WORDS: dict[Role, str] = {
         distanz strecke lead_time leadtime score rating weight gewicht poids peso kg birth birthday geburt year_of_birth
         party_size length height size zip lat lng""",
     "stock": """stock bestand inventory inventar capacity kapazitaet capacite capacidad capacita free frei libre libres
-        available verfuegbar remaining rest occupancy belegung auslastung level fuellstand docks""",
+        available verfuegbar remaining rest occupancy occupied besetzt belegt belegung auslastung level fuellstand
+        docks""",
     "scenario": "scenario szenario version typ type kind plan_actual planist data_type werttyp",
     "snapshot": """snapshot snapshot_date version revision rev as_of asof extracted extract_date export_date exported
         report_date reported published stand datenstand load_date""",
     "cancelled": """cancelled canceled cancelada cancelado cancelled_by_customer annulliert storniert storno abgesagt
         annule annulee annullato annullata geannuleerd anulowane void voided refunded refund erstattet rembourse no_show
-        noshow deleted geloescht test draft entwurf rejected abgelehnt failed declined expired abandoned""",
+        noshow deleted geloescht test draft entwurf return returned returns retoure rueckgabe reso devolucion devolution
+        chargeback rejected abgelehnt failed declined expired abandoned""",
     "cancelled_flag": """cancelled canceled is_cancelled is_canceled storniert storno voided is_void refunded
         is_refunded deleted is_deleted""",
     "actual": "actual actuals ist real realised realized reel reale istwert observed",
@@ -117,8 +122,12 @@ WORDS: dict[Role, str] = {
     "thing": """adults adult children child kids members member casual registered men women male female cars car bikes
         bike bicycles trucks pedestrians buses pcs desks seats rooms loans returns renewals calls emails chats web shop
         online phone app breakfast lunch dinner erwachsene kinder mitglieder autos raeder lkw fussgaenger anrufe
-        ausleihen rueckgaben adultes enfants voitures velos adultos ninos coches bicis adulti bambini auto bici new
+        maenner frauen hommes femmes hombres mujeres uomini donne senioren seniors students schueler ausleihen
+        rueckgaben adultes enfants voitures velos adultos ninos coches bicis adulti bambini auto bici new
         repeat takeaway delivery""",
+    "weekdays": """mon tue wed thu fri sat sun monday tuesday wednesday thursday friday saturday sunday mo di mi do fr
+        sa so montag dienstag mittwoch donnerstag freitag samstag sonntag lundi mardi mercredi jeudi vendredi samedi
+        dimanche lun mar mie jue vie sab dom lunes martes miercoles jueves viernes sabado domingo""",
     "yes_or_no": "0 1 yes no true false y n ja nein oui non si t f",
     "closed_word": """closed geschlossen zu ferme fermee cerrado cerrada chiuso chiusa gesloten fechado fechada
         zamkniete lukket stengt stangt suljettu kapali zavreno holiday feiertag ruhetag""",

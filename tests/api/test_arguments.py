@@ -63,7 +63,9 @@ def test_what_is_wrong_with_frames_is_told_at_once_and_without_a_path() -> None:
     with pytest.raises(SourceError, match=r"^static: column 'row' has a name") as error:
         make().fit(readings(), static=pd.DataFrame({"unique_id": [1, 2, 3], "row": "a"}))
     assert "/" not in str(error.value)
-    with pytest.raises(NoUsableData, match=r"^none of 645 rows can be used: df.parquet:1: depot 1 on 2025-07-01"):
+    with pytest.raises(
+        NoUsableData, match=r"^lost_rows: found 645 of 645 rows in quarantine .*: depot 1 on 2025-07-01"
+    ):
         make().fit(readings().assign(y=-1))
     with pytest.raises(SpecError, match=r"^events: found the columns ds, kind; wanted 'name' too"):
         make().fit(readings(), events=pd.DataFrame({"ds": ["2026-01-01"], "kind": ["closure"]}))

@@ -18,6 +18,8 @@ _NEARLY_ALL = 0.95
 _PARTS = 0.1  # of the rows are not the first one of their site and day
 _GRID = 100  # times of day that a table of readings has at most
 _DENSE = 0.5  # of the times of day have a row of each site and day, of readings
+_CLOCK = r"([0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?: ?[AaPp][Mm])?)"
+_SOME, _OFTEN = 20, 0.3  # steps of a running total, and how many of them rise
 _MOSTLY = 0.9  # zeros of a property of events
 _MEASURES: tuple[column_names.Role, ...] = ("measure", "property", "stock")
 
@@ -58,26 +60,37 @@ class SiteRows:
         if keys["moment"].nunique() == keys["day"].nunique():
             return False
         instants = keys.drop_duplicates(["site", "moment", "count"])
-        clocks = pd.Series(self.moments).astype("str").str.extract(r"([0-9]{1,2}:[0-9]{2}.*)$")[0]
-        return bool(instants.duplicated(["site", "moment"]).mean() < 1 - _NEARLY_ALL and clocks.nunique() <= _GRID)
+        clocks = pd.Series(self.moments).astype("str").str.extract(_CLOCK)[0]
+        possible = len(keys.drop_duplicates(["site", "day"])) * clocks.nunique()
+        is_one_each = instants.duplicated(["site", "moment"]).mean() < 1 - _NEARLY_ALL
+        return bool(is_one_each and clocks.nunique() <= _GRID and len(instants) > _DENSE * possible)
 
 
 def choose(by_name: Mapping[str, Column], names: Sequence[str], rows: SiteRows) -> Count:
     """Count among the columns of numbers `names`."""
     several = rows.are_several
-    usable = [name for name in names if _why_not(by_name[name], rows, several) is None]
+    is_grid = several and rows.are_regular(np.zeros(len(rows.days)))
+    usable = [name for name in names if _why_not(by_name[name], rows, several and not is_grid) is None]
     counts = [name for name in usable if not columns.is_money(by_name[name], by_name, orders=bool(rows.orders))]
     totals = [each.total for each in _identities(by_name, counts) if each.total]
-    if not several:
-        return _of_readings(by_name, usable, counts, totals)
+    if not several or (is_grid and not usable and hold_stock(names)):
+        return _of_readings(by_name, usable, counts, totals, rows)
     return _of_parts_or_events(by_name, counts, totals, rows)
 
 
-def _of_readings(by_name: Mapping[str, Column], usable: list[str], counts: list[str], totals: list[str]) -> Count:
+def hold_stock(names: Sequence[str]) -> bool:
+    """True if a column says by its name that it is a level, such as free places, rather than a count."""
+    return any(column_names.says(name, "stock") for name in names)
+
+
+def _of_readings(
+    by_name: Mapping[str, Column], usable: list[str], counts: list[str], totals: list[str], rows: SiteRows
+) -> Count:
     """One row a site and day: the column whose name says a count, the total of others, the only one."""
     pool = counts or usable
     if not pool:
         return Count(None, "")
+    pool = [name for name in pool if not _is_running_total(by_name[name], rows)] or pool
     why = "" if counts else "; it looks like money: rosters need a count of orders"
     best = _certain(pool, totals)
     if best is not None:
@@ -146,9 +159,10 @@ def _why_not(column: Column, rows: SiteRows, several: bool) -> str | None:
         return "it numbers things"
     if column_names.says(name, "calendar") or any(_is_measure(name, role) for role in _MEASURES):
         return "by its name"
-    if columns.numbers_rows(column, several):
-        return "it numbers rows"
     values = column.numbers(column.marks).dropna()
+    runs = values.is_unique and (values.diff().dropna() == 1).mean() > _NEARLY_ALL
+    if columns.numbers_rows(column, several) or runs:
+        return "it numbers rows"
     if not len(values) or (values < 0).mean() > 0.5:
         return "it has no counts"
     if len(column.distinct) <= 2 and not _is_exact(name):
@@ -159,6 +173,13 @@ def _why_not(column: Column, rows: SiteRows, several: bool) -> str | None:
         return "it is a property of each row, with fractions"
     is_share = ((values >= 0) & (values <= 1)).all() and (values % 1 != 0).any()
     return "it is a share" if is_share else None
+
+
+def _is_running_total(column: Column, rows: SiteRows) -> bool:
+    """True for numbers that only rise from day to day at each site, as sums since a first day do."""
+    table = rows.keys().assign(value=column.numbers(column.marks).to_numpy(), day=rows.days.to_numpy())
+    steps = table.sort_values(["site", "day"], kind="stable").groupby("site")["value"].diff().dropna()
+    return len(steps) > _SOME and bool((steps >= 0).mean() > _NEARLY_ALL and (steps > 0).mean() > _OFTEN)
 
 
 def _is_measure(name: str, role: column_names.Role) -> bool:

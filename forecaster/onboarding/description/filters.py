@@ -159,3 +159,16 @@ def version_question(column: Column) -> Question | None:
         return None
     choices = tuple(Choice(f"{column.name}={value}", "rows of this version") for value in column.distinct[::-1][:5])
     return Question("where", f"rows of a site and day differ in '{column.name}': which version counts?", choices)
+
+
+def total_question(column: Column) -> Question | None:
+    """Question whether rows of a part that is called a total count beside the others."""
+    named = [value for value in column.distinct if column_names.is_word(value, "total")]
+    if not named or len(column.distinct) < 3:
+        return None
+    choices = (
+        Choice(f"{column.name}!={','.join(named)}", "the parts alone"),
+        Choice(f"{column.name}={named[0]}", "the total alone"),
+        Choice(f"{column.name}={','.join(column.distinct[:20])}", "all rows, summed"),
+    )
+    return Question("where", f"'{named[0]}' of '{column.name}' is called a total: which rows count?", choices)

@@ -55,7 +55,7 @@ def choose(by_name: Mapping[str, Column], days: Any, taken: Sequence[str]) -> Si
         return SiteColumn(None, "one row a day")
     likely = [by_name[name] for name in names if _fits_values(by_name[name], days)]
     if not likely:
-        return SiteColumn(None, "no column has the same names on most days")
+        return _of_articles([by_name[name] for name in names], days)
     if len(likely) == 1 and columns.repeats(likely[0], days) < 1 - _NEARLY_ALL:
         return SiteColumn(likely[0], "each value has one row on most days")
     best = min(likely, key=lambda column: (columns.repeats(column, days), column.are_numbers))
@@ -63,6 +63,16 @@ def choose(by_name: Mapping[str, Column], days: Any, taken: Sequence[str]) -> Si
     choices = [Choice(column.name, _values(column)) for column in ranked]
     named_one = Choice("NAME", "one site of this name; all rows are its")
     return SiteColumn(best, "", Question("site", "which column names the site?", (*choices, named_one)))
+
+
+def _of_articles(candidates: list[Column], days: Any) -> SiteColumn:
+    """One site; a question where a column names articles with a row a day each."""
+    for column in candidates:
+        is_one_a_day = columns.repeats(column, days) < 1 - _NEARLY_ALL and column.values.nunique() >= 2
+        if column_names.says(column.name, "article") and is_one_a_day and not column.are_numbers:
+            choices = (Choice("NAME", "one site of this name; all rows are its"), Choice(column.name, _values(column)))
+            return SiteColumn(None, "", Question("site", "is each article forecast, or one site?", choices))
+    return SiteColumn(None, "no column has the same names on most days")
 
 
 def presence(column: Column, days: Any) -> float:

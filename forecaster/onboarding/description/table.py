@@ -108,6 +108,7 @@ def describe(table: FileTable, answers: TableAnswers | None = None) -> Descripti
             raise SpecError(f"{table.path}: no row fulfils {dict(row_filter.where)}; wanted values that it has")
         table = replace(table, frame=table.frame[kept].reset_index(drop=True))
     by_name = columns.of(table)
+    wide.refuse_times(_numeric(by_name, set()), table.path)
     found = days.candidates(by_name, answers)
     if not found:
         raise SpecError(f"{table.path}: found no column of days; {_looked_at(table)}; wanted one with days such as "
@@ -196,7 +197,7 @@ def _long(
     if snapshot is not None:
         rows = replace(rows, part=snapshot)
     count = _count(by_name, daily, rows, answers)
-    if count.column is None and not rows.are_several and not count.question and answers.count is None:
+    if count.column is None and not count.evidence and not count.question:
         raise SpecError(f"{table.path}: found no column of counts; {_looked_at(table)}; wanted one with numbers a day")
     description = _of_count(by_name, count, day, depot.values)
     description = replace(description, depot_column=depot.name, part=rows.part, recorded_at=snapshot)
@@ -212,6 +213,8 @@ def _without_totals(description: Description, by_name: dict[str, Column], depot:
         if question := filters.version_question(part):
             return replace(description, questions=(*description.questions, question))
         result = filters.totals(part, rows.assign(part=part.values))
+        if not result.where and (question := filters.total_question(part)):
+            description = replace(description, questions=(*description.questions, question))
         shown = ", ".join(f"'{value}'" for value in part.distinct[:5])
         more = f" and {len(part.distinct) - 5} more" if len(part.distinct) > 5 else ""
         remark = f"the rows of a depot and day are added up over '{part.name}': {shown}{more}"
@@ -288,7 +291,8 @@ def _without_site(
     rows = _with_parts(table, by_name, counts.SiteRows("", day.values, day.moments), taken)
     chosen = _wide(by_name, names, rows, answers)
     if chosen is None or not chosen.names:
-        if not rows.are_several:
+        is_stock = counts.hold_stock(names) and rows.are_regular(np.zeros(len(rows.days)))
+        if answers.count is None and (not rows.are_several or is_stock):
             raise SpecError(
                 f"{table.path}: found no column of counts; {_looked_at(table)}; wanted one with numbers a day"
             )

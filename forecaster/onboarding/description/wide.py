@@ -3,6 +3,7 @@ total."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from forecaster.errors import SpecError
 from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.columns import Column, listed
 from forecaster.onboarding.description import counts
@@ -17,6 +19,11 @@ from forecaster.onboarding.description.identities import Identity, identities
 from forecaster.onboarding.description.questions import Choice, Question
 
 _ALIKE = 0.3  # correlation of the steps from row to row; without a common week it is about a tenth
+_HOUR = re.compile(
+    r"(h|hour|hr|std|stunde|heure|ora|hora)[ _]?[0-2]?[0-9]|[0-2]?[0-9][:.h][0-5]?[0-9]?.*|[0-2]?[0-9] ?(am|pm|uhr|h)",
+    re.IGNORECASE,
+)
+_FEW_TIMES = 6  # columns of hours or weekdays that make a table one of them
 _NO_SITE: tuple[column_names.Role, ...] = ("total", "calendar", "other")
 _CALENDAR = ("day_of_week", "day", "month", "quarter", "year")
 
@@ -150,7 +157,23 @@ def _whether_sites(parts: Sequence[str], totals: Sequence[str]) -> Question | No
 
 
 def _says_thing(name: str) -> bool:
+    """True if a name says what is counted rather than where: people, vehicles, an age group."""
+    if re.fullmatch(r"[<>≤≥] ?[0-9]+|[0-9]+ ?[-–+] ?[0-9]*", name.strip()):
+        return True
     return any(column_names.holds_word(name, role) for role in ("thing", "demand", "quantity"))
+
+
+def refuse_times(names: Sequence[str], path: object) -> None:
+    """Raise SpecError where columns are hours of a day or days of a week."""
+    hours = [name for name in names if _HOUR.fullmatch(name.strip())]
+    hours = hours or [name for name in names if {*map(str, range(24))} <= {*names} and name.isdigit()]
+    weekdays = [name for name in names if column_names.is_word(name, "weekdays")]
+    kind, those = ("hours", hours) if len(hours) >= _FEW_TIMES else ("weekdays", weekdays)
+    if len(those) >= _FEW_TIMES:
+        raise SpecError(
+            f"{path}: columns {listed(those)} seem to be {kind}, one column each; wanted a row for each of them, or "
+            "one column with the count of the day"
+        )
 
 
 def _splits(relation: Identity, parts: Sequence[str]) -> bool:
