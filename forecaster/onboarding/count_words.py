@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from forecaster.onboarding import column_names, columns
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
 

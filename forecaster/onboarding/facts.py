@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from forecaster.onboarding import column_names, columns
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
 ARCHIVE = timedelta(days=14)  # since the last reading: no feed that still comes is as old

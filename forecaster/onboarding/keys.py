@@ -9,7 +9,7 @@ from typing import Any
 from forecaster.onboarding import column_names, parts
 from forecaster.onboarding.days.lifespans import Lifespans
 from forecaster.onboarding.days.record_times import RecordedAt
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
 Entries = list[tuple[str, Any, str]]  # key, value, reason

@@ -4,7 +4,7 @@ each once."""
 from __future__ import annotations
 
 from forecaster.onboarding import column_names, columns
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
 _SOME, _LARGE = 20, 20  # repeated instants, and their usual count: small ones are alike by chance

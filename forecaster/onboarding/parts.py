@@ -18,7 +18,8 @@ from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.days import day_counts, day_faults
 from forecaster.onboarding.description import days
 from forecaster.onboarding.description.questions import TableAnswers
-from forecaster.onboarding.description.table import Description, describe
+from forecaster.onboarding.description.readings import Description
+from forecaster.onboarding.description.table import describe
 from forecaster.onboarding.tables import FileTable
 
 # of the product, which no attribute has

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
 _LISTED = 12  # sheets that a note names

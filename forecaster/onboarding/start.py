@@ -33,7 +33,7 @@ from forecaster.onboarding.days.lifespans import Lifespans
 from forecaster.onboarding.days.record_times import RecordedAt
 from forecaster.onboarding.days.zone import on_days_of
 from forecaster.onboarding.description.questions import OpenQuestions, Question, TableAnswers, options
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.draft import Draft
 from forecaster.onboarding.facts import Facts
 from forecaster.onboarding.tables import FileTable

@@ -11,7 +11,7 @@ import pandas as pd
 from forecaster.core.terminal import count
 from forecaster.onboarding.columns import listed
 from forecaster.onboarding.description.questions import written
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.facts import Facts
 
 _SITES = 6  # that are named

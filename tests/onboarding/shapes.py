@@ -197,6 +197,14 @@ def more_parts() -> Iterator[Shape]:
     rows = [f"{site},{day},{n},{value + n:.0f}" for (site, day), value in truth.items() for n in (1, 2, 3)]
     yield Shape("numbered versions", table("site,day,version,orders", rows), truth, is_clear=False)
     rows = [
+        f"{site},{day},{kind},{value + n:.0f}"
+        for (site, day), value in truth.items()
+        for n, kind in enumerate(("m", "f", "all"))
+    ]
+    yield Shape("a part called a total", table("store,date,gender,visitors", rows), truth, is_clear=False)
+    rows = [f"{day},{item},{value:.0f}" for (item, day), value in panel(("Bread", "Roll", "Cake")).items()]
+    yield Shape("articles without a site", table("date,product,qty", rows), truth, is_clear=False)
+    rows = [
         f"{day},{hour}:{minute},{site},{2 + (day.day + hour) % 5}"
         for site, day in truth
         for hour in range(17, 22)

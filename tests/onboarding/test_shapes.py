@@ -14,7 +14,8 @@ from forecaster.errors import SpecError
 from forecaster.onboarding import order_numbers, parts, start, tables
 from forecaster.onboarding.days import business_day
 from forecaster.onboarding.description.questions import OpenQuestions, TableAnswers
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.description.readings import Description
+from forecaster.onboarding.description.table import describe
 from forecaster.onboarding.tables import FileTable
 from tests.onboarding.shapes import FIRST, Shape, Truth, shapes
 
@@ -52,6 +53,18 @@ def test_no_shape_is_silently_wrong_and_most_need_no_question(tmp_path: Path) ->
     assert [name for name, result in outcomes.items() if result == "wrong"] == []
     assert [shape.name for shape in SHAPES if shape.is_clear and outcomes[shape.name] != "right"] == []
     assert sum(result == "right" for result in outcomes.values()) >= 0.7 * len(outcomes)
+
+
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if not shape.is_clear], ids=lambda shape: shape.name)
+def test_each_answer_settles_its_question(tmp_path: Path, shape: Shape) -> None:
+    file = tmp_path / "table.csv"
+    file.write_text(shape.text, "utf-8")
+    table = tables.read(file)
+    for question in describe(table).questions:
+        for choice in question.choices:
+            answered = describe(table, TableAnswers().answered(question.part, choice.answer))
+            assert question not in answered.questions, choice
+    assert describe(table, describe(table).answers).questions == ()
 
 
 @pytest.mark.long

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.days.zone import WITH_OFFSET
+from forecaster.onboarding.description.readings import Description
 
 _FEWEST = 100  # rows with a time of day
 _QUIET = 3  # hours without a row
@@ -22,7 +23,10 @@ def of(description: Description) -> tuple[Description, tuple[str, str] | None]:
     rows = description.rows
     if description.aggregate == "none" or description.layout not in ("long", "single"):
         return description, None
-    clock = rows["moment"].astype("str").str.extract(r"[T ]([0-9]{1,2}):[0-9]{2}(?::[0-9.]+)?(?: ?([APap])[Mm])?")
+    moments = rows["moment"].astype("str")
+    if moments.str.contains(WITH_OFFSET).any():  # its hours are not those of the site's clock
+        return description, None
+    clock = moments.str.extract(r"[T ]([0-9]{1,2}):[0-9]{2}(?::[0-9.]+)?(?: ?([APap])[Mm])?")
     hours = _hours(clock)
     start = _quiet_hour(hours[~np.isnan(hours)])
     if start is None:

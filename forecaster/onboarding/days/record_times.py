@@ -13,7 +13,7 @@ import pandas as pd
 
 from forecaster.demand import parsing
 from forecaster.onboarding import column_names
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
 
 _SOON = 14  # days after the end of its day within which a row is recorded as a rule

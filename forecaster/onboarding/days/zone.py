@@ -8,16 +8,16 @@ from zoneinfo import ZoneInfo
 
 from forecaster.demand import parsing
 from forecaster.demand.validation.days import stamps as day_stamps
-from forecaster.onboarding.description.table import Description
+from forecaster.onboarding.description.readings import Description
 
-_WITH_OFFSET = r"[T ][0-9:.]+ ?(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)$"
+WITH_OFFSET = r"[T ][0-9:.]+ ?(?:Z|UTC|GMT|[+-][0-9]{2}(?::?[0-9]{2})?)$"
 
 
 def on_days_of(readings: Description, zone: ZoneInfo) -> tuple[Description, str | None]:
     """The readings on days of this zone, or of another one in which all instants are midnights, and
     that other zone."""
     moments = readings.rows["moment"]
-    if readings.layout == "days" or readings.date_form or not moments.str.contains(_WITH_OFFSET).any():
+    if readings.layout == "days" or readings.date_form or not moments.str.contains(WITH_OFFSET).any():
         return readings, None
     other = day_stamps.zone_of_days(moments, zone)
     days = parsing.days(moments, ZoneInfo(other) if other else zone)

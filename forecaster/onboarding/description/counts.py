@@ -36,7 +36,7 @@ class Count:
 
 @dataclass(frozen=True)
 class SiteRows:
-    """SiteRows of a table by site and day."""
+    """Rows of a table by site and day."""
 
     sites: Any  # a Series, or one text for all
     days: Any
@@ -45,6 +45,7 @@ class SiteRows:
     part: str | None = None  # column that tells rows of a site and day apart
 
     def keys(self) -> Any:
+        """Numbers of the site, day and moment of each row."""
         codes = pd.factorize(self.sites)[0] if isinstance(self.sites, pd.Series) else 0
         return pd.DataFrame({"site": codes, "day": pd.factorize(self.days)[0], "moment": pd.factorize(self.moments)[0]})
 

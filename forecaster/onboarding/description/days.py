@@ -6,9 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pandas as pd
-
-from forecaster.demand import parsing
+from forecaster.demand.arrangement import joined_days
 from forecaster.onboarding import column_names, notation
 from forecaster.onboarding.columns import Column
 from forecaster.onboarding.description.questions import Choice, Question, TableAnswers
@@ -77,8 +75,8 @@ def _of_recording(name: str) -> str:
 
 def _of(names: tuple[str, ...], columns: Mapping[str, Column]) -> DayColumns:
     if len(names) == 3:
-        values = _joined([columns[name].values for name in names])
-        return DayColumns(names, values, values.astype("str"))
+        texts = joined_days(*(columns[name].values for name in names))
+        return DayColumns(names, notation.days(texts, None), texts)
     column = columns[names[0]]
     form = column.dates.form if column.dates else None
     rival = column.dates.rival if column.dates else None
@@ -105,17 +103,6 @@ def _stem(name: str, part: str) -> str | None:
     words = column_names.normalized(name).split("_")
     rest = [word for word in words if word not in _PARTS[part].split()]
     return "_".join(rest) if len(rest) == len(words) - 1 else None
-
-
-def _joined(parts: list[Any]) -> Any:
-    """Days of a year, a month (a number or an English name) and a day of the month."""
-    texts = [parsing.words(part) for part in parts]
-    text = texts[0] + "-" + texts[1].str.title() + "-" + texts[2]
-    unique = pd.Series(text.unique(), dtype="str")
-    days = pd.to_datetime(unique, format="%Y-%m-%d", errors="coerce")
-    for form in ("%Y-%B-%d", "%Y-%b-%d"):
-        days = days.fillna(pd.to_datetime(unique, format=form, errors="coerce"))
-    return text.map(dict(zip(unique, days, strict=True))).astype("datetime64[s]")
 
 
 def _same(one: DayColumns, other: DayColumns) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from forecaster.demand import parsing
+from forecaster.demand.arrangement import are_one_of
 from forecaster.onboarding import column_names
 from forecaster.onboarding.columns import Column
 from forecaster.onboarding.description.identities import identities
@@ -93,6 +94,15 @@ def _is_flag(name: str) -> bool:
     return column_names.is_word(name, "cancelled_flag")
 
 
+def of_parts(part: Column, rows: Any) -> RowFilter:
+    """Rows of the parts of a site that count once; a question where parts are versions, or one is called
+    a total and is none."""
+    if question := _version_question(part):
+        return RowFilter(question=question)
+    result = totals(part, rows.assign(part=part.values))
+    return result if result.where else RowFilter(question=_total_question(part))
+
+
 def totals(column: Column, rows: Any) -> RowFilter:
     """Rows of a part, or a site, that is the sum of others; `rows` has site, day, demand and, of a
     column of parts, part."""
@@ -124,7 +134,7 @@ def mask(frame: Any, where: Mapping[str, Any]) -> Any:
     kept = pd.Series(True, index=frame.index)
     for name, wanted in where.items():
         listed = wanted["not"] if isinstance(wanted, Mapping) else wanted
-        is_one = parsing.words(frame[name]).str.casefold().isin([str(value).casefold() for value in listed])
+        is_one = are_one_of(frame[name], [str(value) for value in listed])
         kept &= ~is_one if isinstance(wanted, Mapping) else is_one
     return kept
 
@@ -153,7 +163,7 @@ def _numbers_parts(name: str) -> bool:
     return (says_part or column_names.is_id(name)) and column_names.rank(name, "demand") >= column_names.INEXACT
 
 
-def version_question(column: Column) -> Question | None:
+def _version_question(column: Column) -> Question | None:
     """Question which version of a fact counts, where a column numbers versions."""
     if not column_names.says(column.name, "snapshot"):
         return None
@@ -161,7 +171,7 @@ def version_question(column: Column) -> Question | None:
     return Question("where", f"rows of a site and day differ in '{column.name}': which version counts?", choices)
 
 
-def total_question(column: Column) -> Question | None:
+def _total_question(column: Column) -> Question | None:
     """Question whether rows of a part that is called a total count beside the others."""
     named = [value for value in column.distinct if column_names.is_word(value, "total")]
     if not named or len(column.distinct) < 3:

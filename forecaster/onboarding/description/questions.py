@@ -12,6 +12,7 @@ from forecaster.errors import SpecError
 Part = Literal["rows", "site", "day", "count", "where"]
 ROWS = ("readings", "events")
 ONE_A_COLUMN = "columns"  # answer to `--site`: each column of counts is a site
+NO_COLUMN = "none"  # answer to `--site`: one site, called as the file is
 ROW_COUNT = "rows"  # answer to `--count`: each row counts as one
 
 

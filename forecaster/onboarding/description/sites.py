@@ -12,7 +12,7 @@ import pandas as pd
 
 from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.columns import Column
-from forecaster.onboarding.description.questions import Choice, Question
+from forecaster.onboarding.description.questions import NO_COLUMN, Choice, Question
 
 _NEARLY_ALL = 0.95
 _MOST = 0.6  # of the days have rows of a value, of a column that may name sites
@@ -61,8 +61,8 @@ def choose(by_name: Mapping[str, Column], days: Any, taken: Sequence[str]) -> Si
     best = min(likely, key=lambda column: (columns.repeats(column, days), column.are_numbers))
     ranked = [best, *(column for column in likely if column is not best)]
     choices = [Choice(column.name, _values(column)) for column in ranked]
-    named_one = Choice("NAME", "one site of this name; all rows are its")
-    return SiteColumn(best, "", Question("site", "which column names the site?", (*choices, named_one)))
+    one_site = Choice(NO_COLUMN, "one site; all rows are its")
+    return SiteColumn(best, "", Question("site", "which column names the site?", (*choices, one_site)))
 
 
 def _of_articles(candidates: list[Column], days: Any) -> SiteColumn:
@@ -70,7 +70,7 @@ def _of_articles(candidates: list[Column], days: Any) -> SiteColumn:
     for column in candidates:
         is_one_a_day = columns.repeats(column, days) < 1 - _NEARLY_ALL and column.values.nunique() >= 2
         if column_names.says(column.name, "article") and is_one_a_day and not column.are_numbers:
-            choices = (Choice("NAME", "one site of this name; all rows are its"), Choice(column.name, _values(column)))
+            choices = (Choice(NO_COLUMN, "one site; all rows are its"), Choice(column.name, _values(column)))
             return SiteColumn(None, "", Question("site", "is each article forecast, or one site?", choices))
     return SiteColumn(None, "no column has the same names on most days")
 

@@ -1,12 +1,11 @@
-"""Description of a table: its readings in long form, the decisions that made them, and the questions
-that it leaves open."""
+"""Decisions that describe a table: day, site, count and rows that count, each by its evidence or by an
+answer."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,77 +16,14 @@ from forecaster.onboarding import column_names, columns, notation
 from forecaster.onboarding.columns import Column
 from forecaster.onboarding.description import counts, days, filters, sites, wide
 from forecaster.onboarding.description.days import DayColumns
-from forecaster.onboarding.description.questions import ONE_A_COLUMN, ROW_COUNT, Question, TableAnswers
+from forecaster.onboarding.description.questions import NO_COLUMN, ONE_A_COLUMN, ROW_COUNT, TableAnswers
+from forecaster.onboarding.description.readings import Description, rows_of
 from forecaster.onboarding.tables import FileTable
 
 _FEW_DAYS = 4  # headers that are days, and make a table a wide one
-_PARTS = 0.1  # of the depot days have several rows
+_REPEATED = 0.1  # of the rows of a version that may stand twice
 _BLANK = 0.05  # of the cells of a column of sites
 _LISTED = 12  # columns that a message names
-
-Layout = Literal["long", "depots", "days", "single"]
-
-
-@dataclass(frozen=True)
-class Description:
-    """A table's readings in long form, and the decisions that made them. Columns are named as in the
-    file."""
-
-    layout: Layout
-    depot_column: str | None
-    day: DayColumns
-    demand_column: str | None
-    why_demand: str
-    marks: tuple[str | None, str]
-    ignored: tuple[str, ...]  # of a wide table
-    rows: Any  # depot, day, demand (NaN where empty), moment (text of the date cell)
-    where: Mapping[str, Any] = field(default_factory=dict)
-    part: str | None = None  # column that tells apart the rows of a depot and day
-    recorded_at: str | None = None  # column of snapshots
-    fill_down: bool = False  # of the depot, which stands on the first row of its block
-    notes: tuple[str, ...] = ()
-    questions: tuple[Question, ...] = ()
-
-    @property
-    def date_column(self) -> str | None:
-        """Column with the day, the first one of three; None where columns are days."""
-        return self.day.names[0] if self.day.names else None
-
-    @property
-    def date_form(self) -> str | None:
-        return self.day.form
-
-    @property
-    def rival_form(self) -> str | None:
-        return self.day.rival_form
-
-    @cached_property
-    def aggregate(self) -> Literal["none", "sum", "count"]:
-        """Aggregation of the rows of a depot and day."""
-        if self.demand_column is None and self.layout in ("long", "single"):
-            return "count"
-        if self.recorded_at is not None:
-            return "none"
-        known = self.rows[self.rows["demand"].notna()]
-        depot_day = pd.DataFrame({name: pd.factorize(known[name])[0] for name in ("depot", "day")})
-        several = depot_day.duplicated(keep=False).to_numpy()
-        parts = known[several].groupby(["depot", "day"], observed=True)
-        differing = (
-            int(((parts["demand"].nunique() > 1) | (parts["moment"].nunique() > 1)).sum()) if several.any() else 0
-        )
-        return "sum" if differing > _PARTS * len(depot_day.drop_duplicates()) else "none"
-
-    @property
-    def answers(self) -> TableAnswers:
-        """The decisions as answers of the command line."""
-        site = self.depot_column or (ONE_A_COLUMN if self.layout == "depots" else None)
-        if self.layout == "depots":
-            chosen: tuple[str, ...] = tuple(self.rows["depot"].unique())
-        else:
-            chosen = (self.demand_column or ROW_COUNT,)
-        kind = "events" if chosen == (ROW_COUNT,) else "readings"
-        count = chosen if self.layout != "days" else None
-        return TableAnswers(kind, site, self.day.names or None, count, dict(self.where))
 
 
 def describe(table: FileTable, answers: TableAnswers | None = None) -> Description:
@@ -101,7 +37,8 @@ def describe(table: FileTable, answers: TableAnswers | None = None) -> Descripti
     headers = [name for name in table.columns if notation.date_form(pd.Series([name])) is not None]
     if len(headers) >= _FEW_DAYS and len(headers) >= len(table.columns) / 2:
         return _days_as_columns(table, columns.of(table), headers)
-    row_filter = filters.RowFilter(answers.where) if answers.where else filters.kinds(columns.of(table), ())
+    of_kinds = filters.kinds(columns.of(table), tuple(answers.where))
+    row_filter = filters.merged(filters.RowFilter(answers.where), of_kinds)
     if row_filter.where:
         kept = filters.mask(table.frame, row_filter.where)
         if not kept.any():
@@ -145,11 +82,9 @@ def _described(
 
 
 def _site(by_name: dict[str, Column], day: DayColumns, taken: Sequence[str], answers: TableAnswers) -> sites.SiteColumn:
-    if answers.site in by_name and answers.site is not None:
-        return sites.SiteColumn(by_name[answers.site], "as answered")
-    if answers.site is not None:
-        return sites.SiteColumn(None, "as answered")
-    return sites.choose(by_name, day.values, taken)
+    if answers.site is None:
+        return sites.choose(by_name, day.values, taken)
+    return sites.SiteColumn(by_name.get(answers.site), "as answered")
 
 
 def _filled_down(site: Column, by_name: Mapping[str, Column], day: DayColumns) -> Column | None:
@@ -201,30 +136,29 @@ def _long(
         raise SpecError(f"{table.path}: found no column of counts; {_looked_at(table)}; wanted one with numbers a day")
     description = _of_count(by_name, count, day, depot.values)
     description = replace(description, depot_column=depot.name, part=rows.part, recorded_at=snapshot)
-    return _without_totals(description, by_name, depot) if snapshot is None else description
+    return _without_totals(description, by_name, depot, answers) if snapshot is None else description
 
 
-def _without_totals(description: Description, by_name: dict[str, Column], depot: Column) -> Description:
-    """The description without rows that are the sum of others: of sites, or of parts of a site."""
+def _without_totals(
+    description: Description, by_name: dict[str, Column], depot: Column | None, answers: TableAnswers
+) -> Description:
+    """The description without rows that are the sum of others: of parts of a site, or of sites. Columns
+    that an answer names in `where` are settled."""
     rows = description.rows.rename(columns={"depot": "site"})
     result = filters.RowFilter()
     if description.part is not None and description.aggregate == "sum":
         part = by_name[description.part]
-        if question := filters.version_question(part):
-            return replace(description, questions=(*description.questions, question))
-        result = filters.totals(part, rows.assign(part=part.values))
-        if not result.where and (question := filters.total_question(part)):
-            description = replace(description, questions=(*description.questions, question))
-        shown = ", ".join(f"'{value}'" for value in part.distinct[:5])
-        more = f" and {len(part.distinct) - 5} more" if len(part.distinct) > 5 else ""
-        remark = f"the rows of a depot and day are added up over '{part.name}': {shown}{more}"
+        result = filters.RowFilter() if part.name in answers.where else filters.of_parts(part, rows)
+        remark = f"the rows of a depot and day are added up over '{part.name}': {columns.listed([*part.distinct], 5)}"
         description = replace(description, notes=(*description.notes, remark))
-    if description.aggregate != "count" and not result.where:
+    is_open = depot is not None and depot.name not in answers.where and not result.where and not result.question
+    if depot is not None and is_open and description.aggregate != "count":
         result = filters.totals(depot, rows.drop(columns="site").assign(part=depot.values))
         if result.question is not None:
             result = filters.RowFilter()  # of many sites some sums are alike by chance
+    questions = (*description.questions, *filter(None, [result.question]))
     if not result.where:
-        return description
+        return replace(description, questions=questions)
     frame = pd.DataFrame({name: by_name[name].values for name in result.where})
     kept = filters.mask(frame, result.where).to_numpy()
     return replace(
@@ -232,7 +166,7 @@ def _without_totals(description: Description, by_name: dict[str, Column], depot:
         rows=description.rows[kept].reset_index(drop=True),
         where=result.where,
         notes=(*description.notes, *result.evidence),
-        questions=(*description.questions, *filter(None, [result.question])),
+        questions=questions,
     )
 
 
@@ -249,7 +183,7 @@ def _snapshot(by_name: dict[str, Column], rows: counts.SiteRows, day: DayColumns
         reported = notation.days(column.values, column.dates.form)
         known = reported.notna() & day.values.notna()
         is_later = (reported[known] >= day.values[known]).mean() > 0.98 if known.any() else False
-        if is_later and not keys.duplicated(["site", "day", "version"]).mean() > _PARTS:
+        if is_later and not keys.duplicated(["site", "day", "version"]).mean() > _REPEATED:
             return name
     return None
 
@@ -278,7 +212,7 @@ def _of_count(by_name: dict[str, Column], count: counts.Count, day: DayColumns, 
     marks = columns.marks(count.column, by_name) if count.column else (None, ".")
     values = count.column.numbers(marks) if count.column else np.ones(len(day.values))
     name = count.column.name if count.column else None
-    rows = _rows(sites_of_rows, day.values, values, day.moments)
+    rows = rows_of(sites_of_rows, day.values, values, day.moments)
     questions = (count.question,) if count.question else ()
     return Description("long", None, day, name, count.evidence, marks, (), rows, questions=questions)
 
@@ -303,7 +237,7 @@ def _without_site(
         count = counts.Count(by_name[chosen.names[0]], chosen.evidence, chosen.question)
         description = replace(_of_count(by_name, count, day, _name_of_site(answers)), layout="single", part=rows.part)
         description = replace(description, notes=_left_out(chosen))
-        return _without_totals(description, by_name, by_name[rows.part]) if rows.part else description
+        return _without_totals(description, by_name, None, answers)
     return _wide_sites(table, by_name, day, chosen)
 
 
@@ -323,7 +257,7 @@ def _wide_sites(
 ) -> Description:
     marks = columns.marks(by_name[chosen.names[0]], by_name)
     rows = pd.concat(
-        [_rows(name, day.values, by_name[name].numbers(marks), day.moments) for name in chosen.names],
+        [rows_of(name, day.values, by_name[name].numbers(marks), day.moments) for name in chosen.names],
         ignore_index=True,
     )
     ignored = tuple(name for name in table.columns if name not in chosen.names and name not in day.names)
@@ -344,7 +278,8 @@ def _left_out(chosen: wide.CountColumns) -> tuple[str, ...]:
 
 
 def _name_of_site(answers: TableAnswers) -> str:
-    return answers.site or ""
+    """Name of the only site that was given; empty where the file's name is to be its."""
+    return answers.site if answers.site and answers.site not in (NO_COLUMN, ONE_A_COLUMN) else ""
 
 
 def _days_as_columns(table: FileTable, by_name: dict[str, Column], headers: list[str]) -> Description:
@@ -364,7 +299,7 @@ def _days_as_columns(table: FileTable, by_name: dict[str, Column], headers: list
     of_headers = notation.days(pd.Series(filled), form.form)
     rows = pd.concat(
         [
-            _rows(depot.values, day, by_name[name].numbers(marks), name)
+            rows_of(depot.values, day, by_name[name].numbers(marks), name)
             for name, day in zip(filled, of_headers, strict=True)
         ],
         ignore_index=True,
@@ -385,16 +320,6 @@ def _refuse_text_days(table: FileTable, by_name: dict[str, Column], day: DayColu
 
 def _numeric(by_name: dict[str, Column], taken: set[str]) -> list[str]:
     return [name for name, column in by_name.items() if name not in taken and column.are_numbers]
-
-
-def _rows(depots: Any, days_of_rows: Any, counts_of_rows: Any, moments: Any) -> Any:
-    rows = pd.DataFrame({"demand": counts_of_rows})
-    is_series = isinstance(moments, pd.Series)
-    return rows.assign(
-        depot=depots if isinstance(depots, str) else parsing.words(depots),
-        day=days_of_rows,
-        moment=moments.astype("str") if is_series else moments,
-    )[["depot", "day", "demand", "moment"]]
 
 
 def _looked_at(table: FileTable) -> str:

@@ -20,7 +20,8 @@ from forecaster.onboarding.description.questions import Choice, Question
 
 _ALIKE = 0.3  # correlation of the steps from row to row; without a common week it is about a tenth
 _HOUR = re.compile(
-    r"(h|hour|hr|std|stunde|heure|ora|hora)[ _]?[0-2]?[0-9]|[0-2]?[0-9][:.h][0-5]?[0-9]?.*|[0-2]?[0-9] ?(am|pm|uhr|h)",
+    r"(h|hour|hr|std|stunde|heure|ora|hora)[ _]?[0-2]?[0-9]|[0-2]?[0-9][:h][0-5][0-9].*|[0-2]?[0-9]\.[0-5][0-9]"
+    r"|[0-2]?[0-9] ?(am|pm|uhr|h)",
     re.IGNORECASE,
 )
 _FEW_TIMES = 6  # columns of hours or weekdays that make a table one of them
