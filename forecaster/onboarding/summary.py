@@ -45,7 +45,7 @@ def lines(description: Description, seen: Facts, not_used: list[str]) -> Iterato
 
 
 def _row(description: Description) -> str:
-    """What a row is, in words."""
+    """Meaning of a row, in words."""
     if description.aggregate == "count":
         return "each row counts as one"
     counted = f"the count is '{description.demand_column}'" if description.demand_column else ""
