@@ -149,9 +149,14 @@ def predict(
     ] = None,
     run: Annotated[str | None, typer.Option(help="The run this belongs to; a new one by default.")] = None,
     note: Annotated[str | None, typer.Option(help="A sentence for the page.")] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Show it, though the page shows one as of a later time.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Say what was published as JSON.")] = False,
 ) -> None:
     """Forecast with the champion and publish; no training, no JAX.
+
+    A forecast as of an earlier time than the shown one's is kept behind it.
 
     Where the champion cannot be used, the seasonal naive goes out, and the command exits with 3. Where a named bundle
     cannot be used, nothing is published, and the command exits with 2.
@@ -166,7 +171,14 @@ def predict(
     if out is not None and json:
         raise SpecError("found --out and --json, wanted one of them: both write to standard output")
     spec = load_spec(file)
-    published = predict(spec, as_of=instant(as_of, spec), bundle=bundle, run_id=run, note=note and from_argument(note))
+    published = predict(
+        spec,
+        as_of=instant(as_of, spec),
+        bundle=bundle,
+        run_id=run,
+        note=note and from_argument(note),
+        replace_newer=replace,
+    )
     # standard output is the forecast's alone then; what is said goes to standard error
     if out is not None:
         from forecaster.publishing.outcome import serialize

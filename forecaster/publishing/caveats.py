@@ -22,6 +22,8 @@ from forecaster.ledger.store import Ledger
 from forecaster.planning.overrides import as_of_day
 
 if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
     from forecaster.staffing.shift_values import ShiftShares
 
 # In full and for readers, each of one depot and of several.
@@ -164,6 +166,14 @@ def outdated(head: Head) -> str:
         "all days of the new forecast are over, and publication {id} stays: look at the clock and at the newest reading"
     )
     return sentence(template, id=head.publication_id)
+
+
+def newer(head: Head, zone: ZoneInfo) -> str:
+    """Remark on a forecast of an earlier time that is kept behind the shown publication."""
+    template = N_(
+        "Publication {id} stays on the page: it is as of {instant}, which is later (--replace shows the new one)."
+    )
+    return sentence(template, id=head.publication_id, instant=f"{head.as_of.astimezone(zone):%Y-%m-%d %H:%M}")
 
 
 def archive(panel: Panel, spec: Spec, as_of: datetime) -> list[str]:

@@ -17,6 +17,7 @@ from forecaster.errors import DEGRADED, PUBLISHED, Busy, ForecasterError, Ledger
 from forecaster.ledger import run_start
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL
 from forecaster.ledger.store import Ledger
+from forecaster.publishing import caveats
 from forecaster.publishing.forecast import ModelChoice, choose, choose_as_of
 from forecaster.publishing.outcome import PublishedForecast
 from forecaster.publishing.publish import publish
@@ -30,12 +31,14 @@ def predict(
     run_id: str | None,
     note: str | None,
     knowledge: Knowledge | None = None,
+    replace_newer: bool = False,
 ) -> PublishedForecast:
     """Forecast and publish with a given bundle, else with the champion: what `forecaster predict`
     runs.
 
     With a `run_id` this is a stage of that run, from its `knowledge` where it has some; without one
-    it is a run of its own, which ends in an outcome. Raises SpecError where the given bundle cannot
+    it is a run of its own, which ends in an outcome. That of an earlier instant than the shown
+    publication's is kept behind it, unless with `replace_newer`. Raises SpecError where the given bundle cannot
     be used, and nothing is published then, Busy while another run is at work, NoUsableData when
     nothing is known by `as_of`, LakeError when the lake cannot be read, LedgerError when the ledger
     cannot be written.
@@ -57,7 +60,16 @@ def predict(
             raise Busy(rival.sentence(spec.zone))
         try:
             with run_start.lease_renewed(ledger, new_run_id):
-                published = publish(spec, choice or choose(spec, ledger), as_of=instant, run_id=new_run_id, note=note)
+                head = ledger.current(spec.name)
+                newer = head if as_of and head and head.as_of > as_of and not replace_newer else None
+                published = publish(
+                    spec,
+                    choice or choose(spec, ledger),
+                    as_of=instant,
+                    run_id=new_run_id,
+                    note=note,
+                    onto_page=newer is None,
+                )
         except ForecasterError as error:
             outcome = "no_data" if error.exit_code == 4 else "failed"
             ledger.finish_run(new_run_id, outcome, error.exit_code, of_error(error))  # type: ignore[arg-type]
@@ -65,7 +77,8 @@ def predict(
         except BaseException as error:
             ledger.finish_run(new_run_id, "failed", 1, of_error(error))
             raise
-        published = replace(published, remark=joined(text for text in (lost, published.remark) if text))
+        remarks = (lost, published.remark, newer and caveats.newer(newer, spec.zone))
+        published = replace(published, remark=joined(text for text in remarks if text))
         degraded = published.tier in WITHOUT_OWN_MODEL or published.trouble is not None
         ledger.note(new_run_id, bundle_digest=published.bundle_digest, measures=resource_usage.usage("predict"))
         ledger.finish_run(

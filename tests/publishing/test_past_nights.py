@@ -13,6 +13,7 @@ from forecaster.lake import Lake
 from forecaster.ledger import records
 from forecaster.ledger.store import Ledger
 from forecaster.publishing import past_nights
+from forecaster.publishing.predict import predict
 from tests import fleets
 from tests.fleets import AS_OF, Fleet
 
@@ -115,3 +116,25 @@ def test_history_that_arrived_in_one_file_is_replayed_and_labelled(tmp_path: Pat
         assert kept is not None
         assert kept.note is not None
         assert "as if known on the morning after its day" in kept.note
+
+
+def test_a_prediction_of_an_earlier_time_stays_behind_the_shown_one_unless_told_to_replace_it(tmp_path: Path) -> None:
+    fleet = fleets.build_fleet(tmp_path)
+    week_ago = AS_OF - 7 * DAY
+    arguments = {"bundle": None, "run_id": None, "note": None}
+
+    def shown() -> int | None:
+        with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+            head = ledger.current(fleet.spec.name)
+            return head and head.publication_id
+
+    today = predict(fleet.spec, as_of=AS_OF, **arguments)
+    behind = predict(fleet.spec, as_of=week_ago, **arguments)
+    assert shown() == today.publication_id != behind.publication_id
+    assert behind.remark is not None
+    assert "Publication 1 stays on the page: it is as of 2024-04-10 08:00" in behind.remark
+    assert Lake(fleet.spec.lake_url).read("forecasts").num_rows == 2 * len(behind.forecast.open.ravel())
+    again = predict(fleet.spec, as_of=AS_OF, **arguments)  # as of the same time, with later data
+    assert (shown(), again.remark) == (again.publication_id, None)
+    replacing = predict(fleet.spec, as_of=week_ago, replace_newer=True, **arguments)
+    assert (shown(), replacing.remark) == (replacing.publication_id, None)
