@@ -173,6 +173,12 @@ OF_BATCHES: Mapping[str, Rule] = {
     "closed_weekday": Rule(
         "warn", N_("readings of every weekday; one that never comes is taken as closed (demand.weekdays)"), ("warn",)
     ),
+    "successor": Rule(
+        "warn",
+        N_("one id a site: depots.aliases says which id became which, or a closing day that the former site ended"),
+        ("warn",),
+    ),
+    "reused_id": Rule("warn", N_("an id of its own for each site"), ("warn",)),
     "depot_twice": Rule("warn", N_("one set of attributes a depot; the last row counts"), _REPORT),
     "zone_form": Rule("warn", N_("a time zone such as Europe/Berlin, or nothing; taken as nothing"), _REPORT),
     "vans_form": Rule("warn", N_("a whole number of vans, or nothing; taken as nothing"), _REPORT),

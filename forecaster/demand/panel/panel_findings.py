@@ -7,17 +7,20 @@ from forecaster.config import Spec
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.panel import Panel
 from forecaster.demand.panel.business_days import out_of_business
+from forecaster.demand.panel.changed_sites import changed_sites
 from forecaster.demand.panel.closed_weekdays import never_on_weekdays
 from forecaster.demand.panel.closure_counts import closure_counts
 from forecaster.demand.panel.known_future.covariates import covariate_findings
 
 
 def panel_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
-    """Findings about covariates that are missing or not believable, and about depots that count
-    while they are out of business or closed, or never on some weekday."""
+    """Findings about covariates that are missing or not believable, about depots that count while
+    they are out of business or closed, or never on some weekday, and about sites that changed their
+    id, and ids their site."""
     return (
         *out_of_business(knowledge, panel, spec),
         *closure_counts(knowledge, panel, spec),
         *never_on_weekdays(panel, spec),
+        *changed_sites(knowledge, panel, spec),
         *covariate_findings(knowledge, panel, spec),
     )
