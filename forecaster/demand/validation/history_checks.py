@@ -21,7 +21,7 @@ from forecaster.demand.readings import dates
 from forecaster.demand.validation import feed_gaps, network_shape, outliers, quarantine
 from forecaster.demand.validation.batch import Batch, start
 from forecaster.demand.validation.known_days import NEVER, DepotDayGrid, KnownDays, LastReadings
-from forecaster.demand.validation.levels import shifts
+from forecaster.demand.validation.levels import shifts, steps
 from forecaster.demand.validation.quarantine import RowSentences
 
 CONTEXT = outliers.REACH + outliers.BACK  # days before a count that it may be judged by
@@ -181,6 +181,7 @@ def feed_findings(grid: CountGrid, countries: Collection[str], spec: Spec) -> li
             since=_date(grid.first + int(flat.first[0])),
         )
         findings.append(_of_feed("flat_line", len(flat), detail, spec, places[:PLACES]))
+    findings += steps.findings(grid.counts, grid.fresh, grid.depots, grid.first)
     findings += [*_network_findings(grid, closed, spec), *_low_day_findings(grid, closed, countries, spec)]
     thin = feed_gaps.thin_day(grid.counts, grid.fresh, closed, thin_share=limits.thin_share)
     if thin is not None:
@@ -259,7 +260,7 @@ def _spread_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
     if spread is None:
         return []
     name = str(grid.depots[spread.depots[0]])
-    detail = sentence(_SPREAD[spread.period], depot=name, n=len(spread.depots), all=int(spread.judged))
+    detail = sentence(network_shape.SPREAD[spread.period], depot=name, n=len(spread.depots), all=int(spread.judged))
     return [_of_feed("spread_counts", len(spread.depots), detail, spec, _last_places(grid, spread.depots))]
 
 
@@ -386,15 +387,3 @@ def _days(number: int) -> str:
 
 def _depots(number: int) -> str:
     return counted(int(number), "{n} depot", "{n} depots")
-
-
-_SPREAD = {
-    "week": N_(
-        "depot {depot}: found one value on all days of each week, at {n} of {all} depots, as averages or totals of "
-        "weeks have that are spread over days"
-    ),
-    "month": N_(
-        "depot {depot}: found one value on all days of each month, at {n} of {all} depots, as averages or totals of "
-        "months have that are spread over days"
-    ),
-}

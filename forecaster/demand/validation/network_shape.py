@@ -321,3 +321,15 @@ def sentinels(counts: Floats, fresh: Bools, *, factor: float) -> tuple[Places, P
 def _same_digits(counts: Any) -> Bools:
     same: Bools = np.array([len(set(f"{count:.0f}")) == 1 for count in counts.tolist()], np.bool_)
     return same
+
+
+SPREAD = {
+    "week": N_(
+        "depot {depot}: found one value on all days of each week, at {n} of {all} depots, as averages or totals of "
+        "weeks have that are spread over days"
+    ),
+    "month": N_(
+        "depot {depot}: found one value on all days of each month, at {n} of {all} depots, as averages or totals of "
+        "months have that are spread over days"
+    ),
+}

@@ -1,0 +1,148 @@
+"""Steps of level that last: a depot's counts by a fixed factor from one day to the next, or those of all depots.
+
+A change of unit multiplies counts at once and keeps their relative noise. Such counts stay, since a step may be demand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from forecaster.core.arrays import Floats
+from forecaster.core.knowledge import Finding
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import amount, sentence
+from forecaster.demand.validation.outliers import SURE
+
+WEEK = 7
+BEFORE, AFTER = 4 * WEEK, 2 * WEEK  # days that a step is told from, of which it needs WEEK after it
+LEAST_DEPOT, LEAST_FEED = 0.28, 0.17  # log10 of the least factor of one depot (1.9), and of all (1.48)
+NOISE, MOST, FARTHEST = 0.35, 0.93, 0.75  # share of a step by which this share of its days may differ, and all
+SAME = 0.05  # log10 by which the steps of depots may differ
+KNOWN = 0.7  # share of days that must be known
+LOW = 4  # counts below it say nothing of a factor
+ALIKE = 0.8  # share of the depots that make a step of all
+PLACES, SAMPLE, PORTION = 50, 1_000, 4_096  # depots that a finding names, that tell a step of all, at once
+
+
+def findings(counts: Floats, fresh: Any, depots: pd.Index[Any], first: int) -> list[Finding]:
+    """A warning about depots whose level changes by a fixed factor within one day of this batch, or about all of
+    them.
+
+    `counts` and `fresh` (depots, days) are of consecutive days from `first` (since 1970), NaN = not known. A step is
+    told once, when its first week is over. Depots that step in one week by several factors have demand in common.
+    """
+    new = np.flatnonzero(fresh.any(axis=0))
+    if not len(new):
+        return []
+    logs = np.full(counts.shape, np.nan, np.float32)
+    np.log10(counts, out=logs, where=counts >= LOW)
+    oldest, newest = int(new[0]) - WEEK + 1, int(new[-1]) - WEEK + 1
+    if len(counts) > 1:
+        sample = logs[:: -(-len(logs) // SAMPLE)]
+        middle = _medians((sample - _medians(sample)[:, None]).T)
+        for _, day in [step for step in _steps(middle[None], LEAST_FEED) if oldest <= step[1] <= newest][-1:]:
+            shifts = _shifts(logs, np.arange(len(logs)), np.full(len(logs), day))
+            shift = float(np.nanmedian(shifts))
+            same = np.abs(shifts - shift) <= SAME
+            if np.count_nonzero(same) >= ALIKE * np.count_nonzero(~np.isnan(shifts)):
+                return [_finding(np.flatnonzero(same), day, 10**shift, counts, depots, first)]
+    steps = _steps(logs, LEAST_DEPOT)
+    days = np.array([day for _, day in steps])
+    return [
+        _finding(
+            np.array([row]), day, 10 ** float(_shifts(logs, np.array([row]), np.array([day]))[0]), counts, depots, first
+        )
+        for row, day in steps
+        if oldest <= day <= newest
+        and np.count_nonzero(np.abs(days - day) < WEEK) == 1
+        and np.nanmedian(counts[row, day - WEEK : day]) >= SURE
+    ]
+
+
+def _shifts(logs: Floats, row: Any, day: Any) -> Floats:
+    """Median shift (log10) of the week from a day on; NaN where too few days of it are known."""
+    return _medians(_beside(logs, row, day)[:, BEFORE : BEFORE + WEEK])
+
+
+def _steps(logs: Floats, least: float) -> list[tuple[int, int]]:
+    """Rows and days of steps: the counts (log10) of a week from there on are off by `least` or more from those of the
+    weeks before, and are level before and after."""
+    if logs.shape[1] < BEFORE + WEEK:
+        return []
+    steps: list[tuple[int, int]] = []
+    for begin in range(0, len(logs), PORTION):
+        row, day = _large(logs[begin : begin + PORTION], least)
+        row += begin
+        beside = _beside(logs, row, day)
+        step = _medians(beside[:, BEFORE : BEFORE + WEEK])
+        beside[:, BEFORE:] -= step[:, None]
+        level = np.sort(np.abs(beside) / np.maximum(np.abs(step), least)[:, None], axis=1)  # NaN last
+        known = np.count_nonzero(~np.isnan(level), axis=1)
+        place, last = np.arange(len(level)), np.maximum(known - 1, 0)
+        is_step = (known >= KNOWN * level.shape[1]) & (np.abs(step) >= least)
+        is_step &= (level[place, (MOST * last).astype(np.intp)] <= NOISE) & (level[place, last] <= FARTHEST)
+        steps += zip(row[is_step].tolist(), day[is_step].tolist(), strict=True)
+    return steps
+
+
+def _large(logs: Floats, least: float) -> tuple[Any, Any]:
+    """Rows and days from which a week is off from the week before, where the day before was not."""
+    changes = np.zeros(logs.shape, np.float32)
+    changes[:, WEEK:] = np.abs(np.nan_to_num(logs[:, WEEK:] - logs[:, :-WEEK]))
+    total = np.cumsum(changes >= least / 2, axis=1, dtype=np.int32)
+    week = total[:, WEEK - 1 :].copy()
+    week[:, 1:] -= total[:, :-WEEK]
+    begins = week >= KNOWN * WEEK
+    begins[:, 1:] &= 2 * changes[:, : week.shape[1] - 1] < changes[:, 1 : week.shape[1]]
+    begins[:, 1:] &= ~np.isnan(logs[:, : week.shape[1] - 1])
+    begins[:, :BEFORE] = False
+    row, day = np.nonzero(begins)
+    return row, day
+
+
+def _beside(logs: Floats, row: Any, day: Any) -> Floats:
+    """Counts (log10) of the weeks before and after a day (steps, BEFORE + AFTER) beside the same weekdays of the weeks
+    before it; NaN where they end."""
+    columns = day[:, None] + np.arange(-BEFORE, AFTER)
+    counts = logs[row[:, None], np.minimum(columns, logs.shape[1] - 1)]
+    counts[columns >= logs.shape[1]] = np.nan
+    usual = _medians(np.moveaxis(counts[:, :BEFORE].reshape(-1, BEFORE // WEEK, WEEK), 1, 2))
+    beside: Floats = counts - np.tile(usual, (BEFORE + AFTER) // WEEK)
+    return beside
+
+
+def _medians(values: Floats) -> Floats:
+    """Medians over the last axis; NaN where fewer than half of the values are known."""
+    ranked, known = np.sort(values, axis=-1), np.count_nonzero(~np.isnan(values), axis=-1)  # NaN last
+    low, high = np.maximum(known - 1, 0) // 2, np.minimum(known // 2, values.shape[-1] - 1)
+    middle = [np.take_along_axis(ranked, place[..., None], -1)[..., 0] for place in (low, high)]
+    medians: Floats = np.where(2 * known >= values.shape[-1], (middle[0] + middle[1]) / 2, np.nan).astype(np.float32)
+    return medians
+
+
+def _finding(rows: Any, day: int, factor: float, counts: Floats, depots: pd.Index[Any], first: int) -> Finding:
+    since = np.datetime64(first + day, "D")
+    row = rows[0]
+    template = N_(
+        "depot {depot}: found {after} a day from {day} on, {factor} times the {before} of the week before, at {n} of "
+        "{all} depots at once; wanted the unit of the days before"
+    )
+    message = sentence(
+        template,
+        depot=str(depots[row]),
+        day=since.astype(object),
+        before=_rounded(counts[row, day - WEEK : day]),
+        after=_rounded(counts[row, day : day + WEEK]),
+        factor=amount(factor, ".2g") if factor > 1 else f"1/{1 / factor:.2g}",
+        n=len(rows),
+        all=int(np.count_nonzero(~np.isnan(counts).all(axis=1))),
+    )
+    places = tuple((str(depots[place]), str(since)) for place in rows[:PLACES])
+    return Finding("unit_change", "warn", len(rows), message, places)
+
+
+def _rounded(counts: Floats) -> str:
+    return amount(float(f"{np.nanmedian(counts):.3g}"), "g")
