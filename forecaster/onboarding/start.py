@@ -162,7 +162,7 @@ def _details(
     ]
     remarks += spans.notes
     if date_zone:
-        why = f"all instants are midnights in {date_zone}, and some fall on another day in {zone.key}"
+        why = f"all instants are at the same time of day in {date_zone}, and some fall on another day in {zone.key}"
         further.append(("date_zone", date_zone, why))
         remarks.append(f"{why}: taken as days of {date_zone}")
     if day_starts:

@@ -16,6 +16,8 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.demand.parsing import utc_as_z
+from forecaster.demand.validation.days import fixed_offset
+from forecaster.demand.validation.days.fixed_offset import FixedOffset, OffsetStamps
 from forecaster.demand.validation.feed_shape import batch_finding
 
 NEARLY_ALL = 0.95  # of the instants that must be midnight in one zone
@@ -42,27 +44,34 @@ class DayStamps:
     def __init__(self, spec: Spec) -> None:
         source = spec.demand.source
         self._form = source.date_format if isinstance(source, CsvSource) else None
-        self._open, self._walls_open = spec.demand.date_zone is None, True
+        self._is_undeclared = spec.demand.date_zone is None
+        self._open, self._walls_open = self._is_undeclared, True
         # zone of the depots → distinct instants, s since 1970
         self._seconds: dict[str, pd.Index[Any]] = {}
         self._walls: dict[str, pd.Index[Any]] = {}  # the same of times without a zone, read as UTC
+        self._of_one_offset = OffsetStamps()
         self.rows = 0
 
     def look_at(self, dates: Column, zone: ZoneInfo) -> None:
         """`dates` are those of a block, of depots of one zone."""
-        if not (len(dates) and (self._open or self._walls_open)):
+        if not (len(dates) and self._is_any_open()):
             return
         self.rows += len(dates)
         head = self._read(dates.head(LOOKED_AT))
         self._open = self._open and _may_be_days(_instants(head))
         self._walls_open = self._walls_open and _may_be_days(_wall_times(head))
-        if not (self._open or self._walls_open):
+        self._of_one_offset.look_at(head, None)
+        if not self._is_any_open():
             return
         dates = self._read(dates)  # once: there may be millions
+        self._of_one_offset.look_at(dates, zone)
         if self._open:
             self._open = _gather(_instants(dates), zone, self._seconds)
         if self._walls_open:
             self._walls_open = _gather(_wall_times(dates), zone, self._walls)
+
+    def _is_any_open(self) -> bool:
+        return self._open or self._walls_open or (self._of_one_offset.open and self._is_undeclared)
 
     def _read(self, dates: Column) -> Column:
         if pd.api.types.is_datetime64_any_dtype(dates):
@@ -95,7 +104,23 @@ class DayStamps:
             if _may_be_instants(stamps, local, other) and finding.severity == "stop":
                 finding = Finding(finding.rule, "warn", finding.count, finding.message)
             return [finding]
-        return []
+        found = self._of_one_offset.found() if self._is_undeclared else None
+        return [_of_fixed_offset(*found, self.rows, spec)] if found else []
+
+
+def _of_fixed_offset(key: str, fixed: FixedOffset, rows: int, spec: Spec) -> Finding:
+    """A finding where stamps keep one offset while the clocks of the depots change; in UTC they may
+    be instants after all, and it only warns."""
+    wall, local = fixed.wall_time(), pd.Timestamp(fixed.example, unit="s", tz="UTC").tz_convert(key)
+    template = N_("found stamps of {offset} at all times of the year, as of {time}, which is {local_time} in {local}")
+    values = {"offset": fixed_offset.name_of(fixed.offset), "time": f"{wall:%Y-%m-%d %H:%M}", "local": key}
+    detail = sentence(template, **values, local_time=f"{local:%Y-%m-%d %H:%M}")
+    hint = sentence(N_("write the day alone, as in {day}"), day=wall.date())
+    if fixed.zone:
+        hint = sentence(N_("set demand.date_zone: {zone}"), zone=fixed.zone)
+    finding = batch_finding("day_stamps", rows, detail, hint, spec)
+    is_clear = fixed.is_written or finding.severity != "stop"
+    return finding if is_clear else replace(finding, severity="warn")
 
 
 def _may_be_days(seconds: Any) -> bool:
@@ -113,21 +138,31 @@ def _gather(seconds: Any, zone: ZoneInfo, times_by_zone: dict[str, pd.Index[Any]
 
 
 def _of_walls(seconds: Any, zone: ZoneInfo, rows: int, spec: Spec) -> Finding | None:
-    """A finding where times without a zone are midnights of the depots' zone in UTC, and fall on
-    the day before; where they are one time, at which counts may be taken as well, it only warns."""
+    """A finding where times without a zone are midnights of the depots' zone in UTC, or in an offset
+    that the zone has in the other half of the year, and fall on the day before; where they are one
+    time, at which counts may be taken as well, it only warns."""
     stamps = _stamps(seconds)
-    local = stamps.tz_convert(zone)
+    is_one_time = _at_one_time(stamps)
     # of which is said how they are meant
-    if spec.demand.date_zone is not None and _at_one_time(stamps):
+    if len(stamps) < FEW_DAYS or (spec.demand.date_zone is not None and is_one_time):
         return None
-    if len(stamps) < FEW_DAYS or not _is_midnight(local) or (_wall_days(stamps) == _wall_days(local)).all():
-        return None
-    template = N_("found times without a zone that are midnights in {local} if they are in UTC, as {time} is of {day}")
-    time = f"{stamps[-1]:%Y-%m-%d %H:%M}"
-    detail = sentence(template, local=zone.key, time=time, day=local[-1].date())
-    hint = sentence(N_("write them with their zone, as in {example}"), example=f"{stamps[-1]:%Y-%m-%dT%H:%M:%SZ}")
-    finding = batch_finding("day_stamps", rows, detail, hint, spec)
-    return replace(finding, severity="warn") if _at_one_time(stamps) and finding.severity == "stop" else finding
+    offsets = [] if is_one_time else fixed_offset.offsets(stamps[-1], zone)
+    for offset in dict.fromkeys([0, *offsets]):
+        local = (stamps - pd.Timedelta(seconds=offset)).tz_convert(zone)
+        if not _is_midnight(local) or (_wall_days(stamps) == _wall_days(local)).all():
+            continue
+        last = np.flatnonzero(_wall_days(stamps) != _wall_days(local))[-1]
+        template = N_(
+            "found times without a zone that are midnights in {local} if they are in {offset}, as {time} is of {day}"
+        )
+        time, day = f"{stamps[last]:%Y-%m-%d %H:%M}", local[last].date()
+        written = fixed_offset.name_of(offset)
+        detail = sentence(template, local=zone.key, offset=written, time=time, day=day)
+        example = f"{stamps[last]:%Y-%m-%dT%H:%M:%S}{written.removeprefix('UTC') or 'Z'}"
+        hint = sentence(N_("write them with their zone, as in {example}"), example=example)
+        finding = batch_finding("day_stamps", rows, detail, hint, spec)
+        return replace(finding, severity="warn") if is_one_time and finding.severity == "stop" else finding
+    return None
 
 
 def _wall_times(dates: Column) -> Any:
@@ -183,6 +218,13 @@ def zone_of_days(dates: Column, zone: ZoneInfo) -> str | None:
     stamps = _stamps(seconds)
     other = _other_zone(stamps, stamps.tz_convert(zone))
     return other if other and not _may_be_instants(stamps, stamps.tz_convert(zone), other) else None
+
+
+def zone_of_fixed_offset(dates: Column, zone: ZoneInfo) -> str | None:
+    """The zone with the offset that stamps are written with all year, where they fall on other days
+    in this one."""
+    fixed = fixed_offset.of_column(dates, zone)
+    return fixed.zone if fixed and fixed.is_written else None
 
 
 def _instants(dates: Column) -> Any:

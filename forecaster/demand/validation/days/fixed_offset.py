@@ -1,0 +1,150 @@
+"""Whether the stamps of a feed keep one offset from UTC all year, and so fall on other days than the
+one that is meant, while the clocks of the depots change."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo, available_timezones
+
+import numpy as np
+import pandas as pd
+
+from forecaster.demand.parsing import utc_as_z
+
+_DAY, _HOUR = 86_400, 3_600  # s
+_TAIL = r"[T ][0-9:.]+ ?(Z|[+-][0-9]{2}(?::?[0-9]{2})?)$"
+FEW_DAYS = 3  # fewer stamps may be so by chance
+_FIRST = 1_000  # instants that tell whether there are few times
+FEW_TIMES = 3  # of day, at which the stamps of days may stand
+_ETC = -12, 14  # hours of the offsets that have a zone of their own
+Column = Any  # a pandas Series
+
+
+class FixedOffset(NamedTuple):
+    """An offset from UTC in s that stamps keep all year."""
+
+    offset: int
+    zone: str | None  # that has this offset all year; None: none does
+    is_written: bool  # in the stamps themselves
+    example: int  # the last instant, in s since 1970, that falls on another day where the depots are
+
+    def wall_time(self) -> pd.Timestamp:
+        """The example as the clock of the offset shows it."""
+        return pd.Timestamp(self.example + self.offset, unit="s")
+
+
+class OffsetStamps:
+    """The instants of a feed, block after block, as long as they are written with one offset, at few
+    times of day."""
+
+    def __init__(self) -> None:
+        self.open = True
+        self._written: int | None = None
+        self._seconds: dict[str, Any] = {}  # zone of the depots → distinct instants, s since 1970
+
+    def look_at(self, dates: Column, zone: ZoneInfo | None) -> None:
+        """`dates` are instants or the distinct texts with a time of day; without a zone, they are
+        tried alone."""
+        if not (self.open and len(dates)):
+            return
+        written = _written_offset(dates)
+        self.open = written is not None and self._written in (None, written)
+        if self.open and zone is not None:
+            self._written = written
+            before = self._seconds.get(zone.key, np.zeros(0, np.int64))
+            self._seconds[zone.key] = np.union1d(before, _instants(dates))
+
+    def found(self) -> tuple[str, FixedOffset] | None:
+        """The first zone of depots in which the stamps fall on other days, and their offset."""
+        for key, seconds in self._seconds.items() if self.open else ():
+            if fixed := fixed_offset(seconds, ZoneInfo(key), self._written or 0):
+                return key, fixed
+        return None
+
+
+def of_column(dates: Column, zone: ZoneInfo) -> FixedOffset | None:
+    """The offset of the distinct stamps of a column, where they fall on other days in this zone."""
+    stamps = OffsetStamps()
+    stamps.look_at(dates, zone)
+    found = stamps.found()
+    return found[1] if found else None
+
+
+def _written_offset(dates: Column) -> int | None:
+    """The offset from UTC in s that all of these stamps have, at few times of day; 0 for UTC, and
+    None where there are several, or none."""
+    if pd.api.types.is_datetime64_any_dtype(dates):
+        is_open = dates.dt.tz is not None and len(np.unique(_instants(dates.head(_FIRST)) % _DAY)) <= FEW_TIMES
+        return 0 if is_open else None
+    tails = utc_as_z(dates).str.slice(10).drop_duplicates()
+    offsets = tails.str.extract(_TAIL)[0].unique()
+    if not 1 <= len(tails) <= FEW_TIMES or len(offsets) > 1 or pd.isna(offsets[0]):
+        return None
+    if offsets[0] == "Z":
+        return 0
+    digits = offsets[0][1:].replace(":", "").ljust(4, "0")
+    return int((1 if offsets[0][0] == "+" else -1) * (int(digits[:2]) * _HOUR + int(digits[2:]) * 60))
+
+
+def _instants(dates: Column) -> Any:
+    """The distinct instants, in s since 1970."""
+    if pd.api.types.is_datetime64_any_dtype(dates):
+        in_utc = dates.dropna().dt.tz_convert("UTC").dt.tz_localize(None)
+    else:
+        stamps: Column = pd.to_datetime(utc_as_z(dates), format="ISO8601", errors="coerce", utc=True)
+        in_utc = stamps.dropna().dt.tz_localize(None)
+    return np.unique(in_utc.to_numpy("datetime64[s]").astype("int64"))
+
+
+def fixed_offset(seconds: Any, zone: ZoneInfo, written: int) -> FixedOffset | None:
+    """The offset of all instants, in s since 1970, that stand at few times of day, or in UTC at
+    one, where their days are others than those in the zone of the depots; None where they are not.
+
+    `written` is the offset that the stamps are written with, 0 for UTC. An offset that the zone
+    never has is that of a clock elsewhere. In UTC the stamps may be local midnights of the one
+    half of the year, else they are read in standard time.
+    """
+    times = np.unique(seconds % _DAY)
+    if len(seconds) < FEW_DAYS or len(times) > (FEW_TIMES if written else 1):
+        return None
+    of_zone = offsets(pd.Timestamp(int(seconds[-1]), unit="s", tz="UTC"), zone)
+    midnight = [offset for offset in of_zone if (times[0] + offset) % _DAY == 0]
+    offset = written or [*midnight, of_zone[0]][0]
+    if offset not in of_zone:
+        return None
+    local = pd.to_datetime(seconds, unit="s", utc=True).tz_convert(zone).tz_localize(None)
+    is_other = (seconds + offset) // _DAY != local.to_numpy("datetime64[D]").astype(np.int64)
+    # in UTC a day that is another all year is what the zone says
+    if not is_other.any() or (not written and is_other.all()):
+        return None
+    return FixedOffset(offset, _zone(offset, seconds), bool(written), int(seconds[np.flatnonzero(is_other)[-1]]))
+
+
+def offsets(newest: pd.Timestamp, zone: ZoneInfo) -> list[int]:
+    """The offsets of a zone in the year up to an instant, in s, standard time first."""
+    year = pd.date_range(newest - pd.Timedelta(days=360), newest, periods=13)
+    return sorted(set(_offsets_at(year, zone)))
+
+
+def _offsets_at(instants: pd.DatetimeIndex, zone: ZoneInfo) -> list[int]:
+    """The offset in s of a zone at each of some instants."""
+    differences = instants.tz_convert(zone).tz_localize(None) - instants.tz_localize(None)
+    return [round(difference.total_seconds()) for difference in differences]
+
+
+def name_of(offset: int) -> str:
+    """An offset in s as in UTC+01:00; UTC for none."""
+    hours, rest = divmod(abs(offset) // 60, 60)
+    return f"UTC{'+' if offset > 0 else '-'}{hours:02d}:{rest:02d}" if offset else "UTC"
+
+
+def _zone(offset: int, seconds: Any) -> str | None:
+    """A zone that has an offset at all of these instants."""
+    hours, rest = divmod(offset, _HOUR)
+    if offset == 0:
+        return "UTC"
+    if not rest and _ETC[0] <= hours <= _ETC[1]:
+        return f"Etc/GMT{-hours:+d}"
+    year = pd.to_datetime(np.arange(seconds[0], seconds[0] + 366 * _DAY, 28 * _DAY), unit="s", utc=True)
+    places = sorted(name for name in available_timezones() if "/" in name)
+    return next((name for name in places if {*_offsets_at(year, ZoneInfo(name))} == {offset}), None)
