@@ -62,12 +62,10 @@ def external_forecasts(
     rows = sources.read(source, spec, required)
     depot_id = aliases.current(parsing.words(rows[columns.depot_id]), former)
     notation = parsing.Notation.of(source)
-    date, orders = (
-        parsing.days(rows[columns.date], spec.zone, notation),
-        parsing.numbers(rows[columns.forecast], notation),
-    )
+    tell = RowFindings(spec, findings)
+    date, orders = tell.days(rows, columns.date, notation), parsing.numbers(rows[columns.forecast], notation)
     made_on = parsing.days(rows[columns.made_on], spec.zone, notation) if columns.made_on else None
-    tell, is_whole = RowFindings(spec, findings), rows[sources.FAULT] == ""
+    is_whole = rows[sources.FAULT] == ""
     tell("row_form", rows[~is_whole], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
     is_valid = is_whole
     dated = sentence(N_("a date such as {day}"), day=notation.day)

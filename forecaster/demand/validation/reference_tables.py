@@ -18,6 +18,7 @@ from forecaster.demand import parsing, sources
 from forecaster.demand.history.aliases import resolve
 from forecaster.demand.panel.event_scope import ADDRESS
 from forecaster.demand.panel.events import EVENT
+from forecaster.demand.validation.days.announced import announced_days
 from forecaster.demand.validation.quarantine import legible
 from forecaster.errors import SpecError
 
@@ -58,7 +59,7 @@ def _add_business_days(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell
     assert spec.depots is not None
     columns, notation = spec.depots.columns, parsing.Notation.of(spec.depots.source)
     for name, column in (("opened", columns.opened), ("closed", columns.closed)):
-        table[name] = parsing.days(rows[column], spec.zone, notation) if column else pd.NaT
+        table[name] = tell.days(rows, column, notation) if column else pd.NaT
         if column:
             unreadable = rows[table[name].isna() & (parsing.words(rows[column]) != "")]
             dated = sentence(N_("a date such as {day}, or nothing"), day=notation.day)
@@ -161,7 +162,7 @@ def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataF
     source, columns = spec.calendar.events.source, spec.calendar.events.columns
     rows = sources.read(source, spec, columns.needed, [columns.until, *(getattr(columns, name) for name in ADDRESS)])
     tell, notation = RowFindings(spec, findings), parsing.Notation.of(source)
-    table = pd.DataFrame({"date": parsing.days(rows[columns.date], spec.zone, notation)})
+    table = pd.DataFrame({"date": tell.days(rows, columns.date, notation)})
     for name in EVENT[1:]:
         column = getattr(columns, name)
         table[name] = (
@@ -171,7 +172,7 @@ def events(spec: Spec, findings: list[Finding], now: datetime) -> tuple[pd.DataF
     tell("event_form", rows[~fits], columns.date, sentence(_DATED, day=notation.day), LEFT_OUT)
     table["until"] = table["date"]
     if columns.until in rows:
-        until = parsing.days(rows[columns.until], spec.zone, notation)
+        until = tell.days(rows, columns.until, notation)
         table["until"] = until.where(parsing.words(rows[columns.until]) != "", table["date"])
         ends = table["until"] >= table["date"]
         tell("event_form", rows[fits & ~ends], columns.until, N_("a last day on or after its date"), LEFT_OUT)
@@ -205,6 +206,17 @@ class RowFindings:
 
     def __init__(self, spec: Spec, findings: list[Finding]) -> None:
         self.declared, self.findings = spec.demand.rules.severity, findings
+        self._zone = spec.zone
+
+    def days(self, rows: pd.DataFrame, column: str, notation: parsing.Notation) -> pd.Series:
+        """Days of a column, NaT where it has none; midnights of another zone become a finding."""
+        days, is_other = announced_days(rows[column], self._zone, notation)
+        for local in parsing.days(rows.loc[is_other, column].head(1), self._zone, notation):
+            values = {"day": notation.day, "local": local.date(), "zone": self._zone.key}
+            wanted = sentence(N_("a day such as {day}, as the instant is of {local} in {zone}"), **values)
+            self("day_stamps", rows[is_other], column, wanted, N_("the day as written counts"))
+        result: pd.Series = days
+        return result
 
     def __call__(self, rule: str, rows: pd.DataFrame, column: str, wanted: str, then: str) -> None:
         """`wanted` is what each row should have in the column, `then` what becomes of those that
@@ -222,6 +234,7 @@ class RowFindings:
         if len(rows) > 1:
             also = N_("{message} (also {places})")
             message = sentence(also, message=message, places=", ".join(place.iloc[1:_NAMED]))
-        # rules of readings quarantine them; a row of these sources is taken, or told of
-        severity = data_rules.severity(rule, self.declared) if rule in data_rules.OF_BATCHES else "warn"
+        # rules of readings quarantine them, or stop their batch; a row of these sources is taken, or told of
+        is_own = rule in data_rules.OF_BATCHES and rule != "day_stamps"
+        severity = data_rules.severity(rule, self.declared) if is_own else "warn"
         self.findings.append(Finding(rule, severity, len(rows), message))

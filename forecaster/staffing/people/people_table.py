@@ -47,7 +47,7 @@ def people(spec: Spec, depot_ids: Iterable[str], former: pd.DataFrame, findings:
         }
     )
     is_valid = _valid(named, rows, table, spec, set(depot_ids), tell)
-    first, last = _days_off(rows, table, spec, is_valid, tell)
+    first, last = _days_off(rows, table, is_valid, tell)
     cannot_work = _shifts(rows, table, spec, is_valid, tell)
     key = ["depot_id", "name"]
     valid = named[is_valid]
@@ -109,14 +109,14 @@ def _valid(
 
 
 def _days_off(
-    rows: pd.DataFrame, table: PeopleTable, spec: Spec, is_valid: Any, tell: RowFindings
+    rows: pd.DataFrame, table: PeopleTable, is_valid: Any, tell: RowFindings
 ) -> tuple[dict[Any, date], dict[Any, date]]:
     """The first and the last day of the span of each row that has one."""
     columns, notation = table.columns, parsing.Notation.of(table.source)
     if columns.off_from is None:
         return {}, {}
-    first = parsing.days(rows[columns.off_from], spec.zone, notation)
-    last = parsing.days(rows[columns.off_to], spec.zone, notation) if columns.off_to else first
+    first = tell.days(rows, columns.off_from, notation)
+    last = tell.days(rows, columns.off_to, notation) if columns.off_to else first
     form = sentence(N_("a date such as {day}, or nothing"), day=notation.day)
     dated, then = sentence(N_("a date such as {day}"), day=notation.day), N_("these days off are left out")
     is_told = is_valid & (parsing.words(rows[columns.off_from]) != "")
