@@ -47,6 +47,7 @@ DOUBTFUL = (
     "lost_depot_rows",
     "meter",
     "cadence",
+    "unread_sheets",
     "several_rows",
     "repeated_rows",
     "total_row",

@@ -85,6 +85,9 @@ OF_BATCHES: Mapping[str, Rule] = {
         _REPORT,
     ),
     "where_value": Rule("warn", N_("values that the source has (demand.where)"), _REPORT),
+    "unread_sheets": Rule(
+        "warn", N_('each sheet with readings: demand.source.sheet: "*", or the name of the one that is meant'), _REPORT
+    ),
     "lost_rows": Rule("stop", N_("at least a third of the rows, and a quarter of the depots, that count"), _REPORT),
     "lost_depot_rows": Rule("warn", N_("at most a fifth of a depot's rows in quarantine"), _REPORT),
     "day_month_order": Rule("stop", N_("day, month and year in the order in which they are written"), _REPORT),

@@ -109,6 +109,7 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     findings += feed_shape.day_month_order(batch.accepted, batch.refused, spec)
     findings += [*feed_shape.decimals(contract.decimals, spec), *contract.stamps.findings(spec)]
     findings += [*arrangement.findings(), *contract.business_days.findings(), *batch.findings]
+    findings += feed_shape.unread_sheets(feed.further_sheets, batch.accepted, spec, now)
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)
     came = feed_turnover.depots_of(every_row, batch.refused)
@@ -196,7 +197,9 @@ def _append(
     for table, rows in changes.items():
         lake.append(table, rows)
     versions = lake.versions(INGESTED)
-    quarantined = refused[~refused["id"].isin(_ids(lake))].drop(columns=["rows", MADE_OF], errors="ignore")
+    quarantined = refused[~refused["id"].isin(lake.read("quarantine", columns=["id"])["id"].to_pandas())].drop(
+        columns=["rows", MADE_OF], errors="ignore"
+    )
     lake.append("quarantine", quarantined.assign(batch=outcome.batch))
     if batch.profiles and not outcome.stopped:
         lake.append("half_hours", batch.profiles.new_rows(lake, batch.refused, batch.accepted, now))
@@ -353,11 +356,6 @@ def _countries(depots: pd.DataFrame | None, spec: Spec) -> set[str]:
         return set()
     country_codes = set() if depots is None or "country" not in depots else {*depots["country"]}
     return {country for country in country_codes | {spec.calendar.country} if country}
-
-
-def _ids(lake: Lake) -> pd.Series[str]:
-    ids: pd.Series[str] = lake.read("quarantine", columns=["id"])["id"].to_pandas()
-    return ids
 
 
 def _refusals(refused: pd.DataFrame, decided: Decisions, spec: Spec) -> list[Finding]:

@@ -13,13 +13,16 @@ _LISTED = 12  # sheets that a note names
 def notes(table: FileTable, readings: Description) -> list[str]:
     """A note where other sheets have the columns of the one that is read: which they are, and what
     to do."""
-    names = _of_the_same_form(table, readings)
-    if not names:
+    rows = _of_the_same_form(table, readings)
+    if not rows:
         return []
+    names = [*rows]
     listed = ", ".join(f"'{name}'" for name in names[:_LISTED])
     more = f" and {len(names) - _LISTED} more" if len(names) > _LISTED else ""
     name = table.cells.sheet or table.cells.sheets[0]
-    way_out = "put the rows under one another on one sheet, or make a file of each sheet and name all in `--from`"
+    way_out = 'set demand.source.sheet: "*", which reads all of them'
+    if set(rows.values()) != {table.header_row}:
+        way_out = "put the rows under one another on one sheet, or make a file of each sheet and name all in `--from`"
     if readings.depot_column is None:
         way_out = (
             "where sheets are depots, put the rows under one another on one sheet with a column that names the depot"
@@ -29,18 +32,22 @@ def notes(table: FileTable, readings: Description) -> list[str]:
     return [f"{noun} {listed}{more} {verb} the same columns as '{name}', the only one that is read: {way_out}"]
 
 
-def _of_the_same_form(table: FileTable, readings: Description) -> list[str]:
-    """Sheets with the header of the one that is read; where columns are days, with the other
-    columns of it."""
+def _of_the_same_form(table: FileTable, readings: Description) -> dict[str, int]:
+    """Sheets with the header of the one that is read, and its row; where columns are days, with the
+    other columns of it."""
     header = _filled(table.cells.rows[table.header_row - 1])
-    if readings.layout != "days":
-        return [name for name, rows in table.cells.other_sheets.items() if header in map(_filled, rows)]
     named = {name for name in (readings.depot_column, *readings.ignored) if name}
-    return [
-        name
+
+    def is_alike(row: Sequence[str]) -> bool:
+        if readings.layout != "days":
+            return _filled(row) == header
+        return named < _filled(row) and 2 * len(_filled(row)) > len(header)
+
+    of_sheets = {
+        name: next((number for number, row in enumerate(rows, start=1) if is_alike(row)), 0)
         for name, rows in table.cells.other_sheets.items()
-        if any(named < _filled(row) and 2 * len(_filled(row)) > len(header) for row in rows)
-    ]
+    }
+    return {name: number for name, number in of_sheets.items() if number}
 
 
 def _filled(row: Sequence[str]) -> set[str]:

@@ -44,6 +44,16 @@ def test_a_sheet_for_each_month_is_named_under_titles_and_in_another_order_of_co
     ]
 
 
+def test_sheets_with_the_header_in_the_same_row_are_read_by_one_key(tmp_path: Path) -> None:
+    header = ["Depot", "Date", "Parcels"]
+    january = [header, *([depot, day, 90 + n] for n, day in enumerate(DAYS) for depot in "AB")]
+    february = [header, ["A", "2026-03-01", 90]]
+    assert notes_of(tmp_path, {"January": january, "February": february}) == [
+        "sheet 'February' is not read and has the same columns as 'January', the only one that is read: set "
+        'demand.source.sheet: "*", which reads all of them'
+    ]
+
+
 def test_sheets_with_a_column_a_day_are_alike_in_their_other_columns(tmp_path: Path) -> None:
     def month(number: int, length: int) -> Rows:
         header = ["Depot", *(f"2026-{number:02d}-{day:02d}" for day in range(1, length + 1))]

@@ -13,17 +13,20 @@ import hashlib
 import io
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import date, datetime, time
 from itertools import islice
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pyarrow as pa
 
 from forecaster.config import ExcelSource, Spec
 from forecaster.config.sources import ALL_SHEETS
+from forecaster.demand.parsing import Notation, day_numbers, days
 from forecaster.demand.sources import files, layout, recognition
-from forecaster.demand.sources.feed import ROW, Columns, Ending, Pieces, header_names
+from forecaster.demand.sources.feed import ROW, Columns, Ending, FurtherSheets, Pieces, header_names
 from forecaster.demand.sources.files import File
 from forecaster.errors import MissingExtra, SourceError
 
@@ -33,7 +36,7 @@ Row = tuple[int, Sequence[Any]]  # its number, counted from 1, and its cells
 
 def pieces(source: ExcelSource, spec: Spec, columns: Columns, **_: str | None) -> Pieces:
     """The rows of each file's sheet, as the files lie; the digest is over the files' bytes."""
-    digests = []
+    digests, further = [], list[FurtherSheets]()
     for file in files.files(source, spec):
         with file.open() as stream:
             content = stream.read()
@@ -41,8 +44,9 @@ def pieces(source: ExcelSource, spec: Spec, columns: Columns, **_: str | None) -
         with recognition.explained(file, source, spec, columns):
             sheets = _sheets(file, content, source)
         yield from _of_sheets(file, content, sheets, source, spec, columns)
+        further += _further_sheets(file, content, source, spec, columns)
     whole = digests[0] if len(digests) == 1 else hashlib.sha256("".join(digests).encode()).hexdigest()
-    return Ending(whole[:12])
+    return Ending(whole[:12], further_sheets=tuple(further))
 
 
 def _of_sheets(
@@ -73,6 +77,39 @@ def _of_sheets(
         yield shown, _table([], chosen, positions, source)
         while some := list(islice(rows, _ROWS_A_TABLE)):
             yield shown, _table(some, chosen, positions, source)
+
+
+def _further_sheets(
+    file: File, content: bytes, source: ExcelSource, spec: Spec, columns: Columns
+) -> Iterator[FurtherSheets]:
+    """The sheets of a workbook with the columns of the one of readings that is read."""
+    if source is not spec.demand.source or source.sheet == ALL_SHEETS:
+        return
+    [(read, rows)] = _sheets(file, content, source)
+    width, of_sheets = _width(next(rows, (1, ()))[1]), dict[str, Any]()
+    for name, sheet in _sheets(file, content, source.model_copy(update={"sheet": ALL_SHEETS})):
+        header = next(sheet, (1, [""]))[1]
+        names = header_names(_words(cell, source) for cell in header)
+        with suppress(SourceError):
+            columns.of(file.place, names)
+            if name != read and (source.wide is None or 2 * _width(header) > width):
+                of_sheets[name] = _days_of(names, sheet, source, spec)
+    if of_sheets:
+        yield FurtherSheets(file.name, read, of_sheets)
+
+
+def _width(header: Sequence[Any]) -> int:
+    return sum(cell != "" for cell in header)
+
+
+def _days_of(names: Sequence[str], rows: Iterator[Row], source: ExcelSource, spec: Spec) -> Any:
+    """The days of the readings on a sheet."""
+    notation, column = Notation.of(source), spec.demand.columns.day
+    values = pd.Series(names, dtype="str")
+    if source.wide != "days":
+        cells = [row[names.index(column)] for _, row in rows] if column in names else []
+        values = _typed(cells, source).to_pandas()
+    return np.unique(day_numbers(days(values, spec.zone, notation).dropna().to_numpy()))
 
 
 def _sheets(file: File, content: bytes, source: ExcelSource) -> list[tuple[str, Iterator[Row]]]:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -39,12 +40,21 @@ _NULLABLE = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
 _PARTS_OF_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 
 
+class FurtherSheets(NamedTuple):
+    """Sheets of a workbook that are not read, and have the columns of the one that is."""
+
+    file: str
+    read: str  # name of the sheet
+    days: Mapping[str, NDArray[np.int64]]  # sheet → the days in it, since 1970
+
+
 @dataclass(frozen=True)
 class Ending:
     """Facts about a source once it has been read."""
 
     digest: str
     watermark: str | None = None
+    further_sheets: tuple[FurtherSheets, ...] = ()  # one for each workbook that has some
 
 
 Pieces = Generator[tuple[str, pa.Table], None, Ending]
@@ -88,6 +98,11 @@ class Feed:
         """From where the next feed may start, None where none is declared; known after the last
         block."""
         return self._require_ending().watermark
+
+    @property
+    def further_sheets(self) -> tuple[FurtherSheets, ...]:
+        """Sheets that are not read; known after the last block."""
+        return self._require_ending().further_sheets
 
     def _require_ending(self) -> Ending:
         assert self._ending is not None, "a feed has its digest and watermark after the last block was taken"

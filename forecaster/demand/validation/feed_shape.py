@@ -1,21 +1,23 @@
-"""What the shape of a whole batch says: rows that cannot be read, and parts of a day that nobody
-adds up."""
+"""What the shape of a whole batch says: rows that cannot be read, sheets that are not read, and
+parts of a day that nobody adds up."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import replace
-from datetime import date
+from datetime import date, datetime
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
-from forecaster.config import Spec, WrittenSource, data_rules
+from forecaster.config import ExcelSource, Spec, WrittenSource, data_rules
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
-from forecaster.core.language.sentences import amount, counted, joined, sentence
+from forecaster.core.language.sentences import amount, and_more, counted, joined, sentence
 from forecaster.demand.history.reading_versions import CORRECTION
 from forecaster.demand.readings import dates, depot_ids
+from forecaster.demand.sources.feed import FurtherSheets
 from forecaster.demand.validation import notation_hints
 from forecaster.demand.validation.days import order as day_order
 from forecaster.demand.validation.quarantine import first_message
@@ -29,6 +31,7 @@ MOST_DAYS = 0.5  # of the depot days, above which several rows are the rule
 DIFFERENT = 0.2
 # of the days, with different counts side by side, are parts however little they differ
 NEARLY_EVERY = 0.9
+NAMED_SHEETS = 12  # in a message
 PLACES = 50  # depots and days that a finding names
 
 
@@ -62,6 +65,32 @@ def unreadable(
         detail = sentence(ends, **values, depot=cut[0])
     hint = notation_hints.hint(of_first, dates(accepted.head(notation_hints.LOOKED_AT)), spec)
     return [batch_finding("unreadable", len(rows), detail, hint or _first(of_first), spec)]
+
+
+def unread_sheets(
+    further: Iterable[FurtherSheets], accepted: pd.DataFrame, spec: Spec, now: datetime
+) -> Iterable[Finding]:
+    """A finding where further sheets have the columns of the one that is read; where the pipeline
+    file names that one, only where they hold newer days that are over."""
+    source = spec.demand.source
+    over = np.datetime64(now.astimezone(spec.zone).date(), "D").astype(np.int64)
+    newest = int(accepted["day"].max()) if len(accepted) else 0
+    is_named = isinstance(source, ExcelSource) and source.sheet is not None
+    for workbook in further:
+        names = [
+            name
+            for name, days in workbook.days.items()
+            if not is_named or bool(((days > newest) & (days < over)).any())
+        ]
+        if not names:
+            continue
+        template = N_("{file}: found sheets with the same columns as '{read}' that are not read ({sheets})")
+        listed = and_more([f"'{name}'" for name in names[:NAMED_SHEETS]], len(names) - NAMED_SHEETS)
+        detail = sentence(template, file=workbook.file, read=workbook.read, sheets=listed)
+        hint = sentence(N_("set demand.source.sheet: {value}"), value='"*"')
+        if spec.demand.depot is not None:
+            hint = sentence(N_("where sheets are depots, put their rows on one, with a column that names the depot"))
+        yield batch_finding("unread_sheets", len(names), detail, hint, spec)
 
 
 def day_month_order(accepted: pd.DataFrame, refused: pd.DataFrame, spec: Spec) -> list[Finding]:
