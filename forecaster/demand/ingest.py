@@ -107,8 +107,8 @@ def ingest(spec: Spec, *, now: datetime, on_rows: Progress | None = None) -> Ing
     unread = with_distinct_ids(batch.refused) if decided.discarded else batch.refused
     findings += feed_shape.unreadable(unread, batch.accepted, read, decided.discarded, spec)
     findings += feed_shape.day_month_order(batch.accepted, batch.refused, spec)
-    findings += [*feed_shape.decimals(contract.decimals, spec), *contract.stamps.findings(spec)]
-    findings += [*arrangement.findings(), *contract.business_days.findings(), *batch.findings]
+    findings += [*feed_shape.decimals(contract.decimals, spec), *contract.findings()]
+    findings += [*arrangement.findings(), *batch.findings]
     findings += feed_shape.unread_sheets(feed.further_sheets, batch.accepted, spec, now)
     every_row, batch = batch.accepted, batches.without_repeats(batch, spec, now)
     findings += [] if batch.single else feed_shape.several_rows(every_row, spec, times_differ=contract.times_differ)

@@ -23,7 +23,9 @@ from numpy.typing import NDArray
 from forecaster.config import Spec
 from forecaster.config.data_rules import OF_ROWS, requirement
 from forecaster.core.arrays import Bools
+from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
+from forecaster.core.language.sentences import sentence
 from forecaster.demand.arrangement import are_one_of, covariate_columns
 from forecaster.demand.half_hours.clock import half_hours
 from forecaster.demand.order_lines.cut_ends import DayEnds
@@ -49,6 +51,7 @@ from forecaster.demand.parsing import (
 from forecaster.demand.readings import HALF_HOUR, are_among, arrow_words, from_typed
 from forecaster.demand.sources import FAULT, FILE, ROW, fault_sentence
 from forecaster.demand.validation import quarantine, similar_ids
+from forecaster.demand.validation.days.ahead import RULE, ZerosAhead
 from forecaster.demand.validation.days.business import BusinessDays
 from forecaster.demand.validation.days.stamps import DayStamps
 from forecaster.demand.validation.notation_hints import Decimals, advice
@@ -101,7 +104,7 @@ class Contract:
         self._notation_of_days = self._notation if isinstance(spec.demand.columns.date, str) else PLAIN
         self.arrival = pd.Timestamp(now).tz_convert("UTC").as_unit("us")
         self.decimals, self.stamps, self.business_days = Decimals(spec), DayStamps(spec), BusinessDays(spec)
-        self.ends = DayEnds(spec)
+        self.ends, self.zeros_ahead = DayEnds(spec), ZerosAhead(spec)
         self._date_zone = ZoneInfo(spec.demand.date_zone) if spec.demand.date_zone else None
         # do rows of one depot and day have different times of day, as the first block tells?
         self.times_differ = False
@@ -130,6 +133,10 @@ class Contract:
             self.left_out += int((accepted["demand"] < 0).sum())
             accepted["demand"] = accepted["demand"].clip(lower=0)
         return SortedBlock(accepted, self._refused(block.loc[broken.index], typed.loc[broken.index], broken))
+
+    def findings(self) -> list[Finding]:
+        """Findings about the days of all blocks."""
+        return [*self.stamps.findings(self.spec), *self.business_days.findings(), *self.zeros_ahead.findings()]
 
     def _typed(self, block: pd.DataFrame, kinds: Mapping[str, Kind]) -> pd.DataFrame:
         """The rows in the types of their columns, each in its depot's time zone."""
@@ -182,6 +189,8 @@ class Contract:
         typed["recorded_at"] = self._recorded(block, typed["date"], zone)
         over = each_day(typed["date"], lambda date: _morning(date, zone, *self._day_starts))
         age = np.minimum(np.asarray(typed["recorded_at"], "datetime64[us]"), self._stamp) - over
+        is_zero = self.zeros_ahead.of(typed, age < _NOW.to_timedelta64(), kinds, block)
+        typed.loc[is_zero, "demand"] = np.nan
         age[typed["demand"].isna().to_numpy()] = np.timedelta64("NaT")
         typed[_AGE] = age
         frame: pd.DataFrame = typed
@@ -328,6 +337,8 @@ class Contract:
         """Advice of the rows that break a rule, or of all of them."""
         if rule in ("count_form", "covariate_form"):
             return advice(found)
+        if rule == RULE and self.kinds:
+            return sentence(N_("; an empty count keeps the covariates of the row"))
         if rule == "unknown_depot":
             return pd.Series([self._nearest(str(depot)) for depot in depots], depots.index, dtype=object)
         return ""
