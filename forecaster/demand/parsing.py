@@ -9,7 +9,6 @@ value is parsed once.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,17 +21,13 @@ from numpy.typing import NDArray
 
 from forecaster.config import AnySource, WrittenSource
 from forecaster.config.sources import COUNTED_DAYS
+from forecaster.demand.long_dates import plain_dates
 from forecaster.demand.number_marks import MARKS_SHARE, without_marks
 
 Kind = Literal["double", "string"]
 Column = Any  # a pandas Series
 LONGEST = 200  # characters of a depot id
 _DIGITS = 400  # characters of a number; a longer one is more than a double holds, or no count
-_MONTHS = {  # how months begin in German, French, Spanish and Italian, without accents
-    "January": "ja|ene|gen", "February": "fe", "March": "mar|maer|mrz", "April": "apr|avr|abr", "May": "mai|may|mag",
-    "June": "juin|jun|giu", "July": "juil|jul|lug", "August": "aug|aou|ago", "September": "sep|set",
-    "October": "oct|okt|ott", "November": "nov", "December": "dec|dez|dic",
-}  # fmt: skip
 _LAST_SECOND = 4_102_444_800  # since 1970: the end of 2099
 MANY_DAYS = 20_000  # from the first to the last one, of which a table is not made
 _ENDS = -719_162, 2_932_896  # 0001-01-01 and 9999-12-31, in days since 1970
@@ -195,27 +190,6 @@ def numbers(column: Column, notation: Notation = PLAIN) -> Column:
     return each_value(column, parse, np.nan).astype("float64")
 
 
-def plain_dates(text: Column, form: str = "%B") -> Column:
-    """Long dates, as in Tuesday, 5th March 2024, without weekday and ending, and with English
-    months, short where the form has %b."""
-    if "%a" not in form.lower():
-        text = text.str.replace(r"^[^\W\d_]+\.?,?\s+(?=[0-9]{1,2}\S*\s+[^\W\d_])", "", regex=True)
-        text = text.str.replace(r"^[^\W\d_]+,\s+(?=[^\W\d_]+\.?\s+[0-9])", "", regex=True)
-    text = text.str.replace(r"(?<=[0-9])(?:st|nd|rd|th|er|[º°ª])(?![^\W_])|(?<=\s)de\s+", "", regex=True)
-    if not form.startswith("%d."):
-        text = text.str.replace(r"^([0-9]{1,2})\.(?=\s)", r"\1", regex=True)
-    names = {*_MONTHS} | {name[:3] for name in _MONTHS}
-
-    def english(word: re.Match[str]) -> str:
-        letters = unicodedata.normalize("NFKD", word[0].lower()).encode("ascii", "ignore").decode()
-        fit = [name for name, starts in _MONTHS.items() if re.match(rf"(?:{starts})[a-z]*\.?$", letters)]
-        if word[0].title() in names or not fit:
-            return word[0]
-        return fit[0][:3] if "%b" in form else fit[0]
-
-    return text.str.replace(r"[^\W\d_]{3,}\.?", english, regex=True)
-
-
 def days(column: Column, zone: ZoneInfo, notation: Notation = PLAIN) -> Column:
     """Calendar days, NaT where nothing or no date is given; a timestamp falls on its local day,
     short or long.
@@ -256,9 +230,11 @@ def _is_buddhist(numbers: NDArray[np.int64]) -> NDArray[np.bool_]:
 def within_the_day(values: Column) -> Column:
     """Text without blanks around it; 24:00, the end of a day, is its last minute."""
     text = values.astype("str").str.strip()
-    if not text.str.contains("24:00", regex=False).any():
+    is_end = text.str.contains(r"[T ]24:00", regex=True).astype(bool)
+    if not is_end.any():
         return text
-    return text.str.replace(r"([T ])24:00(:00(?:\.0+)?)?$", r"\g<1>23:59\2", regex=True)
+    last = text[is_end].str.replace(r"([T ])24:00(:00(?:\.0+)?)?$", r"\g<1>23:59\2", regex=True)
+    return text.where(~is_end, last)
 
 
 def utc_as_z(text: Column) -> Column:
@@ -281,13 +257,20 @@ def _days_in_form(text: Column, zone: ZoneInfo, form: str) -> Column:
 
 
 def _iso_days(text: Column, zone: ZoneInfo) -> Column:
-    date = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").astype(bool)
-    parsed = pd.to_datetime(text.where(date, None), format="%Y-%m-%d", errors="coerce").astype("datetime64[s]")
-    rest = ~date & (text != "")
+    is_date = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").astype(bool)
+    parsed = _stamps(text, is_date, "%Y-%m-%d").astype("datetime64[s]")
+    rest = ~is_date & (text != "")
     if rest.any():
-        local = wall_clock(instants(text[rest], zone), zone)
+        local = wall_clock(_iso_instants(text[rest], zone), zone)
         parsed.loc[rest] = local.dt.normalize().astype("datetime64[s]")
     return parsed
+
+
+def _stamps(text: Column, read: Column, form: str, *, utc: bool = False) -> Column:
+    """Marked texts as timestamps, NaT where they are none, and of the others."""
+    if not read.any():
+        return pd.Series(pd.NaT, text.index, dtype="datetime64[us, UTC]" if utc else "datetime64[us]")
+    return pd.to_datetime(text.where(read, None), format=form, errors="coerce", utc=utc)
 
 
 def _sheet_days(text: Column) -> Column:
@@ -313,15 +296,19 @@ def instants(column: Column, zone: ZoneInfo) -> Column:
         bad = _beyond(in_utc, _ENDS)
         return in_utc.where(~bad).astype("datetime64[us]").dt.tz_localize("UTC")
 
-    def parse(values: Column) -> Column:
-        text = utc_as_z(within_the_day(values))
-        offset = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)").astype(bool)
-        plain = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+)?").astype(bool)
-        aware = pd.to_datetime(text.where(offset, None), format="ISO8601", errors="coerce", utc=True)
-        naive = pd.to_datetime(text.where(plain, None), format="ISO8601", errors="coerce").astype("datetime64[us]")
-        return aware.astype("datetime64[us, UTC]").fillna(localize(naive, zone).dt.tz_convert("UTC"))
+    parsed = each_value(column, lambda values: _iso_instants(within_the_day(values), zone), pd.NaT)
+    return parsed.astype("datetime64[us, UTC]")
 
-    return each_value(column, parse, pd.NaT).astype("datetime64[us, UTC]")
+
+def _iso_instants(text: Column, zone: ZoneInfo) -> Column:
+    text = utc_as_z(text)
+    has_offset = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ].*(Z|[+-][0-9]{2}(:?[0-9]{2})?)").astype(bool)
+    is_plain = text.str.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9:.]+)?").astype(bool)
+    aware = _stamps(text, has_offset, "ISO8601", utc=True).astype("datetime64[us, UTC]")
+    if not is_plain.any():
+        return aware
+    naive = _stamps(text, is_plain, "ISO8601").astype("datetime64[us]")
+    return aware.fillna(localize(naive, zone).dt.tz_convert("UTC"))
 
 
 def localize(local: Column, zone: ZoneInfo) -> Column:

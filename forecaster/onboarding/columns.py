@@ -60,9 +60,11 @@ class Column:
         """Are its values numbers by type, so that no notation matters?"""
         return bool(pd.api.types.is_numeric_dtype(self.values))
 
-    @property
+    @cached_property
     def is_empty(self) -> bool:
-        return not len(self.distinct)
+        given = self.values.dropna()
+        first, rest = given.iloc[:_SOME_ROWS], given.iloc[_SOME_ROWS:]
+        return not (_has_text(first) or _has_text(rest))
 
     @cached_property
     def is_flag(self) -> bool:
@@ -78,6 +80,10 @@ def of(table: FileTable) -> dict[str, Column]:
     """The columns that hold anything, by name."""
     columns = {name: Column(name, table.frame[name]) for name in table.frame}
     return {name: column for name, column in columns.items() if not column.is_empty}
+
+
+def _has_text(values: Any) -> bool:
+    return bool((values.astype("str").str.strip() != "").any())
 
 
 def marks(column: Column, columns: Mapping[str, Column]) -> tuple[str | None, str]:
@@ -150,16 +156,18 @@ def is_money(column: Column, columns: Mapping[str, Column], *, orders: bool) -> 
     """Is it an amount of money, by its name, or by decimals where each row is an order?"""
     if column_names.says(column.name, "money"):
         return True
-    numbers = column.numbers(marks(column, columns)).dropna()
-    return orders and bool((numbers % 1 != 0).mean() > 0.5)
+    if not orders or not column.are_numbers:
+        return False
+    numbers = Column(column.name, column.distinct).numbers(marks(column, columns)).dropna()
+    return bool((numbers % 1 != 0).mean() > 0.5)
 
 
 def order_numbers(table: FileTable) -> list[str]:
     """The columns that number orders by their names and whose values each stand once, as text or
     whole numbers, but in rows that are the same in full."""
-    rows, by_name = table.frame.drop_duplicates(), of(table)
-    candidates = [Column(name, rows[name]) for name in by_name if column_names.is_order_number(name)]
-    return [column.name for column in candidates if _is_one_a_row(column)]
+    names = [name for name in of(table) if column_names.is_order_number(name)]
+    rows = table.frame.drop_duplicates() if names else table.frame
+    return [name for name in names if _is_one_a_row(Column(name, rows[name]))]
 
 
 def _is_one_a_row(column: Column) -> bool:

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from forecaster.demand import parsing
+from forecaster.demand.long_dates import plain_dates
 from forecaster.demand.parsing import Notation
 from forecaster.demand.validation.days.forms import day_forms, likeliest
 from forecaster.demand.validation.notation_hints import MARKS
@@ -69,12 +70,12 @@ class DateForm:
 def distinct(column: Any) -> Any:
     """Texts of a column without blanks around them, each once and none empty, at most LOOKED_AT
     from all over it, of which many follow upon one another."""
-    values = pd.Series(column.dropna().unique()).astype("str").str.strip()
-    values = values[values != ""].drop_duplicates().reset_index(drop=True)
-    if len(values) <= LOOKED_AT:
-        return values
-    starts = np.linspace(0, len(values) - _TOGETHER, LOOKED_AT // _TOGETHER).astype(int)
-    return values.iloc[(starts[:, None] + np.arange(_TOGETHER)).ravel()].reset_index(drop=True)
+    values = pd.Series(column.dropna().unique())
+    if len(values) > LOOKED_AT:
+        starts = np.linspace(0, len(values) - _TOGETHER, LOOKED_AT // _TOGETHER).astype(int)
+        values = values.iloc[(starts[:, None] + np.arange(_TOGETHER)).ravel()]
+    values = values.astype("str").str.strip()
+    return values[values != ""].drop_duplicates().reset_index(drop=True)
 
 
 def date_form(values: Any) -> DateForm | None:
@@ -85,7 +86,7 @@ def date_form(values: Any) -> DateForm | None:
     if iso >= _NEARLY_ALL:
         return DateForm(None, iso)
     few = values.iloc[:: max(1, len(values) // _FEW)]
-    forms = dict.fromkeys([*_in_shape(few), *_in_shape(parsing.plain_dates(few, "%d. %B"))])
+    forms = dict.fromkeys([*_in_shape(few), *_in_shape(plain_dates(few, "%d. %B"))])
     shares = {form: _share(values, form) for form in forms}
     best = max(shares.values(), default=0.0)
     if best < _NEARLY_ALL:

@@ -25,7 +25,7 @@ def lines(description: Description, seen: Facts, not_used: list[str]) -> Iterato
     rows = description.rows[description.rows["demand"].notna() & description.rows["day"].notna()]
     days = rows["day"].dt.normalize()
     by_day = _one_a_version(description, rows).assign(day=days).groupby("day", observed=True)["demand"].sum()
-    sites = [str(name) for name in rows["depot"].unique() if name]
+    sites = sorted(str(name) for name in rows["depot"].unique() if name)
     named = f" ({listed(sites, _SITES)})" if sites else ""
     sentences = [
         f"{count(seen.depots, 'site')}{named}, {seen.first} to {seen.last}, about {by_day.median():,.0f} a day",
@@ -38,7 +38,7 @@ def lines(description: Description, seen: Facts, not_used: list[str]) -> Iterato
     )
     first = _one_a_version(description, rows).assign(day=days)
     for day in sorted(days.unique())[:_FIRST_DAYS]:
-        counts = first[first["day"] == day].groupby("depot", observed=True, sort=False)["demand"].sum()
+        counts = first[first["day"] == day].groupby("depot", observed=True)["demand"].sum()
         shown = "  ".join(f"{name or 'count'} {value:,.10g}" for name, value in counts.head(_SITES).items())
         more = f"  and {len(counts) - _SITES} more" if len(counts) > _SITES else ""
         yield f"          {pd.Timestamp(day):%Y-%m-%d}  {shown}{more}"

@@ -16,7 +16,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from forecaster.config.sources import COUNTED_DAYS
-from forecaster.demand.parsing import PLAIN, Notation, each_value, instants, plain_dates, wall_clock, within_the_day
+from forecaster.demand.long_dates import plain_dates
+from forecaster.demand.parsing import PLAIN, Notation, each_value, instants, wall_clock, within_the_day
 
 HALF_HOURS = 48  # of a day
 NO_TIME = -1  # a day alone, or nothing that can be read

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from forecaster.onboarding.days.zone import WITH_OFFSET
 from forecaster.onboarding.description.readings import Description
 
+_CLOCK = r"[T ](?P<hour>[0-9]{1,2}):[0-9]{2}(?::[0-9.]+)?(?: ?(?P<half>[APap])[Mm])?"
 _FEWEST = 100  # rows with a time of day
 _QUIET = 3  # hours without a row
 _NIGHT = 0.02  # of the rows come after midnight and before the quiet hours
@@ -26,8 +29,7 @@ def of(description: Description) -> tuple[Description, tuple[str, str] | None]:
     moments = rows["moment"].astype("str")
     if moments.str.contains(WITH_OFFSET).any():  # its hours are not those of the site's clock
         return description, None
-    clock = moments.str.extract(r"[T ]([0-9]{1,2}):[0-9]{2}(?::[0-9.]+)?(?: ?([APap])[Mm])?")
-    hours = _hours(clock)
+    hours = _hours(moments)
     start = _quiet_hour(hours[~np.isnan(hours)])
     if start is None:
         return description, None
@@ -38,10 +40,12 @@ def of(description: Description) -> tuple[Description, tuple[str, str] | None]:
     return replace(description, rows=rows.assign(day=days)), (f"{start:02d}:00", evidence)
 
 
-def _hours(clock: Any) -> Any:
-    hours = pd.to_numeric(clock[0], errors="coerce").to_numpy(float)
-    is_afternoon = clock[1].str.lower().eq("p").to_numpy(bool)
-    is_morning = clock[1].str.lower().eq("a").to_numpy(bool)
+def _hours(moments: Any) -> Any:
+    """The hour of each time of day, NaN where there is none."""
+    clock = pc.extract_regex(pa.array(moments, pa.string()), _CLOCK)  # several times as fast as pandas
+    hours = pd.to_numeric(pc.struct_field(clock, "hour").to_pandas(), errors="coerce").to_numpy(float)
+    half = pc.struct_field(clock, "half").to_pandas().str.lower()
+    is_afternoon, is_morning = half.eq("p").to_numpy(bool), half.eq("a").to_numpy(bool)
     return np.where(is_morning, hours % 12, np.where(is_afternoon, hours % 12 + 12, hours))
 
 

@@ -19,6 +19,7 @@ _PARTS = 0.1  # of the rows are not the first one of their site and day
 _GRID = 100  # times of day that a table of readings has at most
 _DENSE = 0.5  # of the times of day have a row of each site and day, of readings
 _CLOCK = r"([0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?(?: ?[AaPp][Mm])?)"
+_LOOKED_AT = 2_000  # moments that show whether the times of day are few
 _SOME, _OFTEN = 20, 0.3  # steps of a running total, and how many of them rise
 _MOSTLY = 0.9  # zeros of a property of events
 _MEASURES: tuple[column_names.Role, ...] = ("measure", "property", "stock")
@@ -60,8 +61,12 @@ class SiteRows:
         keys = self.keys().assign(count=np.asarray(counts))
         if keys["moment"].nunique() == keys["day"].nunique():
             return False
+        moments = pd.Series(pd.Series(self.moments).unique()).astype("str")
+        some = moments.iloc[:: max(1, len(moments) // _LOOKED_AT)]
+        if some.str.extract(_CLOCK)[0].nunique() > _GRID:
+            return False
         instants = keys.drop_duplicates(["site", "moment", "count"])
-        clocks = pd.Series(self.moments).astype("str").str.extract(_CLOCK)[0]
+        clocks = moments.str.extract(_CLOCK)[0]
         possible = len(keys.drop_duplicates(["site", "day"])) * clocks.nunique()
         is_one_each = instants.duplicated(["site", "moment"]).mean() < 1 - _NEARLY_ALL
         return bool(is_one_each and clocks.nunique() <= _GRID and len(instants) > _DENSE * possible)
