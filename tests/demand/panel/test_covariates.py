@@ -13,6 +13,7 @@ from forecaster.config import Spec
 from forecaster.core.knowledge import Finding
 from forecaster.demand.panel.build import build
 from forecaster.demand.panel.known_future.covariates import covariate_findings
+from forecaster.demand.panel.known_future.usual_covariates import UnitChange, unit_change
 from tests.demand.literal_knowledge import EVENTS, NAN, knowledge, spec_of
 
 PAST = [("A", "2024-03-04", 1.0, 1.0), ("B", "2024-03-04", 1.0, 0.0)]
@@ -106,6 +107,40 @@ def test_believable_covariates_stay_as_they_are(tmp_path: Path) -> None:
     rows = season("A", 20, [12.0, 38.0])  # colder and warmer than ever
     panel = build(knowledge(rows, ("temp",)), spec)
     np.testing.assert_array_equal(panel.covariates[0, :, 0], [row[3] for row in rows])
+
+
+@pytest.mark.parametrize(
+    ("level", "ahead", "unit", "known"),
+    [
+        (20, [68.0, 71.6, 69.8, 73.4], "°C → °F", "20 to 26"),
+        (68, [20.0, 22.0, 21.0, 23.0], "°F → °C", "68 to 74"),
+    ],
+)
+def test_values_in_another_unit_are_replaced_by_the_usual_ones(
+    tmp_path: Path, level: float, ahead: list[float], unit: str, known: str
+) -> None:
+    spec = spec_of(tmp_path, calendar="holidays: false, known_future: [temp]", horizon=4)
+    readings = knowledge(season("A", level, ahead), ("temp",))
+    panel = build(readings, spec)
+    np.testing.assert_array_equal(panel.covariates[0, -4:, 0], [level, level + 1, level + 2, level + 3])
+    (finding,) = covariate_findings(readings, panel, spec)
+    assert (finding.rule, finding.count) == ("covariate_outlier", 4)
+    assert finding.message.startswith(
+        f"covariate 'temp': found 4 values that seem to be in another unit ({unit}), outside of {known}, the range of "
+        "the weeks before, at 1 depot from 2024-03-05 to 2024-03-08; the usual value of the season is used instead"
+    )
+
+
+def test_a_unit_that_changed_in_the_last_weeks_is_told_by_the_weeks_before() -> None:
+    values = np.array([[20 + day % 7 for day in range(120)]], np.float32)
+    values[:, 110:] = 1.8 * values[:, 110:] + 32
+    assert unit_change(values, 116) == UnitChange(110, "°C → °F", 20, 26)
+
+
+@pytest.mark.parametrize("ahead", [[50.0, 52.0, 51.0, 54.0], [5.0, 3.0, 4.0, 2.0], [68.0, 69.8, 25.0, 71.6]])
+def test_a_cold_or_a_hot_week_is_no_other_unit(ahead: list[float]) -> None:
+    values = np.array([[*(20 + day % 7 for day in range(116)), *ahead]], np.float32)
+    assert unit_change(values, 116) is None
 
 
 def test_blanks_of_a_source_that_mostly_has_no_value_count_as_0(tmp_path: Path) -> None:

@@ -18,7 +18,13 @@ from forecaster.core.language.sentences import Sentence, as_sentence, counted, s
 from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel.events import AnnouncedEvents
 from forecaster.demand.panel.grid import Cells, Grid, cells, coded
-from forecaster.demand.panel.known_future.usual_covariates import is_far, known_range, with_usual
+from forecaster.demand.panel.known_future.usual_covariates import (
+    UnitChange,
+    is_far,
+    known_range,
+    unit_change,
+    with_usual,
+)
 from forecaster.errors import NoUsableData, SpecError
 
 MAX_WORDS = 32  # indicators a covariate of words
@@ -129,10 +135,15 @@ class _Believable(NamedTuple):
     values: Floats  # (depots, days), NaN = missing, or far outside the history
     far: Bools | None  # None: no value is
     known: tuple[float, float] | None  # the range of the history
+    changed: UnitChange | None = None  # from which day on none is in the unit of the history
 
 
 def _believable(values: Floats, history: int) -> _Believable:
     """Takes `values` for its own."""
+    if changed := unit_change(values, history):
+        of_other_unit = np.isfinite(values) & (np.arange(values.shape[1]) >= changed.day)
+        values[of_other_unit] = np.nan
+        return _Believable(values, of_other_unit, (changed.low, changed.high), changed)
     known = known_range(values[:, :history])
     far = None if known is None else is_far(values, known)
     if far is None or not far.any():
@@ -163,11 +174,11 @@ def covariate_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[
     findings: list[Finding] = []
     for name in names:
         if numeric(frame[name]):
-            values, far, known = _believable(at.spread(_numbers(frame[name], name), np.nan), panel.history)
+            values, far, known, changed = _believable(at.spread(_numbers(frame[name], name), np.nan), panel.history)
             missing = np.isnan(values)
             if far is not None and known is not None:
                 missing &= ~far
-                findings += _far(name, far & wanted, known, needs.is_usual(~missing & ~far), panel, spec)
+                findings += _far(name, far & wanted, known, changed, needs.is_usual(~missing & ~far), panel, spec)
         else:
             missing = at.spread(coded(frame[name])[1], -1, np.int32) < 0
         is_usual = needs.is_usual(~missing)
@@ -218,15 +229,27 @@ def _missing(names: list[str], missing: Bools, is_usual: bool, wanted: Bools, pa
 
 
 def _far(
-    name: str, far: Bools, known: tuple[float, float], is_usual: bool, panel: Panel, spec: Spec
+    name: str,
+    far: Bools,
+    known: tuple[float, float],
+    changed: UnitChange | None,
+    is_usual: bool,
+    panel: Panel,
+    spec: Spec,
 ) -> Iterator[Finding]:
     if not far.any():
         return
+    template = N_(
+        "covariate {name}: found {n} values far outside of {low} to {high}, the range of its history, at {depots} "
+        "from {from} to {to}; {instead}, wanted {wanted}"
+    )
+    of_other_unit = N_(
+        "covariate {name}: found {n} values that seem to be in another unit ({unit}), outside of {low} to {high}, the "
+        "range of the weeks before, at {depots} from {from} to {to}; {instead}, wanted {wanted}"
+    )
     message = sentence(
-        N_(
-            "covariate {name}: found {n} values far outside of {low} to {high}, the range of its history, at {depots} "
-            "from {from} to {to}; {instead}, wanted {wanted}"
-        ),
+        of_other_unit if changed else template,
+        unit=changed.unit if changed else "",
         name=repr(name),
         n=int(far.sum()),
         low=f"{known[0]:g}",

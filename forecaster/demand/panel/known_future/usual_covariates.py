@@ -1,10 +1,14 @@
-"""The usual value of a covariate, which replaces missing values and values far outside its history.
+"""The usual value of a covariate, which replaces missing values, values far outside its history, and
+values in another unit.
 
 Usual is the median of the same weekdays of the season a year and two years ago, else of the last
 eight weeks, else of the depot's known days.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +20,48 @@ RECENT = tuple(range(1, 9))  # weeks ago
 LEAST = 3  # known values that make a usual one
 LEAST_DAYS = 28  # known days of history, before which nothing is far outside of it
 # numbers that stand for "not known"
-CODES = (-99.0, -999.0, -9999.0, -99999.0, 99.0, 999.0, 9999.0, 99999.0)
+CODES = (-99.0, -999.0, -9999.0, -99999.0, -32768.0, 99.0, 999.0, 9999.0, 99999.0, 32767.0)
+
+SINCE = 28  # days ago at most that a unit may have changed
+WEEKS = 8  # before it that are compared
+LEAST_SINCE = 3  # known days since then
+SAMPLE = 1000  # depots at least that tell, where there are as many
+SUDDEN, STEADY = 2.0, 1.5  # times the largest step from day to day before
+# unit → factor and offset of the values before
+UNITS: Mapping[str, tuple[float, float]] = {"°C → °F": (1.8, 32.0), "°F → °C": (1 / 1.8, -32 / 1.8)}
+
+
+class UnitChange(NamedTuple):
+    """A day from which on a covariate is in another unit, as the one of UNITS, and its range in the
+    weeks before."""
+
+    day: int
+    unit: str
+    low: float
+    high: float
+
+
+def unit_change(values: Floats, history: int) -> UnitChange | None:
+    """The first of the last days (depots, days) from which on a covariate is outside the range of
+    the weeks before it, after a sudden step, and goes on steadily once it is taken back from another
+    unit; the medians of the depots tell."""
+    first = max(history - SINCE - 7 * WEEKS, 0)
+    medians = _medians(values[:: max(len(values) // SAMPLE, 1), first:].T)
+    for day in range(max(history - SINCE, LEAST_DAYS), history + 1):
+        before, since = medians[max(day - first - 7 * WEEKS, 0) : day - first], medians[day - first :]
+        before, since = before[np.isfinite(before)], since[np.isfinite(since)]
+        if len(before) < LEAST_DAYS or len(since) < LEAST_SINCE or not np.isfinite(medians[day - first]):
+            continue
+        low, high = float(before.min()), float(before.max())
+        if low == high or ((since >= low) & (since <= high)).any():
+            continue
+        margin, step = (high - low) / 4, float(np.abs(np.diff(before)).max())
+        for unit, (factor, offset) in UNITS.items():
+            back = (since - offset) / factor
+            is_sudden = abs(since[0] - before[-1]) > SUDDEN * step and abs(back[0] - before[-1]) <= STEADY * step
+            if is_sudden and back.min() >= low - margin and back.max() <= high + margin:
+                return UnitChange(day, unit, low, high)
+    return None
 
 
 def known_range(history: Floats) -> tuple[float, float] | None:
