@@ -84,6 +84,7 @@ class DryRun:
     fault: str | None = None
     panel_at: Past | None = None  # the panel at earlier cutoffs, where it was asked for
     caveats: tuple[str, ...] = ()  # what has to be said of a forecast that starts from it
+    contradictions: tuple[str, ...] = ()  # between the pipeline file and the table
 
     @property
     def caution(self) -> str | None:
@@ -93,6 +94,8 @@ class DryRun:
         lost = self.ingested.quarantined / max(self.ingested.read, 1)
         if lost > _LOST:
             return f"{self.ingested.quarantined:,} of {self.ingested.read:,} rows ({lost:.0%}) do not count"
+        if self.contradictions:
+            return self.contradictions[0]
         doubts = [finding for finding in self.ingested.findings if finding.rule in DOUBTFUL]
         if doubts:
             worst = min(doubts, key=lambda finding: (DOUBTFUL.index(finding.rule), -finding.count))

@@ -51,7 +51,7 @@ def render(dry_run: DryRun, *, tables: bool, width: int = WIDTH, ascii_only: boo
         yield from _findings(ingested, tables, width)
     if dry_run.profile is not None:
         yield from (printable(line, WIDTH) for line in _profile(dry_run.profile, ascii_only))
-    for sentence in dry_run.caveats:
+    for sentence in (*dry_run.contradictions, *dry_run.caveats):
         yield f"caveat    {sentence}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
@@ -136,11 +137,13 @@ def check(
     from rich.console import Console
 
     from forecaster.check import dry_run, html_report, text_report
+    from forecaster.onboarding import contradictions
 
     console, now = Console(highlight=False, emoji=False), datetime.now(UTC)
     if adapt := getattr(sys.stdout, "reconfigure", None):
         adapt(errors="replace")  # a letter that the screen does not have becomes a question mark
     outcome = dry_run.check(spec, now=now, as_of=instant(as_of, spec))
+    outcome = replace(outcome, contradictions=tuple(contradictions.of(spec)))
     look = {"tables": console.is_terminal, "ascii_only": console.options.ascii_only}
     for part in text_report.render(outcome, width=console.width if console.is_terminal else text_report.WIDTH, **look):
         console.print(part, markup=False, soft_wrap=isinstance(part, str))

@@ -11,7 +11,7 @@ from forecaster.config import load
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.errors import SpecError
-from forecaster.onboarding import order_numbers, parts, start, tables
+from forecaster.onboarding import contradictions, order_numbers, parts, start, tables
 from forecaster.onboarding.days import business_day
 from forecaster.onboarding.description.questions import OpenQuestions, TableAnswers
 from forecaster.onboarding.description.readings import Description
@@ -67,6 +67,29 @@ def test_each_answer_settles_its_question(tmp_path: Path, shape: Shape) -> None:
     assert describe(table, describe(table).answers).questions == ()
 
 
+WITH_MORE = {  # shape → the rows that count of it
+    "long with a total as site": "depot!=All depots",
+    "metric column": "metric=orders",
+    "plan and actual": "scenario=actual",
+    "channels and their total": "channel!=all",
+    "orders with states": "status!=refunded,cancelled",
+}
+
+
+@pytest.mark.parametrize("name", WITH_MORE)
+def test_a_declaration_that_counts_rows_which_the_table_leaves_out_is_contradicted(tmp_path: Path, name: str) -> None:
+    shape = next(shape for shape in SHAPES if shape.name == name)
+    (tmp_path / "table.csv").write_text(shape.text, "utf-8")
+    description = describe(tables.read(tmp_path / "table.csv"))
+    columns = f"depot_id: {description.depot_column}, date: {description.date_column}"
+    columns += f", demand: {description.demand_column}" if description.demand_column else ""
+    demand = f"source: {{kind: csv, path: table.csv}}, columns: {{{columns}}}, aggregate: {description.aggregate}"
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(f"name: shape\ntimezone: Europe/Berlin\ndemand: {{{demand}}}\n", "utf-8")
+    (sentence,) = contradictions.of(load(file))
+    assert f"rows count where {WITH_MORE[name]}, and the pipeline file counts all of them" in sentence
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
 def test_the_counts_that_are_ingested_are_the_truth(tmp_path: Path, shape: Shape) -> None:
@@ -79,6 +102,7 @@ def test_the_counts_that_are_ingested_are_the_truth(tmp_path: Path, shape: Shape
         assert not shape.is_clear
         return
     spec = load(tmp_path / "fleet" / start.PIPELINE)
+    assert contradictions.of(spec) == []
     ingest(spec, now=NOW)
     table = read_as_of(spec, as_of=NOW).demand
     table = table[table["demand"].notna()]

@@ -1,0 +1,73 @@
+"""Contradictions between a written pipeline file and its table: rows that the table itself leaves out, and the
+declaration counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from forecaster.config import Spec
+from forecaster.config.demand import Excluded
+from forecaster.config.sources import CsvSource, ExcelSource, ParquetSource
+from forecaster.errors import SpecError
+from forecaster.onboarding import tables
+from forecaster.onboarding.description import filters
+from forecaster.onboarding.description.questions import NO_COLUMN, ROW_COUNT, TableAnswers, written
+from forecaster.onboarding.description.readings import Description
+from forecaster.onboarding.description.table import describe
+
+_LARGE = 16 << 20  # bytes of a file that takes too long to describe
+
+
+def of(spec: Spec) -> list[str]:
+    """Sentences on rows that the demand source's table leaves out or repeats by its own evidence, and that the pipeline
+    file counts. None of a source that is no single file, is larger than 16 MiB, or has a column a depot."""
+    source = spec.demand.source
+    if not isinstance(source, CsvSource | ExcelSource | ParquetSource) or source.wide:
+        return []
+    path = spec.folder / Path(source.path).expanduser()
+    try:
+        if not path.is_file() or path.stat().st_size > _LARGE:
+            return []
+        table, declared = tables.read(path), _declared(spec)
+        if declared.where:
+            table = replace(table, frame=table.frame[filters.mask(table.frame, declared.where)].reset_index(drop=True))
+        description = describe(table, declared)
+    except (SpecError, OSError):  # what cannot be read, `check` has said
+        return []
+    return _sentences(description, spec)
+
+
+def _declared(spec: Spec) -> TableAnswers:
+    """The declaration in place of the table's own evidence."""
+    columns = spec.demand.columns
+    count = ROW_COUNT if spec.demand.aggregate == "count" else columns.demand
+    where = {name: _condition(wanted) for name, wanted in spec.demand.where.items()}
+    rows = {"count": "events", "none": "readings"}.get(spec.demand.aggregate)
+    site = NO_COLUMN if spec.demand.depot else columns.depot_id
+    return TableAnswers(rows=rows, site=site, day=columns.day_columns, count=(count,), where=where)
+
+
+def _condition(wanted: Any) -> Any:
+    return {"not": list(wanted.values)} if isinstance(wanted, Excluded) else list(wanted)
+
+
+def _sentences(description: Description, spec: Spec) -> list[str]:
+    """The contradictions of a description that keeps to the declaration."""
+    left_out: Mapping[str, Any] = {
+        name: wanted for name, wanted in description.where.items() if name not in spec.demand.where
+    }
+    sentences = [
+        f"by the table itself rows count where {written(name, wanted)}, and the pipeline file counts all of them: set "
+        "demand.where"
+        for name, wanted in left_out.items()
+    ]
+    version = description.recorded_at
+    if version is not None and spec.demand.columns.recorded_at is None:
+        sentences.append(
+            f"'{version}' has the same days again and again, as snapshots do: set demand.columns.recorded_at: {version}"
+        )
+    open_ = [question for question in description.questions if question.part == "where"]
+    return sentences + [f"the table leaves open {question.text} Set demand.where" for question in open_]
