@@ -24,6 +24,7 @@ from forecaster.core.panel import Panel
 from forecaster.core.parallel import Fan, in_turn
 from forecaster.core.terminal import count
 from forecaster.core.time_limits import call_within
+from forecaster.demand import doubts
 from forecaster.demand import ingest as demand_ingest
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.errors import ForecasterError, NoUsableData
@@ -54,6 +55,8 @@ def ingest(night: Night) -> None:
         f"           {count(batch.read, 'row')} read: {batch.accepted:,} accepted, {batch.unchanged:,} unchanged, "
         f"{batch.quarantined:,} quarantined"
     )
+    if not batch.stopped and (doubt := doubts.of(batch)):
+        night.progress.say(f"           usable, but {doubt}")
     if batch.stopped:
         for_readers = N_("the newest readings were quarantined and do not count")
         stopped = N_("the batch was stopped and is in quarantine: {finding}")

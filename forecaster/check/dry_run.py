@@ -19,7 +19,7 @@ from forecaster.config import AnySource, Spec
 from forecaster.core import timezones
 from forecaster.core.knowledge import Finding
 from forecaster.core.panel import Panel
-from forecaster.demand import sources
+from forecaster.demand import doubts, sources
 from forecaster.demand.arrangement import source_columns
 from forecaster.demand.history import lake_owner
 from forecaster.demand.history.past_panels import Past
@@ -40,25 +40,6 @@ COPIED_TABLES = tuple(
     name for name in TABLES if name not in ("forecasts", "scores", "canary_forecasts")
 )  # what ingesting reads and adds to
 _LOG = "_delta_log"
-_LOST = 0.05  # of the rows
-# rules whose findings put the counts themselves in doubt, the heaviest first
-DOUBTFUL = (
-    "lost_rows",
-    "lost_depot_rows",
-    "meter",
-    "cadence",
-    "unread_sheets",
-    "several_rows",
-    "repeated_rows",
-    "total_row",
-    "day_stamps",
-    "decimals",
-    "other_depots",
-    "restated",
-    "unreadable",
-    "unit_change",
-    "cut_day",
-)
 
 
 @dataclass(frozen=True)
@@ -91,15 +72,10 @@ class DryRun:
         """The heaviest doubt about readings that a forecast can start from; None where there is none."""
         if self.ingested is None or self.profile is None:
             return None
-        lost = self.ingested.quarantined / max(self.ingested.read, 1)
-        if lost > _LOST:
-            return f"{self.ingested.quarantined:,} of {self.ingested.read:,} rows ({lost:.0%}) do not count"
-        if self.contradictions:
-            return self.contradictions[0]
-        doubts = [finding for finding in self.ingested.findings if finding.rule in DOUBTFUL]
-        if doubts:
-            worst = min(doubts, key=lambda finding: (DOUBTFUL.index(finding.rule), -finding.count))
-            return f"{worst.rule}: {worst.message}"
+        if doubt := doubts.rows_lost(self.ingested) or next(iter(self.contradictions), None):
+            return doubt
+        if doubt := doubts.heaviest_finding(self.ingested):
+            return doubt
         silent = self.profile.silent
         return f"{silent:,} of {self.profile.depots:,} depots have no count" if silent else None
 
