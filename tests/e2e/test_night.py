@@ -25,6 +25,7 @@ from forecaster.lake import Lake
 from forecaster.ledger import run_totals
 from forecaster.ledger.records import Run
 from forecaster.ledger.store import Ledger
+from tests import prefect_home
 from tests.e2e.on_call import missing_night_is_told
 from tests.e2e.panels import all_but_devices_are_filled
 from tests.small_fleet import Outcome, forecaster
@@ -70,6 +71,7 @@ class Nights:
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     folder = tmp_path_factory.mktemp("night") / "fleet"
     assert forecaster("init", folder, "--end", "2026-10-31").code == 0
+    prefect_home.put_into(folder / "var")
     file = folder / "pipeline.yaml"
     shrink(file)
     spec = load(file)
@@ -307,6 +309,7 @@ def test_the_page_shows_what_the_night_published(nights: Nights) -> None:
 
 
 def test_a_night_without_any_source_is_told_in_a_sentence(tmp_path: Path) -> None:
+    prefect_home.put_into(tmp_path / "var")
     file = tmp_path / "pipeline.yaml"
     file.write_text("name: empty\ndemand: {source: {kind: csv, path: nothing.csv}}\n")
     process = forecaster("run", file, "--plain")
@@ -343,6 +346,7 @@ def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
 
 
 def test_without_the_datasets_the_error_says_what_is_wanted(tmp_path: Path) -> None:
+    prefect_home.put_into(tmp_path / "var")
     file = tmp_path / "favorita.yaml"
     content = (ROOT / "data/real/favorita_transactions.yaml").read_text("utf-8")
     file.write_text(re.sub(r"(?m)^state: .*$", "state: var", content))

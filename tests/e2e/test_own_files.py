@@ -12,6 +12,7 @@ import pytest
 from forecaster.config import load
 from forecaster.errors import DEGRADED, PUBLISHED
 from forecaster.ledger.store import Ledger
+from tests import prefect_home
 from tests.calls import Call
 from tests.onboarding import made_up_files
 
@@ -30,6 +31,7 @@ def test_any_file_leads_to_a_published_forecast(
     assert [command[1] for command in commands] == ["check", "run", "serve"]
     code, out, _ = call(*commands[0][1:])
     assert code == 0, out
+    prefect_home.put_into(tmp_path / "my-fleet" / "var")
     # the fallback forecasts: to train takes minutes
     code, _, err = call("predict-only", "--plain", *commands[1][2:])
     assert code in (PUBLISHED, DEGRADED), err

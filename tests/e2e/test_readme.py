@@ -14,6 +14,7 @@ import pytest
 from forecaster.config import load
 from forecaster.errors import DEGRADED, PUBLISHED
 from forecaster.ledger.store import Ledger
+from tests import prefect_home
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -46,6 +47,7 @@ def test_your_own_csv_works_as_written(tmp_path: Path) -> None:
     quick = "model: {layers: 1, hidden: 4, boosted: false}\ntraining: {epochs: 3, members: 1, learning_rate: 1.0e-2}\n"
     quick += "gate: {beat: [], coverage: [0.0, 1.0], max_bias: 9.0}\n"
     (folder / "pipeline.yaml").write_text(block("yaml") + quick, "utf-8")
+    prefect_home.put_into(folder / "var")
     commands = [line for line in block("sh").splitlines() if line]
     assert [line.split()[1] for line in commands] == ["check", "run", "serve"]
     for command in commands[:2]:

@@ -9,7 +9,7 @@ import pytest
 
 from forecaster.errors import DEGRADED
 from tests import small_fleet
-from tests.flows.tiny import pipeline
+from tests.flows.tiny import pipeline, pipeline_for_prefect
 
 MORE = "execution: {cost_per_hour: 3.6}\n"
 
@@ -17,7 +17,7 @@ MORE = "execution: {cost_per_hour: 3.6}\n"
 @pytest.mark.e2e
 def test_backfilled_nights_have_a_value_on_the_page_in_the_api_and_on_the_command_line(tmp_path: Path) -> None:
     """Five mornings without a model: the seasonal naive forecasts, which rosters as the week before did."""
-    file = pipeline(tmp_path, MORE)
+    file = pipeline_for_prefect(tmp_path, MORE)
     file.write_text(file.read_text("utf-8").replace("staffing: {", "staffing: {currency: EUR, "), "utf-8")
     small_fleet.well("predict-only", file, "--plain", "--as-of", "2026-04-27", code=DEGRADED)
     assert "nothing is known yet" in small_fleet.well("value", file).out

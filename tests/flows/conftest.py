@@ -9,16 +9,9 @@ import pytest
 
 from flows import environment as embedded
 from flows import prefect_server
+from tests import prefect_home
 
 os.environ["FORECASTER_PAUSE"] = "0"  # read when the tasks are imported
-
-
-@pytest.fixture(autouse=True, scope="module")
-def quick_programs() -> Iterator[None]:
-    """Nights that these tests start compile without optimizing, in a third of the time: they are about the line."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "true")
-        yield
 
 
 @pytest.fixture
@@ -33,7 +26,9 @@ def predicts_here(monkeypatch: pytest.MonkeyPatch) -> None:
 def prefect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Prefect's server for the whole test run, which only this process knows: the environment stays as it was."""
     before = dict(os.environ)
-    embedded.prepare(tmp_path_factory.mktemp("state"))
+    state = tmp_path_factory.mktemp("state")
+    prefect_home.put_into(state)
+    embedded.prepare(state)
     with prefect_server.running() as ready:
         ready(prefect_server.PATIENCE)
         import flows.nightly  # noqa: F401  Prefect keeps what it reads of the environment now

@@ -29,7 +29,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.publishing import predict
 from forecaster.registry import mlflow_registry
 from forecaster.training import fit_candidate, train  # noqa: F401
-from tests.flows.tiny import NIGHT, pipeline
+from tests.flows.tiny import NIGHT, pipeline_for_prefect
 from tests.forked import child, die
 
 STAGES = ("ingest", "panel", "train", "backtest", "gate", "export", "promote", "predict", "record", "register")
@@ -149,7 +149,7 @@ def main() -> None:
     """Usage: killed.py FOLDER; says what it found as JSON."""
     folder = Path(sys.argv[1])
     pandera.pandas.DataFrameSchema({}).validate(pd.DataFrame())  # which imports what it needs when it is called
-    file, trained = pipeline(folder), folder / "trained"
+    file, trained = pipeline_for_prefect(folder), folder / "trained"
     trained.touch()
     died = {}
     for name, patch in POINTS.items():

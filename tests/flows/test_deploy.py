@@ -25,7 +25,7 @@ from flows import deploy, local_stack
 from forecaster.config import Spec, load
 from forecaster.errors import SpecError
 from tests.flows.stack_start import lines_until_up
-from tests.flows.tiny import pipeline
+from tests.flows.tiny import pipeline, pipeline_for_prefect
 from tests.ports import free_ports
 
 pytestmark = pytest.mark.e2e
@@ -63,7 +63,7 @@ def forecaster(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    file = pipeline(tmp_path_factory.mktemp("up"), SCHEDULE)
+    file = pipeline_for_prefect(tmp_path_factory.mktemp("up"), SCHEDULE)
     ports = free_ports(4)
     names = ("prefect", "mlflow", "page", "metrics")
     options = [f"--{name}-port={port}" for name, port in zip(names, ports, strict=True)]

@@ -15,7 +15,7 @@ from forecaster.config import load
 from forecaster.ledger.store import Ledger
 from tests import cpus
 from tests.flows.test_degraded import interpreter, nightly
-from tests.flows.tiny import pipeline
+from tests.flows.tiny import pipeline_for_prefect
 from tests.ports import free_port
 
 pytestmark = pytest.mark.long
@@ -40,7 +40,7 @@ def test_another_host_that_dies_costs_the_night_its_model_and_nothing_else(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     address = f"127.0.0.1:{free_port()}"
-    file = pipeline(tmp_path)
+    file = pipeline_for_prefect(tmp_path)
     declared = file.read_text("utf-8").replace(
         "training: {", f"training: {{hosts: {{coordinator: '{address}', count: 2}}, "
     )

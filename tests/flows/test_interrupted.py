@@ -15,7 +15,7 @@ from flows.night import Night
 from forecaster.config import load
 from forecaster.core.processes import parent_watch
 from forecaster.ledger.store import Ledger
-from tests.flows.tiny import NIGHT, pipeline
+from tests.flows.tiny import NIGHT, pipeline, pipeline_for_prefect
 
 pytestmark = pytest.mark.long
 
@@ -75,7 +75,7 @@ def commands_with(text: str) -> list[str]:
 def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
     tmp_path: Path, number: signal.Signals, name: str, code: int, options: tuple[str, ...]
 ) -> None:
-    file = pipeline(tmp_path)
+    file = pipeline_for_prefect(tmp_path)
     process = night(file, *options)
     process.send_signal(number)
     _, stderr = process.communicate(timeout=240)
@@ -91,7 +91,7 @@ def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
 
 
 def test_nothing_goes_on_for_a_night_that_was_killed(tmp_path: Path) -> None:
-    file = pipeline(tmp_path)
+    file = pipeline_for_prefect(tmp_path)
     process = night(file, "--plain")
     assert len(commands_with(str(file))) >= 2
     process.kill()

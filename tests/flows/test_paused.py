@@ -17,13 +17,13 @@ from forecaster.config import load
 from forecaster.ledger import lease, tables
 from forecaster.ledger.store import Ledger
 from tests.flows.test_interrupted import ROOT, children_left, night
-from tests.flows.tiny import NIGHT, pipeline
+from tests.flows.tiny import NIGHT, pipeline_for_prefect
 
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc")]
 
 
 def test_a_night_of_another_machine_that_stood_still_is_ended_and_does_not_publish(tmp_path: Path) -> None:
-    file = pipeline(tmp_path)
+    file = pipeline_for_prefect(tmp_path)
     first = night(file, "--plain")
     os.killpg(first.pid, signal.SIGSTOP)
     spec = load(file)

@@ -24,6 +24,7 @@ import pytest
 from flows import prefect_server
 from forecaster.config import load
 from forecaster.ledger.store import Ledger
+from tests import prefect_home
 from tests.flows.tiny import NIGHT, after_a_night, pipeline_that_knows_its_model
 
 pytestmark = pytest.mark.long
@@ -132,8 +133,10 @@ def champion(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a real server's API."""
+    state = tmp_path_factory.mktemp("state")
+    prefect_home.put_into(state)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PREFECT_HOME", str(tmp_path_factory.mktemp("prefect")))
+        patch.setenv("PREFECT_HOME", str(state / "prefect"))
         patch.setenv("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
         patch.delenv(prefect_server.URL, raising=False)
         with prefect_server.running() as ready:

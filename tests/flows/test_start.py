@@ -21,7 +21,7 @@ from flows.night import Night
 from forecaster.config import Spec, load
 from forecaster.errors import ForecasterError, MissingExtra, SpecError
 from forecaster.ledger.store import Ledger
-from tests.flows.tiny import NIGHT, pipeline
+from tests.flows.tiny import NIGHT, pipeline, pipeline_for_prefect
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -169,7 +169,7 @@ def test_without_prefects_server_the_run_goes_on_plainly(tmp_path: Path) -> None
 
     In a process of its own, since Prefect keeps what it read of the environment when it was imported.
     """
-    file = pipeline(tmp_path)
+    file = pipeline_for_prefect(tmp_path)
     refresh = (
         "import sys; from datetime import datetime; from pathlib import Path; "
         "from flows import prefect_server, start; from forecaster.config import load; prefect_server.PATIENCE = -1; "

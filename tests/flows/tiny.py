@@ -8,7 +8,7 @@ import sys
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
-from tests import shared
+from tests import prefect_home, shared
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,6 +42,12 @@ def pipeline(folder: Path, more: str = "", *, days: int = DAYS) -> Path:
     return file
 
 
+def pipeline_for_prefect(folder: Path, more: str = "") -> Path:
+    """A pipeline before its first night, whose Prefect need not make its database."""
+    prefect_home.put_into(folder / "var")
+    return pipeline(folder, more)
+
+
 def after_a_night(folder: Path) -> Path:
     """The pipeline file of an installation with one night behind it, whose champion reigns: a copy of the session's."""
     shutil.copytree(_installation("run", 0), folder, dirs_exist_ok=True)
@@ -51,7 +57,7 @@ def after_a_night(folder: Path) -> Path:
 def pipeline_that_knows_its_model(folder: Path, more: str = "") -> Path:
     """A pipeline before its first night, whose training and export were done before, by a night of the same days: for
     a test of what else a night does."""
-    file = pipeline(folder, more)
+    file = pipeline_for_prefect(folder, more)
     for name in ("checkpoints", "graphs"):
         shutil.copytree(_installation("run", 0) / "var" / name, folder / "var" / name)
     return file
@@ -68,7 +74,7 @@ def _installation(command: str, code: int) -> Path:
     """What a command that ends with a code makes of a pipeline, once a session."""
     with shared.locked(command) as once:
         if not (once / "made").exists():
-            words = [command, "--plain", str(pipeline(once / "fleet")), "--as-of", NIGHT.isoformat()]
+            words = [command, "--plain", str(pipeline_for_prefect(once / "fleet")), "--as-of", NIGHT.isoformat()]
             process = subprocess.run(
                 [sys.executable, "-m", "forecaster", *words],
                 cwd=ROOT,

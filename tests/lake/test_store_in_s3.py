@@ -17,7 +17,7 @@ from forecaster.lake import TABLES, Lake
 from forecaster.ledger.store import Ledger
 from forecaster.operations.backup import backup
 from forecaster.operations.restore import restore
-from tests.flows.tiny import NIGHT, pipeline
+from tests.flows.tiny import NIGHT, pipeline, pipeline_for_prefect
 from tests.stores import Gateway, gateway, s3  # noqa: F401 (fixtures)
 
 pytestmark = pytest.mark.long
@@ -95,7 +95,7 @@ def test_of_two_processes_that_append_at_once_nothing_is_lost(bucket: str) -> No
 
 
 def test_a_night_keeps_its_tables_there_and_its_state_here(bucket: str, tmp_path: Path) -> None:
-    file = pipeline(tmp_path, f"lake: {bucket}/nights/\n")
+    file = pipeline_for_prefect(tmp_path, f"lake: {bucket}/nights/\n")
     command = [sys.executable, "-m", "forecaster", "predict-only", str(file), "--as-of", NIGHT.isoformat(), "--plain"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 3, process.stderr  # no model has reigned yet: the fallback forecasts

@@ -11,6 +11,7 @@ import time
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+from tests import prefect_home
 from tests.benchmarks.game_day.commands import Ending, expect, forecaster
 from tests.benchmarks.game_day.commands import put_in_place as copied
 from tests.flows.tiny import DAYS, DEPOTS, PIPELINE, WEEK
@@ -71,6 +72,7 @@ class Templates:
         file.write_text(
             f"{PIPELINE}timezone: {zone()}\nschedule: {{cron: '0 {HOUR} * * *', deadline: '10:00'}}\n", "utf-8"
         )
+        prefect_home.put_into(self.fleet / "var")
         if warm is not None:
             shutil.copytree(warm / "var" / "jax_cache", self.fleet / "var" / "jax_cache")
         return file
