@@ -32,6 +32,8 @@ STRICT = {
     "JAX_PLATFORMS": "cpu",
     "XLA_FLAGS": cpus.QUICK,
     "JAX_NUM_CPU_DEVICES": "1",  # whatever a test before it in the same process has asked for
+    "JAX_DISABLE_MOST_OPTIMIZATIONS": "true",  # programs compile in a third of the time
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",  # the small ones are many
     "JAX_NUMPY_DTYPE_PROMOTION": "strict",
     "JAX_NUMPY_RANK_PROMOTION": "raise",
     "MPLBACKEND": "agg",
@@ -155,12 +157,14 @@ def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
 
 
 def in_turn(items: list[pytest.Item]) -> list[pytest.Item]:
-    """Workers take whole files in this order: the longest, which run whole nights, first; two files that compute, then
-    one that waits, so that no core waits with it."""
+    """Workers take whole files in this order: the longest first, which run whole nights or have one Prefect together;
+    then two files that compute, and one that waits, so that no core waits with it."""
     files: dict[Path, list[pytest.Item]] = {}
-    for item in sorted(items, key=lambda item: item.path.parent.name != "e2e"):
+    for item in items:
         files.setdefault(item.path, []).append(item)
-    waiting = [path for path in files if path.is_relative_to(WAITING) and not _with_prefect(files[path])]
+    long = [path for path in files if path.parent.name == "e2e" or _with_prefect(files[path])]
+    files = {path: files[path] for path in (*long, *files)}
+    waiting = [path for path in files if path.is_relative_to(WAITING) and path not in long]
     computing = [path for path in files if path not in waiting]
     pairs = [computing[number : number + 2] for number in range(0, len(computing), 2)]
     turns = [*zip_longest(pairs, ([path] for path in waiting), fillvalue=list[Path]())]

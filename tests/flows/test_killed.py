@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -29,7 +28,6 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
     process = subprocess.run(
         [sys.executable, "-m", "tests.flows.killed", str(tmp_path)],
         cwd=ROOT,
-        env={**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
         capture_output=True,
         text=True,
         check=False,
