@@ -7,14 +7,14 @@ from pathlib import Path
 import numpy as np
 
 from forecaster.model.fitting import train
-from tests.benchmarks.worked_example import panel_of, spec_of
+from tests import panels
+from tests.benchmarks.worked_example import spec_of
 
 
 def test_a_model_of_the_worked_example_is_one_gru_without_trees(tmp_path: Path) -> None:
     spec = spec_of("worked_example", str(tmp_path))
     spec = spec.model_copy(update={"training": spec.training.model_copy(update={"epochs": 1})})
-    panel = panel_of(spec)
-    candidate = train.fit(panel.among(panel.depot_ids[:2]), spec, checkpoints=tmp_path / "checkpoints")
+    candidate = train.fit(panels.panel(2, horizon=spec.horizon), spec, checkpoints=tmp_path / "checkpoints")
     assert set(candidate.parameters) == {"members", "constants", "blend", "calibration"}
     np.testing.assert_array_equal(candidate.parameters["blend"]["members"], [1.0])
     assert set(candidate.parameters["blend"]) == {"members", "anchor"}
