@@ -72,8 +72,11 @@ QUICK := check cli config core evaluation lake monitoring reports staffing
 test-quick: $(ENV) ## run the tests of the packages that neither train nor serve (aim: 2 minutes)
 	@$(PYTEST) -m "not long and not e2e" $(addprefix tests/,$(QUICK))
 
+# Where they are: each worker imports all that it collects.
+LONG = $(shell cd tests && grep -rlE 'mark\.long|hypothesis' */ test_*.py --include='test_*.py' --include=conftest.py \
+    | sed 's,/conftest.py$$,,; s,^,tests/,')
 test-long: $(ENV) ## run the long trials: kills, hangs, PostgreSQL, several hosts, game day, property tests with many examples
-	@$(PYTEST) -m "long or hypothesis" --hypothesis-profile many
+	@$(PYTEST) -m "long or hypothesis" --hypothesis-profile many $(LONG)
 
 check: $(ENV) ## check format, lint, types and import contracts
 	$(BIN)/ruff format --check .

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from scipy import stats
 
 from forecaster.evaluation.student import below, quantile
 
@@ -11,6 +10,8 @@ from forecaster.evaluation.student import below, quantile
 @pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 8, 29, 30, 63, 499])
 @pytest.mark.parametrize("probability", [0.5, 0.95, 0.975, 0.99375, 0.9996])
 def test_a_quantile_is_that_of_scipy(freedom: int, probability: float) -> None:
+    from scipy import stats  # takes seconds to import, in each worker
+
     assert quantile(probability, freedom) == pytest.approx(stats.t.ppf(probability, freedom), rel=1e-9, abs=1e-9)
     assert below(quantile(probability, freedom), freedom) == pytest.approx(probability)
 

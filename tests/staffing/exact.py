@@ -7,7 +7,6 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import Bounds, LinearConstraint, milp
 
 from forecaster.core.arrays import Doubles, Ints
 from forecaster.staffing.placing import Claims
@@ -23,6 +22,8 @@ def best_scores(claims: Claims, wanted: Ints, need: Doubles, pool: VanPool, seco
     One binary for each van claimed, two for each depot (does it lend, does it borrow), and for each city how many vans
     without a home it has, and the share that no lender lies below and no borrower above.
     """
+    from scipy.optimize import Bounds, LinearConstraint, milp  # takes seconds to import, in each worker
+
     rows, depots, cities = len(claims.depot), len(wanted), int(pool.city.max()) + 1
     home = np.zeros(depots, int) if pool.home is None else pool.home
     reserve = max(pool.total - int(home.sum()), 0)
