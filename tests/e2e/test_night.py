@@ -33,6 +33,7 @@ from tests.small_fleet import Outcome, forecaster
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # two nights, on a busy machine as well
 
 ROOT = Path(__file__).resolve().parents[2]
+OPTIMIZED = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "false"}  # by the compiler options of a night outside of the tests
 PAST = 9  # nights before the first that are published with it
 SMALL = (
     (r"model: \{.*\}", "model: {layers: 1, hidden: 8, boosted: false}"),
@@ -75,10 +76,10 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
     file = folder / "pipeline.yaml"
     shrink(file)
     spec = load(file)
-    first = forecaster("run", file, "--as-of", "2026-11-01", "--past", str(PAST))
+    first = forecaster("run", file, "--as-of", "2026-11-01", "--past", str(PAST), **OPTIMIZED)
     before = Lake(spec.lake_url).versions()
     shutil.copytree(folder, folder.with_name("after-first"))
-    second = forecaster("run", file, "--plain", "--as-of", "2026-11-01")
+    second = forecaster("run", file, "--plain", "--as-of", "2026-11-01", **OPTIMIZED)
     versions = (before, Lake(spec.lake_url).versions())
     return Nights(file, spec, first, second, versions, folder.with_name("after-first") / file.name)
 
