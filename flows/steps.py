@@ -55,12 +55,12 @@ def ingest(night: Night) -> None:
         f"           {count(batch.read, 'row')} read: {batch.accepted:,} accepted, {batch.unchanged:,} unchanged, "
         f"{batch.quarantined:,} quarantined"
     )
-    if not batch.stopped and (doubt := doubts.of(batch)):
-        night.progress.say(f"           usable, but {doubt}")
     if batch.stopped:
         for_readers = N_("the newest readings were quarantined and do not count")
         stopped = N_("the batch was stopped and is in quarantine: {finding}")
         night.trouble(sentence(stopped, finding=batch.stopped), for_readers)
+    elif doubt := doubts.of(batch):
+        night.progress.say(f"           usable, but {doubt}")
 
 
 def panel(night: Night) -> tuple[Knowledge, Panel]:

@@ -150,13 +150,13 @@ def predict(
     run: Annotated[str | None, typer.Option(help="The run this belongs to; a new one by default.")] = None,
     note: Annotated[str | None, typer.Option(help="A sentence for the page.")] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Show it, though the page shows one as of a later time.")
+        bool, typer.Option("--replace", help="Show it even where the page has a forecast as of a later time.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="Say what was published as JSON.")] = False,
 ) -> None:
     """Forecast with the champion and publish; no training, no JAX.
 
-    A forecast as of an earlier time than the shown one's is kept behind it.
+    The page keeps a forecast as of a later time, unless --replace is given.
 
     Where the champion cannot be used, the seasonal naive goes out, and the command exits with 3. Where a named bundle
     cannot be used, nothing is published, and the command exits with 2.

@@ -11,7 +11,7 @@ from typing import Any
 from forecaster.config import Spec
 from forecaster.config.demand import Excluded
 from forecaster.config.sources import CsvSource, ExcelSource, ParquetSource
-from forecaster.errors import SpecError
+from forecaster.errors import ForecasterError
 from forecaster.onboarding import tables
 from forecaster.onboarding.description import filters
 from forecaster.onboarding.description.questions import NO_COLUMN, ROW_COUNT, TableAnswers, written
@@ -35,7 +35,7 @@ def of(spec: Spec) -> list[str]:
         if declared.where:
             table = replace(table, frame=table.frame[filters.mask(table.frame, declared.where)].reset_index(drop=True))
         description = describe(table, declared)
-    except (SpecError, OSError):  # what cannot be read, `check` has said
+    except (ForecasterError, OSError):  # what cannot be read, `check` has said
         return []
     return _sentences(description, spec)
 
@@ -70,4 +70,4 @@ def _sentences(description: Description, spec: Spec) -> list[str]:
             f"'{version}' has the same days again and again, as snapshots do: set demand.columns.recorded_at: {version}"
         )
     open_ = [question for question in description.questions if question.part == "where"]
-    return sentences + [f"the table leaves open {question.text} Set demand.where" for question in open_]
+    return sentences + [f"open in the table: {question.text} Set demand.where" for question in open_]

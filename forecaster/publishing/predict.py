@@ -37,11 +37,11 @@ def predict(
     runs.
 
     With a `run_id` this is a stage of that run, from its `knowledge` where it has some; without one
-    it is a run of its own, which ends in an outcome. That of an earlier instant than the shown
-    publication's is kept behind it, unless with `replace_newer`. Raises SpecError where the given bundle cannot
-    be used, and nothing is published then, Busy while another run is at work, NoUsableData when
-    nothing is known by `as_of`, LakeError when the lake cannot be read, LedgerError when the ledger
-    cannot be written.
+    it is a run of its own, which ends in an outcome; a forecast as of an earlier instant than the
+    shown one is kept behind it, unless `replace_newer`. Raises SpecError where the given bundle
+    cannot be used, and nothing is published then, Busy while another run is at work, NoUsableData
+    when nothing is known by `as_of`, LakeError when the lake cannot be read, LedgerError when the
+    ledger cannot be written.
     """
     instant, lost = as_of or datetime.now(UTC), run_start.lost_ledger(spec)
     with Ledger.open(spec.ledger_url) as ledger:

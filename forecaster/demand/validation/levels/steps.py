@@ -45,9 +45,11 @@ def findings(counts: Floats, fresh: Any, depots: pd.Index[Any], first: int) -> l
         middle = _medians((sample - _medians(sample)[:, None]).T)
         for _, day in [step for step in _steps(middle[None], LEAST_FEED) if oldest <= step[1] <= newest][-1:]:
             shifts = _shifts(logs, np.arange(len(logs)), np.full(len(logs), day))
-            shift = float(np.nanmedian(shifts))
+            shifts[np.isnan(logs[:, day - WEEK : day]).all(axis=1)] = np.nan  # its message names the week before
+            known = shifts[~np.isnan(shifts)]
+            shift = float(np.median(known)) if len(known) else np.nan
             same = np.abs(shifts - shift) <= SAME
-            if np.count_nonzero(same) >= ALIKE * np.count_nonzero(~np.isnan(shifts)):
+            if len(known) and np.count_nonzero(same) >= ALIKE * len(known):
                 return [_finding(np.flatnonzero(same), day, 10**shift, counts, depots, first)]
     steps = _steps(logs, LEAST_DEPOT)
     days = np.array([day for _, day in steps])

@@ -62,6 +62,14 @@ def test_ramps_weeks_that_are_over_and_small_depots_are_no_steps() -> None:
     assert [findings_of(counts) for counts in (ramp, week, small)] == [[], [], []]
 
 
+def test_after_a_week_without_counts_there_is_no_step() -> None:
+    counts = counts_of(120, 3000, 2000)
+    counts[:, STEP:] *= 3
+    counts[0, ::2], counts[1, 1::2] = np.nan, np.nan
+    counts[:, STEP - 7 : STEP] = np.nan
+    assert findings_of(counts) == []
+
+
 def test_a_nightly_feed_names_a_step_once_when_its_first_week_is_over() -> None:
     counts = counts_of(120, 3000, 2000, 1500)
     counts[1, STEP:] /= 24
