@@ -90,9 +90,10 @@ class Forecaster:
         """Train, backtest and calibrate on a long frame with a row a depot and day.
 
         `df` has the columns depot_id, date and demand (or unique_id, ds and y), those of `known_future`, and, if it
-        likes, `open`, which is 0 on closed days; an empty demand is not known, 0 means that none came. `static` has a
-        row a depot: depot_id and attributes such as city and country. `events` has date, kind and name, and, if it
-        likes, until, depot_id, city, subdivision, country; the kind `closure` closes.
+        likes, `open`, which is 0 on closed days, and `capped`, which is 1 where demand was higher than the count; an
+        empty demand is not known, 0 means that none came. `static` has a row a depot: depot_id and attributes such as
+        city and country. `events` has date, kind and name, and, if it likes, until, depot_id, city, subdivision,
+        country; the kind `closure` closes.
 
         Raises SpecError for wrong arguments and columns, NoUsableData where there is too little to learn from,
         TrainingError where training fails. What is wrong with single rows is logged and kept in `findings`.

@@ -43,6 +43,8 @@ FILE, READINGS, FUTURE, STATIC, EVENTS = (
     "events.parquet",
 )
 OPEN = "open"  # a column that is 0 on closed days
+# columns that readings may have, by their keys in `demand.columns`: `capped` is 1 where demand was higher
+OPTIONAL = (OPEN, "capped")
 
 logger = logging.getLogger("forecaster")
 
@@ -63,7 +65,7 @@ class Frames:
     @property
     def covariates(self) -> tuple[str, ...]:
         """The columns of the readings that are known of the days ahead."""
-        return tuple(name for name in self.readings.table.column_names if name not in (*OURS, OPEN))
+        return tuple(name for name in self.readings.table.column_names if name not in (*OURS, *OPTIONAL))
 
 
 def frames_of(df: Any, static: Any, events: Any, known_future: Sequence[str], argument: str = "df") -> Frames:
@@ -102,7 +104,7 @@ def days_ahead(future: Any, known_future: Sequence[str], covariates: Sequence[st
 
 
 def _refuse_unnamed(table: pa.Table, known_future: Sequence[str], argument: str) -> None:
-    if unknown := sorted(set(table.column_names) - {*OURS, OPEN, *known_future}):
+    if unknown := sorted(set(table.column_names) - {*OURS, *OPTIONAL, *known_future}):
         several = len(unknown) > 1
         raise SpecError(
             f"{argument}: found the {'columns' if several else 'column'} {_quoted(unknown)}, which nothing names; "
@@ -113,7 +115,7 @@ def _refuse_unnamed(table: pa.Table, known_future: Sequence[str], argument: str)
 
 def _refuse_missing(known_future: Sequence[str], columns: Sequence[str], events: pa.Table | None) -> None:
     kinds = events["kind"].to_pylist() if events is not None and "kind" in events.column_names else []
-    known = [name for name in dict.fromkeys([*columns, *kinds]) if name not in (*OURS, OPEN)]
+    known = [name for name in dict.fromkeys([*columns, *kinds]) if name not in (*OURS, *OPTIONAL)]
     folded = {fold(str(kind)) for kind in kinds}  # as kinds are compared
     if missing := [name for name in known_future if name not in known and fold(str(name)) not in folded]:
         wanted = f"wanted one of {', '.join(map(str, known))}" if known else "wanted a column that df has"
@@ -184,7 +186,7 @@ class PipelineFolder:
         """Write the tables. Raises SpecError for what no pipeline may say, by the caller's `names`
         of its keys."""
         content = dict(content)
-        columns = {"open": OPEN} if OPEN in frames.readings.table.column_names else {}
+        columns = {name: name for name in OPTIONAL if name in frames.readings.table.column_names}
         demand = {"source": {"kind": "parquet", "path": "demand"}, "recorded": "next_day", "columns": columns}
         content["demand"] = merged(demand, content.get("demand", {}))
         if frames.static is not None:

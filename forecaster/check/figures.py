@@ -31,7 +31,7 @@ def network(panel: Panel) -> Figure:
     """Line plot of what all depots together counted each day, and its moving average over seven
     days."""
     days = panel.days[: panel.history]
-    total: Doubles = np.nansum(panel.demand, axis=0, dtype=np.float64)
+    total: Doubles = np.nansum(panel.served, axis=0, dtype=np.float64)
     with one_axes(2.6) as (figure, axes):
         axes.plot(days, total, color=BAND, lw=1)
         if len(total) >= 7:
@@ -67,8 +67,8 @@ def finding_context(panel: Panel, example: FindingExample, rule: str) -> Figure:
     was found."""
     depot = panel.depot_ids.index(example.depot_id)
     window = _window(panel, max(example.days))
-    days, counts = panel.days[window], panel.demand[depot, window]
-    low, high = _usual_range(panel.demand[depot], panel.open[depot, : panel.history])
+    days, counts = panel.days[window], panel.served[depot, window]
+    low, high = _usual_range(panel.served[depot], panel.open[depot, : panel.history])
     with one_axes(2.3) as (figure, axes):
         for start, length in _runs(~panel.open[depot, window]):
             _shade(axes, days[start], length, SHUT, 1.0)
@@ -126,7 +126,7 @@ def depots_reporting(panel: Panel) -> Figure:
     """Bar chart of reporting completeness: how many depots have a count, day by day, up to the
     cutoff."""
     window = slice(max(panel.history - CONTEXT, 0), panel.history)
-    reporting_depots = (~np.isnan(panel.demand[:, window])).sum(axis=0)
+    reporting_depots = (~np.isnan(panel.served[:, window])).sum(axis=0)
     with one_axes(2.0) as (figure, axes):
         axes.bar(panel.days[window], reporting_depots, width=1.0, color=ACTUAL_LINE)
         over_days(axes, "depots with a count")

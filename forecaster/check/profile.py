@@ -38,6 +38,7 @@ class Profile:
     days: int
     states: Mapping[str, int]  # state → depot days
     silent: int  # depots without any count
+    capped: int  # depot days whose count is a lower bound of demand
     gaps: int  # runs of missing days
     longest: Gap | None
     median: float  # count of an open depot day
@@ -66,7 +67,7 @@ class Profile:
 def profile(panel: Panel) -> Profile:
     """The data profile of a panel."""
     depot_states = states(panel)
-    counts = np.where(depot_states == CLOSED, np.nan, panel.demand)
+    counts = np.where(depot_states == CLOSED, np.nan, panel.served)
     known_counts = counts[~np.isnan(counts)]
     ranked = _rank_by_median(panel.depot_ids, counts)
     gaps = _gaps(panel, depot_states)
@@ -77,7 +78,8 @@ def profile(panel: Panel) -> Profile:
         cutoff=panel.cutoff,
         days=panel.history,
         states={name: int((depot_states == state).sum()) for state, name in enumerate(STATES)},
-        silent=int(np.isnan(panel.demand).all(axis=1).sum()),
+        silent=int(np.isnan(panel.served).all(axis=1).sum()),
+        capped=int(panel.is_capped.sum()),
         gaps=len(gaps),
         longest=max(gaps, key=lambda gap: gap.days, default=None),
         median=float(np.median(known_counts)) if known_counts.size else 0.0,
@@ -92,7 +94,7 @@ def profile(panel: Panel) -> Profile:
 
 def states(panel: Panel) -> NDArray[np.int8]:
     """Each depot day of the history as its place in STATES, (depots, days)."""
-    counted = np.where(np.isnan(panel.demand), MISSING, np.where(panel.demand == 0, ZERO, OBSERVED))
+    counted = np.where(np.isnan(panel.served), MISSING, np.where(panel.served == 0, ZERO, OBSERVED))
     return np.where(panel.open[:, : panel.history], counted, CLOSED).astype(np.int8)
 
 
@@ -123,5 +125,5 @@ def _rank_by_median(depot_ids: tuple[str, ...], counts: NDArray[np.floating]) ->
 
 def _weekly(panel: Panel) -> tuple[float, ...]:
     weeks = panel.history // 7
-    daily = np.nansum(panel.demand[:, panel.history - 7 * weeks :], axis=0, dtype=np.float64)
+    daily = np.nansum(panel.served[:, panel.history - 7 * weeks :], axis=0, dtype=np.float64)
     return tuple(float(total) for total in daily.reshape(weeks, 7).sum(axis=1))

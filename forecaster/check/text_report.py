@@ -117,6 +117,8 @@ def _profile(profile: Profile, ascii_only: bool) -> Iterator[str]:
     yield f"states    {_bar(profile, MARKS[ascii_only])}"
     yield f"gaps      {_gaps(profile)}"
     yield f"counts    median {profile.median:,.0f} a day on {profile.open_days:,} open depot days"
+    if profile.capped:
+        yield f"capped    {_counted(profile.capped, 'count')} below demand, which is estimated there"
     if profile.busiest:
         yield f"busiest   {_depots(profile.busiest)}"
     if profile.quietest:

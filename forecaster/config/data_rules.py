@@ -46,7 +46,10 @@ OF_ROWS: Mapping[str, Rule] = {
     "count_too_large": Rule("quarantine", N_("at most {max_demand} (demand.rules.max_demand)"), _FORM, releasable=True),
     "covariate_form": Rule(
         "quarantine",
-        N_("a number, or nothing where it is not known; 0 or 1 where it says whether a depot is open"),
+        N_(
+            "a number, or nothing where it is not known; 0 or 1 where it says whether a depot is open or its count is "
+            "capped; a time such as 14:30 where it says when a depot sold out"
+        ),
         _FORM,
     ),
     "recorded_at_form": Rule("quarantine", N_("an instant such as 2024-03-05T04:10:00-05:00"), _FORM),
@@ -182,8 +185,17 @@ OF_BATCHES: Mapping[str, Rule] = {
         ("warn",),
     ),
     "reused_id": Rule("warn", N_("an id of its own for each site"), ("warn",)),
+    "looks_capped": Rule(
+        "warn",
+        N_(
+            "demand, not what could be served: name the column that says where a count is a lower bound "
+            "(demand.columns.capped, sold_out_at or capacity, depots.columns.capacity)"
+        ),
+        ("warn",),
+    ),
     "depot_twice": Rule("warn", N_("one set of attributes a depot; the last row counts"), _REPORT),
     "zone_form": Rule("warn", N_("a time zone such as Europe/Berlin, or nothing; taken as nothing"), _REPORT),
+    "capacity_form": Rule("warn", N_("a count a day, or nothing; taken as nothing"), _REPORT),
     "vans_form": Rule("warn", N_("a whole number of vans, or nothing; taken as nothing"), _REPORT),
     "people_form": Rule("warn", N_("a number of people up to 500, or nothing; taken as nothing"), _REPORT),
     "person_form": Rule(

@@ -36,6 +36,15 @@ class DemandColumns(Section):
     count`."""
     open: str | None = None
     """Column with 0 on closed days. Planned closures may also be events."""
+    capped: str | None = None
+    """Column with yes or no: on these days demand was at least the count, as where a shop sold out.
+    The model learns an estimate of demand instead."""
+    sold_out_at: str | None = None
+    """Column with the local time, as in 14:30, from which nothing more could be ordered; empty where
+    something always could. The count of such a day is a lower bound of demand."""
+    capacity: str | None = None
+    """Column with the largest count that the depot could serve on the day: from it on, demand is at
+    least the count."""
     recorded_at: str | None = None
     """Column with the instant, or the day of a snapshot, at which the source recorded the row: the
     last one of a depot's day counts. Without it: see `demand.recorded`."""
@@ -50,6 +59,11 @@ class DemandColumns(Section):
         if not isinstance(names, str):
             _each_once(names)
         return names
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """Declared columns that say on which days the count is a lower bound of demand."""
+        return tuple(name for name in (self.capped, self.sold_out_at, self.capacity) if name)
 
     @property
     def day(self) -> str:
@@ -241,6 +255,9 @@ class DepotColumns(Section):
     """Column with the first day out of business; empty for open depots."""
     timezone: str | None = None
     """Column with the depot's time zone; empty: the pipeline's."""
+    capacity: str | None = None
+    """Column with the largest count that the depot can serve on a day: from it on, demand is at
+    least the count. Empty: no limit."""
 
 
 class Aliases(Section):

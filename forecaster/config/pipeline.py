@@ -194,6 +194,12 @@ class Spec(Section):
         return self.staffing is not None and self.staffing.learns_shares
 
     @property
+    def stores_half_hours(self) -> bool:
+        """True if the lake keeps a day's orders by half hours: to learn shares of shifts, or what was
+        still to come of a day that sold out."""
+        return self.learns_shares or bool(self.demand.columns.sold_out_at and self.demand.aggregate != "none")
+
+    @property
     def page_url(self) -> str:
         """Address of the pages for links from outside, without a trailing slash; empty if not
         declared."""
@@ -218,11 +224,17 @@ class Spec(Section):
         return tuple(contract.per_depot for contract in contracts if isinstance(contract.per_depot, str))
 
     @property
+    def depot_capacity(self) -> str | None:
+        """Column of the depots source with the largest count that a depot can serve."""
+        return self.depots.columns.capacity if self.depots else None
+
+    @property
     def attributes(self) -> tuple[str, ...]:
-        """Stored attributes of a depot: its static attributes, and its vans and people, which no
-        model reads."""
+        """Stored attributes of a depot: its static attributes, and its vans, people and capacity,
+        which no model reads."""
         static = self.depots.static if self.depots else ()
-        return tuple(dict.fromkeys((*static, *([self.vans_home] if self.vans_home else ()), *self.people_columns)))
+        further = (name for name in (self.vans_home, *self.people_columns, self.depot_capacity) if name)
+        return tuple(dict.fromkeys((*static, *further)))
 
     @property
     def zone(self) -> ZoneInfo:

@@ -45,6 +45,9 @@ class Knowledge:
         # not known, or a word
         None
     )
+    # DataFrame depot_id, day (since 1970) and orders, an array of the 48 half hours of its day, where
+    # they tell what was still to come of a day that sold out
+    half_hours: Any = None
     # where the history ends, though no count be known of that day; None = the last counted
     cutoff: date | None = None
     # what could not be read and is not needed to forecast, in sentences

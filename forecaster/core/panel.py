@@ -16,8 +16,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core import cold_start
 from forecaster.core.arrays import Bools, Days, Doubles, Floats, Ints
+from forecaster.core.imputation import cold_start
+from forecaster.core.imputation.censoring import CappedCounts, demand_of
 from forecaster.core.marks import Marks
 
 Rows = slice | NDArray[np.intp]
@@ -58,7 +59,7 @@ class Panel:
     depot_ids: tuple[str, ...]
     days: Days  # (days,) datetime64[D]
     horizon: int
-    demand: Floats  # (depots, days - horizon); NaN = not known, 0 = open and none came
+    demand: Floats  # (depots, days - horizon); NaN = not known, 0 = open and none came; see `capped`
     open: Bools  # (depots, days); False = closed on that day, or not yet / no longer in business
     covariates: Floats  # (depots, days, covariates), never NaN
     calendar: Floats  # (groups, days, features); depots with one holiday calendar share a group
@@ -71,6 +72,8 @@ class Panel:
     marks: Marks = field(default_factory=Marks)
     # of the network of which these depots are a part; None: they are all of it
     peers: cold_start.Peers | None = None
+    # where some counts are lower bounds: `demand` then holds estimates there; None: none is
+    capped: CappedCounts | None = None
 
     def __post_init__(self) -> None:
         depots, days = len(self.depot_ids), len(self.days)
@@ -98,6 +101,17 @@ class Panel:
         return last
 
     @property
+    def served(self) -> Floats:
+        """Counts as they came, (depots, days - horizon), also where demand was higher."""
+        return self.demand if self.capped is None else self.capped.served
+
+    @property
+    def is_capped(self) -> Bools:
+        """Marks days whose demand is an estimate, as their count is a lower bound, (depots, days -
+        horizon)."""
+        return np.zeros(self.demand.shape, np.bool_) if self.capped is None else self.capped.is_capped
+
+    @property
     def target_dates(self) -> tuple[date, ...]:
         return tuple(self.days[self.history :].astype(object))
 
@@ -107,18 +121,32 @@ class Panel:
 
         Raises ValueError when the cutoff lies outside the history.
         """
-        history = int((np.datetime64(cutoff, "D") - self.days[0]).astype(int)) + 1
-        if not 1 <= history <= self.history:
-            raise ValueError(f"cutoff {cutoff} is outside the history {self.days[0]} … {self.cutoff}")
+        history = self.history_at(cutoff)
         days = history + self.horizon
-        return replace(
+        past = replace(
             self,
             days=self.days[:days],
             demand=self.demand[:, :history],
             open=self.open[:, :days],
             covariates=self.covariates[:, :days],
             calendar=self.calendar[:, :days],
+            capped=None,
         )
+        return past if self.capped is None else past.with_capped(self.capped.of(ALL_ROWS, slice(history)))
+
+    def history_at(self, cutoff: date) -> int:
+        """Number of days up to and including an earlier cutoff. Raises ValueError when it lies
+        outside the history."""
+        history = int((np.datetime64(cutoff, "D") - self.days[0]).astype(int)) + 1
+        if not 1 <= history <= self.history:
+            raise ValueError(f"cutoff {cutoff} is outside the history {self.days[0]} … {self.cutoff}")
+        return history
+
+    def with_capped(self, capped: CappedCounts) -> Panel:
+        """The same panel where some counts are lower bounds: `demand` then is an estimate from what
+        was known at the cutoff."""
+        demand = demand_of(capped, self.open[:, : self.history], self.depot_ids, self.days[: self.history])
+        return replace(self, demand=demand, capped=capped)
 
     def last(self, days: int) -> Panel:
         """The panel without what lies before the last `days` days of its history."""
@@ -130,6 +158,7 @@ class Panel:
             open=self.open[:, start:],
             covariates=self.covariates[:, start:],
             calendar=self.calendar[:, start:],
+            capped=self.capped and self.capped.of(ALL_ROWS, slice(start, None)),
         )
 
     def among(self, depot_ids: Sequence[str]) -> Self:
@@ -159,6 +188,7 @@ class Panel:
                 name: tuple("" if row < 0 else words[row] for row in rows) for name, words in self.attributes.items()
             },
             marks=Marks(),
+            capped=self.capped and CappedCounts(of(self.capped.served, np.nan), of(self.capped.is_capped, False)),
         )
 
     @cached_property
@@ -238,7 +268,7 @@ class Panel:
     def actuals(self, cutoff: date) -> Floats:
         """Actuals of the horizon after an earlier cutoff, (depots, horizon); NaN where it is not
         known (yet)."""
-        start = self.at(cutoff).history
+        start = self.history_at(cutoff)
         actuals = np.full((len(self.depot_ids), self.horizon), np.nan, np.float32)
         counts = self.demand[:, start : start + self.horizon]
         actuals[:, : counts.shape[1]] = counts

@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import pandas as pd
 
 from forecaster.config import Spec, data_rules
-from forecaster.config.demand import Condition, Excluded
+from forecaster.config.demand import Condition, DemandColumns, Excluded
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
@@ -61,7 +61,7 @@ def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
     columns, future = spec.demand.columns, list(spec.calendar.known_future)
     count = [] if spec.demand.aggregate == "count" else [columns.demand]
     depot = [] if spec.demand.depot is not None else [columns.depot_id]
-    must = [*depot, *columns.day_columns, *count, columns.open, columns.recorded_at, columns.order_id]
+    must = [*depot, *columns.day_columns, *count, columns.open, columns.recorded_at, columns.order_id, *columns.limits]
     must += [*spec.demand.where, *spec.demand.source.fill_down]
     # without an events source every known-future covariate has to be a column
     needed = [*dict.fromkeys(name for name in must if name)]
@@ -69,18 +69,30 @@ def source_columns(spec: Spec) -> tuple[list[str], list[str]]:
 
 
 def covariate_columns(spec: Spec, readings: pd.DataFrame) -> list[str]:
-    """The known-future covariates that are columns of the source, but for `open`, which the table
-    has anyway.
+    """The columns of the source that the demand table takes further: known-future covariates, but
+    for `open`, which it has anyway, and limits of what could be served.
 
     Raises SpecError when one has a name that the demand table itself uses.
     """
-    names = [name for name in spec.calendar.known_future if name in readings.columns]
+    columns = dict.fromkeys((*spec.calendar.known_future, *spec.demand.columns.limits))
+    names = [name for name in columns if name in readings.columns]
     if "open" in names and spec.demand.columns.open == "open":
         names.remove("open")
     if clashes := sorted(_RESERVED.intersection(names)):
         advice = "declare it as demand.columns.open" if clashes[0] == "open" else "rename that column of the source"
-        raise SpecError(f"calendar.known_future: the demand table has a column '{clashes[0]}' of its own; {advice}")
+        key = "calendar.known_future" if clashes[0] in spec.calendar.known_future else "demand.columns"
+        raise SpecError(f"{key}: the demand table has a column '{clashes[0]}' of its own; {advice}")
     return names
+
+
+def further_values(column: Column, kind: parsing.Kind, columns: DemandColumns, notation: Notation) -> Column:
+    """Values of a further column: numbers, or words, None where nothing is given; of a limit 1 or 0,
+    or hours since midnight."""
+    if column.name == columns.capped:
+        return parsing.yes(column)
+    if column.name == columns.sold_out_at:
+        return parsing.times_of_day(column)
+    return parsing.numbers(column, notation) if kind == "double" else parsing.words(column).replace("", None)
 
 
 class Arrangement:

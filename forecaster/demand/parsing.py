@@ -382,3 +382,15 @@ def yes(column: Column) -> Column:
     return each_value(
         words(column), lambda text: text.str.lower().map(lambda word: flags.get(word, np.inf)), np.nan
     ).astype("float64")
+
+
+def times_of_day(column: Column) -> Column:
+    """Hours since midnight of times of day such as 14:30, NaN where nothing is given, infinite for
+    anything else; of an instant its time of day."""
+    return each_value(words(column), _hours, np.nan).astype("float64")
+
+
+def _hours(text: Column) -> Column:
+    parts = text.str.extract(r"(?:^|[ T])([01]?[0-9]|2[0-4]):([0-5][0-9])(?::[0-5][0-9](?:\.[0-9]+)?)?$")
+    hours = parts[0].astype("float64") + parts[1].astype("float64") / 60
+    return hours.where(text == "", hours.fillna(np.inf))

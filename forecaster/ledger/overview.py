@@ -55,6 +55,19 @@ def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDe
     return tuple(depots)
 
 
+def capped_depots(connection: sa.Connection, publication_id: int) -> tuple[PublishedDepot, ...]:
+    """The depots of a publication with a recent day whose count is a lower bound of demand, with all
+    their recent days and no day ahead."""
+    table = tables.published_depots.c
+    query = sa.select(table.depot_id, table.attributes, _text(table.recent))
+    # only such a day has something after whether the depot was open (`RecentDay.to_row`)
+    query = query.where(table.publication_id == publication_id, _text(table.recent).like("%true, %"))
+    return tuple(
+        PublishedDepot(depot_id, (), _recent(json.loads(recent)), attributes)
+        for depot_id, attributes, recent in connection.execute(query)
+    )
+
+
 def previous_publication_id(connection: sa.Connection, head: Head) -> int | None:
     """The newest kept publication that ended on an earlier day; None where there is none."""
     table = tables.publications.c
@@ -135,7 +148,7 @@ def _tail(text: str) -> str:
 
 
 def _recent(days: Sequence[Sequence[Any]]) -> tuple[RecentDay, ...]:
-    return tuple(RecentDay(date.fromisoformat(day), demand, is_open) for day, demand, is_open in days)
+    return tuple(map(RecentDay.of_row, days))
 
 
 def override_changes(connection: sa.Connection, pipeline: str, since: datetime) -> tuple[tuple[str, datetime], ...]:

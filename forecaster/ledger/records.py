@@ -239,7 +239,7 @@ def of_depot(depot: PublishedDepot) -> dict[str, Any]:
     return {
         "depot_id": depot.depot_id,
         "attributes": dict(depot.attributes),
-        "recent": [[day.date.isoformat(), day.demand, day.open] for day in depot.recent],
+        "recent": [day.to_row() for day in depot.recent],
         "marks": [[mark.date.isoformat(), mark.kind, mark.name] for mark in depot.marks],
         "timezone": depot.timezone,
         "tier": depot.tier,
@@ -304,7 +304,7 @@ def depot_of_row(row: Mapping[Any, Any], days: tuple[PublishedDay, ...]) -> Publ
     return PublishedDepot(
         row["depot_id"],
         days,
-        tuple(RecentDay(date.fromisoformat(day), demand, is_open) for day, demand, is_open in row["recent"]),
+        tuple(map(RecentDay.of_row, row["recent"])),
         row["attributes"],
         tuple(PublishedMark(date.fromisoformat(day), kind, name) for day, kind, name in row["marks"]),
         row["timezone"],

@@ -1,8 +1,7 @@
 """Ledger store, a relational database: what each night did, what the page shows, and who is champion.
 
-Small and transactional, read by people all day: an SQLite file in WAL mode by default, PostgreSQL by URL. A
-publication is staged, read back and checked, and shown by turning one slot row, all in one transaction: readers see
-the old one whole or the new one whole.
+Small and transactional: an SQLite file in WAL mode by default, PostgreSQL by URL. A publication is staged, read back,
+checked, and shown by turning one slot row, all in one transaction: readers see the old one or the new one whole.
 """
 
 from __future__ import annotations
@@ -21,9 +20,10 @@ from forecaster.errors import LedgerError, NoSuchRow
 from forecaster.ledger import connect, lease, plan_rows, records, run_totals, tables
 from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.columns.sentences import sentence_values
-from forecaster.ledger.publication import Publication, PublishedDepot, PublishedTotal, Tier, objections
+from forecaster.ledger.publication import Publication, PublishedDepot, PublishedTotal, Tier
 from forecaster.ledger.records import Head, Kind, Outcome, Promotion, Run
 from forecaster.ledger.staging import parts as staging
+from forecaster.ledger.staging.objections import objections
 from forecaster.ledger.staging.parts import Parts
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.plugins import optional

@@ -16,6 +16,7 @@ Role = Literal[
     "date",
     "demand",
     "open",
+    "capped",
     "recorded",
     "total",
     "calendar",
@@ -78,6 +79,9 @@ WORDS: dict[Role, str] = {
         count counts number volume nombre numero sales verkaeufe ventes ventas vendite vendas verkoop cnt y value
         wert valeur valor valore umsatz amount""",
     "open": "open is_open geoeffnet offen ouvert abierto aperto aberto",
+    "capped": """capped censored sold_out soldout is_sold_out sold_out_at sold_out_time soldout_at soldout_time
+        out_of_stock stockout stock_out stockout_time full_at ausverkauft ausverkauft_um ausverkauft_ab agotado
+        agotado_a rupture rupture_de_stock epuise esaurito esgotado uitverkocht wyprzedane""",
     "recorded": """recorded_at recorded loaded_at updated_at exported_at modified_at inserted_at changed_at last_update
         geaendert erfasst_am exportiert_am""",
     "total": "total totals sum summe gesamt insgesamt somme totale suma razem celkem all alle average mean mittelwert",

@@ -3,6 +3,7 @@ closed weekdays."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from forecaster.demand import parsing
 from forecaster.onboarding import column_names, columns
 from forecaster.onboarding.description.readings import Description
 from forecaster.onboarding.tables import FileTable
@@ -63,6 +65,21 @@ def is_open_column(column: columns.Column) -> bool:
     return column_names.is_word(column.name, "open") and is_yes_or_no
 
 
+def limit_columns(table_columns: Mapping[str, columns.Column]) -> dict[str, str]:
+    """Columns that say by name and values on which days a count is a lower bound of demand, by the
+    key of `demand.columns`."""
+    limits: dict[str, str] = {}
+    for name, column in table_columns.items():
+        filled = [value for value in column.distinct if value][:5]
+        if not filled or not column_names.is_word(name, "capped"):
+            continue
+        if all(column_names.is_word(value.removesuffix(".0"), "yes_or_no") for value in filled):
+            limits.setdefault("capped", name)
+        elif np.isfinite(parsing.times_of_day(pd.Series(filled, dtype="str"))).all():
+            limits.setdefault("sold_out_at", name)
+    return limits
+
+
 def statics(table: FileTable, readings: Description) -> tuple[str, ...]:
     """Columns next to the readings that are one value a depot, and tell depots apart."""
     if readings.layout != "long" or readings.depot_column is None:
@@ -101,6 +118,7 @@ def known_future(table: FileTable, readings: Description, static: tuple[str, ...
         for column in varying
         if not column.is_empty
         and not is_open_column(column)
+        and not column_names.is_word(column.name, "capped")
         and len(column.distinct) > 1
         and column.dates is None
         and not columns.constant_a_depot(column, depots)

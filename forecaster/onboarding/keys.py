@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from forecaster.onboarding import column_names, parts
@@ -58,7 +60,13 @@ def source(table: FileTable, readings: Description, folder: Path) -> Entries:
     return entries
 
 
-def columns(readings: Description, order_id: str | None, open_column: str | None, stamps: RecordedAt) -> Entries:
+def columns(
+    readings: Description,
+    order_id: str | None,
+    open_column: str | None,
+    stamps: RecordedAt,
+    limits: Mapping[str, str] = MappingProxyType({}),
+) -> Entries:
     """Keys of `demand.columns`, each with its column and reason."""
     rows: list[tuple[str, str | None, str, column_names.Role]] = [
         ("depot_id", readings.depot_column, "names the depot", "depot"),
@@ -75,6 +83,7 @@ def columns(readings: Description, order_id: str | None, open_column: str | None
             entries.append((key, name, how))
     if open_column:
         entries.append(("open", open_column, "says on which days a depot is open"))
+    entries += [(key, name, "says on which days demand was higher than the count") for key, name in limits.items()]
     if order_id:
         is_instant = order_id in readings.day.names
         each = "repeats instants with one count" if is_instant else "has another value in each row"

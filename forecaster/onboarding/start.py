@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, time, timedelta
 from pathlib import Path
@@ -63,6 +63,7 @@ class Details:
     static: tuple[str, ...]
     known_future: tuple[str, ...]
     open_column: str | None
+    limits: Mapping[str, str]  # key of `demand.columns` → column
     notes: tuple[str, ...]
 
 
@@ -161,6 +162,11 @@ def _details(
         *_remarks(readings, seen),
     ]
     remarks += spans.notes
+    limits = facts.limit_columns(columns.of(demand)) if readings.layout == "long" else {}
+    remarks += [
+        f"'{name}' marks days on which demand was higher than the count: it is estimated (demand.columns.{key})"
+        for key, name in limits.items()
+    ]
     if date_zone:
         why = f"all instants are at the same time of day in {date_zone}, and some fall on another day in {zone.key}"
         further.append(("date_zone", date_zone, why))
@@ -177,6 +183,7 @@ def _details(
         static,
         facts.known_future(demand, readings, static),
         _open_column(demand, readings),
+        limits,
         tuple(remarks),
     )
 
@@ -209,6 +216,7 @@ def _not_used(table: FileTable, readings: Description, details: Details) -> list
         return []
     used = {readings.depot_column, readings.demand_column, readings.part, *readings.day.names, details.order_id}
     used |= {*readings.where, *details.static, *details.known_future, details.stamps.column, details.open_column}
+    used |= {*details.limits.values()}
     return [name for name in columns.of(table) if name not in used]
 
 
@@ -236,7 +244,7 @@ def _draft(
             *keys.source(demand, readings, folder),
             *([("null_values", list(details.null_values), "words for unknown counts")] if details.null_values else []),
         ),
-        columns=tuple(keys.columns(readings, details.order_id, details.open_column, stamps)),
+        columns=tuple(keys.columns(readings, details.order_id, details.open_column, stamps, details.limits)),
         time_zone=_time_zone(code),
         country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
         aggregate=keys.aggregate(readings),

@@ -24,7 +24,7 @@ import numpy as np
 from forecaster.config import Staffing
 from forecaster.core import artifact
 from forecaster.core.arrays import Bools, Doubles
-from forecaster.core.cold_start import Guess
+from forecaster.core.imputation.cold_start import Guess
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Encoding, Panel

@@ -80,7 +80,7 @@ def published_depots(
     roster = rosters.plan(forecast, panel, spec, crews, shares)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     first, beside = max(panel.history - RECENT_DAYS, 0), result.beside
-    recent_days = panel.days[first : panel.history].astype(object)
+    recent_days, is_capped = panel.days[first : panel.history].astype(object), panel.is_capped
     for row, depot_id in enumerate(panel.depot_ids):
         if not panel.open[row, first:].any():
             continue  # closed for good
@@ -98,7 +98,12 @@ def published_depots(
             for step, day in enumerate(forecast.target_dates)
         )
         recent = tuple(
-            RecentDay(day, float(panel.demand[row, first + i]), bool(panel.open[row, first + i]))
+            RecentDay(
+                day,
+                float(panel.demand[row, first + i]),
+                bool(panel.open[row, first + i]),
+                float(panel.served[row, first + i]) if is_capped[row, first + i] else None,
+            )
             for i, day in enumerate(recent_days)
         )
         marks = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))

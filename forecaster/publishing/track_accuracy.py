@@ -139,7 +139,9 @@ def _read_scored(
     usable = _latest_rows(row, day, ahead, table["recorded_at"].to_numpy()) & (row >= 0) & (day >= 0)
     row, day, ahead, tier, quantiles = row[usable], day[usable], ahead[usable], tier[usable], quantiles[usable]
     counts = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
-    actual, naive = counts[row, day], _naive_forecast(counts, row, day, ahead)
+    # a count that is a lower bound of demand says nothing of a forecast of demand
+    actual = np.where(panel.is_capped, np.nan, counts)[row, day]
+    naive = _naive_forecast(counts, row, day, ahead)
     # All models are scored on the same days: those whose count, naive forecast and range are known.
     usable_rows = np.isfinite(actual) & np.isfinite(naive) & np.isfinite(quantiles).all(axis=1)
     low, median, high = quantiles[usable_rows].T

@@ -121,7 +121,7 @@ def _digests(panel: Panel, former: Mapping[str, str]) -> dict[date, str]:
     cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
     names = [f"{first_names.get(depot, depot)}\x1f{city}" for depot, city in zip(panel.depot_ids, cities, strict=True)]
     keys = np.array([int.from_bytes(sha256(name.encode()).digest()[:8], "little") for name in names], np.uint64)
-    counts = _counts(panel)
+    counts = np.where(panel.is_capped, panel.served, _counts(panel))  # an estimate may change each night
     known = np.isfinite(counts)
     mixed = (keys[:, None] ^ np.where(known, counts, 0).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
@@ -131,7 +131,7 @@ def _digests(panel: Panel, former: Mapping[str, str]) -> dict[date, str]:
 
 
 def _counts(panel: Panel) -> Doubles:
-    """Orders (depots, days) up to the cutoff; NaN where not known or closed."""
+    """Demand (depots, days) up to the cutoff; NaN where not known or closed."""
     counts: Doubles = np.where(panel.open[:, : panel.history], panel.demand, np.nan).astype(float)
     return counts
 

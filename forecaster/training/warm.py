@@ -174,6 +174,7 @@ def days_later(panel: Panel, days: int) -> Panel:
         panel,
         days=panel.days[0] + np.arange(len(whole)),
         demand=panel.demand[:, history],
+        capped=None,
         open=panel.open[:, whole],
         covariates=panel.covariates[:, whole],
         calendar=panel.calendar[:, whole],

@@ -231,6 +231,7 @@ def test_a_covariate_added_later_is_unknown_before_and_keeps_its_kind(tmp_path: 
     assert [finding.rule for finding in ingest(wider, now=NOW + DAY).findings] == ["covariate_form"]
 
 
+OF_INGESTS = max(settings.default.max_examples // 4, 5)  # an example is several whole ingests
 ROWS = [
     f"{depot},2024-03-0{day},{10 * day + version},2024-03-0{day + 1 + version}T04:00Z"
     for depot in "AB"
@@ -239,7 +240,7 @@ ROWS = [
 ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=OF_INGESTS, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -262,7 +263,7 @@ def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
         assert counts(spec, datetime(2024, 3, day, 4, tzinfo=UTC)) == expected
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=OF_INGESTS, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_feed_without_instants_may_come_in_any_order_and_pieces_and_again(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject

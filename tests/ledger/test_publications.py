@@ -18,8 +18,8 @@ from forecaster.ledger.publication import (
     PublishedRoster,
     RecentDay,
     Shortage,
-    objections,
 )
+from forecaster.ledger.staging.objections import objections
 from forecaster.ledger.store import Ledger
 from tests.ledger.publications import CUTOFF, LEVELS, NIGHT, broken, publication, start, total
 

@@ -57,6 +57,7 @@ class Chart:
     closed: tuple[tuple[float, float], ...]  # closed days: left edge, width
     actuals: tuple[str, ...]  # polylines, broken where a day is closed or not known
     dots: tuple[Point, ...]
+    estimates: tuple[Point, ...]  # of demand, where more was asked for than came
     bands: tuple[str, ...]
     medians: tuple[str, ...]
     points: tuple[Point, ...]
@@ -102,6 +103,7 @@ def chart(
         closed=(*_closed(past, plot), *_closed(ahead, plot)),
         actuals=_lines(actuals),
         dots=_round(chain(*actuals)),
+        estimates=_round(_estimated(past, plot)),
         bands=tuple(_band(run, plot) for run in days),
         medians=_lines(medians),
         points=_round(chain(*medians)) if plot.step * stretch >= POINT else (),
@@ -161,8 +163,15 @@ def _closed(days: Sequence[RecentDay] | Sequence[Ahead], plot: _Plot) -> list[tu
 def _counted(past: Sequence[RecentDay], plot: _Plot) -> Iterator[tuple[date, Point]]:
     """Open days whose orders are known, and their points."""
     for day in past:
-        if day.open and day.demand is not None:
-            yield day.date, plot.point(day.date, day.demand)
+        if day.open and day.came is not None:
+            yield day.date, plot.point(day.date, day.came)
+
+
+def _estimated(past: Sequence[RecentDay], plot: _Plot) -> Iterator[Point]:
+    """Demand of the days on which it was higher than what came."""
+    for day in past:
+        if day.open and day.served is not None and day.demand is not None:
+            yield plot.point(day.date, day.demand)
 
 
 def _weekdays(plot: _Plot) -> tuple[Tick, ...]:

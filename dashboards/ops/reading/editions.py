@@ -195,6 +195,14 @@ class Logbook:
         depots = self.outlines.of(self.head, self.ledger).depots if self.head else ()
         return tuple(depot for depot in depots if _sees(self.cities, depot))
 
+    def capped_depots(self) -> tuple[PublishedDepot, ...]:
+        """The depots of which a recent count is a lower bound of demand, with their recent days."""
+        if self.head is None:
+            return ()
+        with self.ledger.transaction() as connection:
+            depots = overview.capped_depots(connection, self.head.publication_id)
+        return tuple(depot for depot in depots if _sees(self.cities, depot))
+
     def promotions(self) -> tuple[Promotion, ...]:
         """Promotions, the oldest first. The reasons concern all depots together, and may name
         some."""

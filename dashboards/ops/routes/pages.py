@@ -21,6 +21,7 @@ from dashboards.ops.views.depot_table import SORTS, TableQuery, depot_table
 from dashboards.ops.views.freshness import freshness
 from dashboards.ops.views.health import health
 from dashboards.ops.views.money.outlook import outlook
+from dashboards.ops.views.money.turned_away import left_out, turned_away
 from dashboards.ops.views.money.value import chosen_span, value_page
 from dashboards.ops.views.network import network
 from dashboards.ops.views.reliability.canary import canary_line
@@ -140,7 +141,7 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
         def make(book: Logbook) -> bytes:
             title = title_of(book.head)
             rates = accuracy(book.tallies(), book.runs, query, book.first_night())
-            return page("accuracy.html", title=title, accuracy=rates)
+            return page("accuracy.html", title=title, accuracy=rates, left_out=left_out(book.capped_depots()))
 
         return renderer.of_nights(request, HTML, make)
 
@@ -150,7 +151,8 @@ def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: 
 
         def make(book: Logbook) -> bytes:
             title = title_of(book.head)
-            return page("value.html", title=title, value=value_page(book.value(weeks)), outlook=outlook(book))
+            ahead = (*outlook(book), *turned_away(book.capped_depots(), spec.staffing if spec else None))
+            return page("value.html", title=title, value=value_page(book.value(weeks)), outlook=ahead)
 
         return renderer.of_nights(request, HTML, make)
 

@@ -98,9 +98,12 @@ class FullDayOut:
 
 @dataclass(frozen=True)
 class RecentOut:
+    """A day of the past: orders that came, and demand, an estimate where orders are a lower bound."""
+
     date: date
     orders: float | None
     open: bool
+    demand: float | None
 
 
 @dataclass(frozen=True)
@@ -152,7 +155,7 @@ def depot_out(head: Head, depot: PublishedDepot, front: Front) -> FullDepotOut:
         depot.attributes,
         list(head.levels),
         [_full(day) for day in depot.days],
-        [RecentOut(d.date, d.demand, d.open) for d in depot.recent],
+        [RecentOut(d.date, d.came, d.open, d.demand) for d in depot.recent],
         [MarkOut(m.date, m.kind, m.name) for m in depot.marks],
     )
 

@@ -159,7 +159,7 @@ def _because(depot: PublishedDepot, front: Front, mark_names: Mapping[date, str]
     day = depot.days[front.meant]
     is_told = day.change is not None and abs(day.change.total) >= max(MOVED_LEAST, MOVED * day.change.before)
     moved = in_few_words(day.change, front.today) if day.open and is_told else ""
-    came = {recent.date: recent.demand for recent in depot.recent if recent.open and recent.demand is not None}
+    came = {recent.date: recent.came for recent in depot.recent if recent.open and recent.came is not None}
     week_before = came.get(day.target_date - timedelta(days=7))
     if not moved and week_before is not None and day.open:
         moved = ngettext(
@@ -236,7 +236,7 @@ def _checks(
 
 def _checked(day: RecentDay, forecast: PublishedDay, head: Head) -> ForecastCheck:
     numbers = median_and_range(forecast, head.levels)
-    actual = day.demand if day.open and forecast.open else None
+    actual = day.demand if day.open and forecast.open and day.served is None else None
     return ForecastCheck(
         display.day(day.date),
         display.orders(numbers.median) if forecast.open else _("closed"),
@@ -250,11 +250,19 @@ def _checked(day: RecentDay, forecast: PublishedDay, head: Head) -> ForecastChec
 def _actual(day: RecentDay) -> str:
     if not day.open:
         return _("closed")
-    return _("not known") if day.demand is None else display.orders(day.demand)
+    if day.demand is None:
+        return _("not known")
+    if day.served is not None:
+        return _(
+            "{served} served, demand about {demand}",
+            served=display.orders(day.served),
+            demand=display.orders(day.demand),
+        )
+    return display.orders(day.demand)
 
 
 def _in_words(past: list[RecentDay], lines: list[DayAheadRow]) -> str:
-    counts = [day.demand for day in past if day.open and day.demand is not None]
+    counts = [day.came for day in past if day.open and day.came is not None]
     ahead = [
         _("{day} {orders} ({range})", day=line.day, orders=line.orders, range=line.range)
         if line.open

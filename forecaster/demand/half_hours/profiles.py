@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.dataset as ds
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
@@ -24,11 +23,9 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.demand.half_hours.clock import HALF_HOURS, MIDNIGHT, NO_TIME
+from forecaster.demand.half_hours.stored import KEY, TABLE, latest_profiles
 from forecaster.demand.readings import HALF_HOUR
 from forecaster.lake import Lake
-
-TABLE = "half_hours"
-_KEY = ["depot_id", "day"]
 
 
 @dataclass(frozen=True)
@@ -54,7 +51,7 @@ class DayProfiles:
         all_midnight = bool(len(rows)) and not ((halves != MIDNIGHT) & (halves != NO_TIME)).any()
         timeless = np.ones(len(rows), bool) if all_midnight else halves == NO_TIME
         halves = np.where(halves == MIDNIGHT, 0, np.maximum(halves, 0))
-        groups = rows.groupby(_KEY, observed=True, sort=False)
+        groups = rows.groupby(KEY, observed=True, sort=False)
         place = groups.ngroup().to_numpy()
         days: Any = groups["recorded_at"].max().reset_index().astype({"depot_id": "str"})
         orders = np.zeros(len(days) * HALF_HOURS)
@@ -81,8 +78,8 @@ class DayProfiles:
         days, orders = self.days[keep].reset_index(drop=True), self.orders[keep]
         if days.empty:
             return lake.read(TABLE, version=-1)
-        since = accepted[[*_KEY, "recorded_at"]].astype({"depot_id": "str"})
-        days = days.merge(since, on=_KEY, how="left", suffixes=("", "_accepted"))
+        since = accepted[[*KEY, "recorded_at"]].astype({"depot_id": "str"})
+        days = days.merge(since, on=KEY, how="left", suffixes=("", "_accepted"))
         recorded = days["recorded_at_accepted"].fillna(days["recorded_at"]).astype("int64").to_numpy()
         known_days, known = latest_profiles(lake, first=int(days["day"].min()))
         place = self._places(known_days).get_indexer(self._places(days))
@@ -114,33 +111,6 @@ def no_time_finding(
     detail = sentence(midnight if all_midnight else no_time, n=rows, first=first)
     hint = sentence(N_("column '{column}' (demand.columns.date)"), column=spec.demand.columns.day)
     return batch_finding("no_time", rows, detail, hint, spec, wanted=wanted)
-
-
-def latest_profiles(
-    lake: Lake, *, first: int, as_of: datetime | None = None, version: int | None = None
-) -> tuple[pd.DataFrame, Floats]:
-    """Depot and day of the profiles from a day on (since 1970), and their orders (rows, half
-    hours): the latest version of each, of those that were known by an instant. Raises LakeError
-    when the lake cannot be read."""
-    where = ds.field("date") >= pa.scalar(first, pa.int32()).cast(pa.date32())
-    if as_of is not None:
-        where &= ds.field("recorded_at") <= pa.scalar(as_of, pa.timestamp("us", tz="UTC"))
-    rows = lake.read(TABLE, where=where, version=version).combine_chunks()
-    days = pd.DataFrame(
-        {
-            "depot_id": rows["depot_id"].to_pandas().astype("str"),
-            "day": rows["date"].cast(pa.int32()).to_numpy(),
-            "recorded_at": rows["recorded_at"].cast(pa.int64()).to_numpy(),
-        }
-    )
-    orders = _flat(rows["orders"]).reshape(-1, HALF_HOURS)
-    last = days.sort_values("recorded_at", kind="stable").drop_duplicates(_KEY, keep="last").sort_index()
-    return last[_KEY].reset_index(drop=True), orders[last.index.to_numpy()]
-
-
-def _flat(column: Any) -> NDArray[np.float32]:
-    flat: NDArray[np.float32] = column.combine_chunks().flatten().to_numpy(zero_copy_only=False).astype(np.float32)
-    return flat
 
 
 def _table(days: pd.DataFrame, orders: Floats, recorded: NDArray[np.int64]) -> pa.Table:

@@ -80,9 +80,9 @@ class Past:
         small = {table: self._recorded_by(rows, instant) for table, rows in self._small.items() if table != "aliases"}
         # Whom a name belongs to tonight says nothing of demand, and keeps the depots comparable.
         small["aliases"] = self._small["aliases"]
-        return point_in_time.assemble(
-            demand, small, self._recorded_by(self._refused, instant), spec, instant, self._knowledge.versions
-        )
+        refused = self._recorded_by(self._refused, instant)
+        past_knowledge = point_in_time.assemble(demand, small, refused, spec, instant, self._knowledge.versions)
+        return replace(past_knowledge, half_hours=self._knowledge.half_hours)
 
     def _morning(self, cutoff: date) -> datetime:
         """The instant of a night with this cutoff: at tonight's local hour, as many days after it

@@ -19,6 +19,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import as_sentence, of_error, sentence
 from forecaster.core.terminal import count
 from forecaster.demand import readings
+from forecaster.demand.half_hours import stored
 from forecaster.demand.history import aliases, lake_owner, reading_versions
 from forecaster.demand.panel.events import EVENT
 from forecaster.errors import LakeError, LakeSilent, NoUsableData
@@ -26,6 +27,7 @@ from forecaster.lake import NOT_THERE, Lake
 
 KEYS: Mapping[str, list[str]] = {"depots": ["depot_id"], "events": EVENT, "aliases": ["alias"]}
 READ = ("demand", *KEYS)
+PROFILE_DAYS = 182  # of the last ones, whose half hours tell what was still to come of a day that sold out
 _WORD = r"found '[^\W\d][^\d']*', wanted"  # in a sentence of the quarantine
 
 
@@ -44,7 +46,7 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     lake_owner.refuse_half_restored(spec)
     with _not_needed(lacking, "whose demand the lake holds is not known"):
         lake_owner.refuse_other_fleets(spec, lake)
-    tables = (*READ, "half_hours") if spec.learns_shares else READ
+    tables = (*READ, stored.TABLE) if spec.stores_half_hours else READ
     newest = lake.versions(tables)
     versions = {table: (versions or newest).get(table, newest[table]) for table in tables}
     demand = reading_versions.latest(every_version(lake, spec, as_of, versions["demand"]))
@@ -52,7 +54,14 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     refused = refused_readings(lake, as_of, version=NOT_THERE)
     with _not_needed(lacking, "days whose readings are in quarantine count as days without"):
         refused = refused_readings(lake, as_of)
-    return replace(assemble(demand, small, refused, spec, as_of, versions), lacking=tuple(lacking))
+    knowledge = replace(assemble(demand, small, refused, spec, as_of, versions), lacking=tuple(lacking))
+    if not spec.demand.columns.sold_out_at or stored.TABLE not in versions:
+        return knowledge
+    first = int(demand["day"].to_numpy().max()) - PROFILE_DAYS
+    days, orders = stored.latest_profiles(lake, first=first, as_of=as_of, version=versions[stored.TABLE])
+    former = current_rows(small["aliases"], KEYS["aliases"])
+    half_hours = days.assign(depot_id=aliases.current(days["depot_id"], former), orders=list(orders))
+    return replace(knowledge, half_hours=half_hours)
 
 
 @contextmanager
@@ -152,7 +161,8 @@ def every_version(lake: Lake, spec: Spec, as_of: datetime, version: int) -> pd.D
 def reading_columns(lake: Lake, spec: Spec, version: int) -> list[str]:
     """The columns of the lake's demand that a panel is made of."""
     columns = ["depot_id", "date", "demand", "open", "recorded_at", "row"]
-    return columns + [name for name in spec.calendar.known_future if name in lake.covariates(version=version)]
+    further = dict.fromkeys((*spec.calendar.known_future, *spec.demand.columns.limits))
+    return columns + [name for name in further if name in lake.covariates(version=version)]
 
 
 def is_archive(spec: Spec) -> bool:

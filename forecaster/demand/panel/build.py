@@ -19,6 +19,7 @@ from forecaster.core.knowledge import Knowledge
 from forecaster.core.marks import EVERYONE, Mark, Marks
 from forecaster.core.panel import Encoding, Panel
 from forecaster.demand.panel import calendar, carried_calendars, closed_weekdays, opening_days
+from forecaster.demand.panel.capped.declared import capped_counts
 from forecaster.demand.panel.event_scope import EventScope, event_scope
 from forecaster.demand.panel.events import AnnouncedEvents, announced_events
 from forecaster.demand.panel.grid import Cells, Grid, cells, lay_out
@@ -98,7 +99,7 @@ def build(
     if encoding is None:
         encoding = Encoding(covariates.learn_encoding(demand, at, spec), _labels(attributes, spec))
     pairs, group = holiday_calendars(known.scope, spec, network)
-    return Panel(
+    panel = Panel(
         depot_ids=(ids := tuple(grid.depots.tolist())),
         days=grid.days,
         horizon=spec.horizon,
@@ -116,6 +117,8 @@ def build(
         ),
         peers=network.peers if network else None,
     )
+    capped = capped_counts(panel.demand, knowledge, at, attributes, spec)
+    return panel if capped is None else panel.with_capped(capped)
 
 
 def usual_days(known: Openings, spec: Spec, network: NetworkFacts | None = None) -> tuple[Bools, Bools]:

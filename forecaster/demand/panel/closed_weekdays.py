@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from forecaster.config import WEEKDAYS, Spec, data_rules
-from forecaster.core import cold_start
 from forecaster.core.arrays import Bools, Floats, Ints
+from forecaster.core.imputation import cold_start
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import as_sentence, joined, sentence

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core import cold_start
 from forecaster.core.arrays import Bools
+from forecaster.core.imputation import cold_start
 
 Counts = NDArray[np.int64]
 Pairs = tuple[tuple[str, str], ...]

@@ -7,6 +7,7 @@ from forecaster.config import Spec
 from forecaster.core.knowledge import Finding, Knowledge
 from forecaster.core.panel import Panel
 from forecaster.demand.panel.business_days import out_of_business
+from forecaster.demand.panel.capped.suspected import suspected_caps
 from forecaster.demand.panel.changed_sites import changed_sites
 from forecaster.demand.panel.closed_weekdays import never_on_weekdays
 from forecaster.demand.panel.closure_counts import closure_counts
@@ -15,12 +16,13 @@ from forecaster.demand.panel.known_future.covariates import covariate_findings
 
 def panel_findings(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Finding, ...]:
     """Findings about covariates that are missing or not believable, about depots that count while
-    they are out of business or closed, or never on some weekday, and about sites that changed their
-    id, and ids their site."""
+    they are out of business or closed, or never on some weekday, about sites that changed their
+    id, and ids their site, and about counts that look capped."""
     return (
         *out_of_business(knowledge, panel, spec),
         *closure_counts(knowledge, panel, spec),
         *never_on_weekdays(panel, spec),
         *changed_sites(knowledge, panel, spec),
+        *suspected_caps(panel, spec),
         *covariate_findings(knowledge, panel, spec),
     )

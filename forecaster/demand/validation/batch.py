@@ -125,9 +125,9 @@ def whole_days(batch: Batch, contract: Contract, discarded: Collection[str] = ()
     rows, repeated, findings = without_repeated_orders(batch.accepted, contract.spec)
     findings, profiles = [*findings, *repeated_rows(rows, contract.spec, times_differ=contract.times_differ)], None
     findings += _left_out(contract.left_out)
-    if contract.spec.learns_shares:
+    if contract.spec.stores_half_hours:
         profiles = DayProfiles.of(rows.assign(demand=rows["demand"].clip(lower=0)))
-        findings += profiles.findings(contract.spec)
+        findings += profiles.findings(contract.spec) if contract.spec.learns_shares else []
     daily = daily_totals(rows.drop(columns=[HALF_HOUR, CONTENT, ORDER], errors="ignore"), repeated)
     whole = replace(batch, accepted=daily, profiles=profiles, findings=tuple(findings))
     whole = _without_negative_days(whole, contract)

@@ -26,7 +26,7 @@ from forecaster.core.arrays import Bools
 from forecaster.core.knowledge import Finding
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
-from forecaster.demand.arrangement import are_one_of, covariate_columns
+from forecaster.demand.arrangement import are_one_of, covariate_columns, further_values
 from forecaster.demand.half_hours.clock import half_hours
 from forecaster.demand.order_lines.cut_ends import DayEnds
 from forecaster.demand.order_lines.row_keys import row_keys
@@ -120,6 +120,7 @@ class Contract:
         """
         block = block.reset_index(drop=True)
         names = covariate_columns(self.spec, block)
+        self.kinds |= dict.fromkeys(self.spec.demand.columns.limits, "double")
         self.kinds |= {name: kind_of(block[name], self._notation) for name in names if name not in self.kinds}
         kinds = {name: self.kinds[name] for name in names}
         typed = self._typed(block, kinds)
@@ -182,8 +183,8 @@ class Contract:
             is_closed = are_one_of(block[columns.demand], spec.demand.closed_values)
             typed.loc[is_closed, ["demand", "open"]] = np.nan, 0.0
         for name, kind in kinds.items():
-            typed[name] = numbers(block[name], notation) if kind == "double" else words(block[name]).replace("", None)
-        if spec.learns_shares:
+            typed[name] = further_values(block[name], kind, columns, notation)
+        if spec.stores_half_hours:
             typed[HALF_HOUR] = half_hours(stamps, zone, self._notation_of_days)
         typed = typed.assign(**row_keys(block, typed["demand"], spec))
         typed["recorded_at"] = self._recorded(block, typed["date"], zone)

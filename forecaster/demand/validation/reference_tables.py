@@ -85,9 +85,11 @@ def _zones(rows: pd.DataFrame, column: str | None, tell: RowFindings) -> pd.Seri
 
 
 def _blank_wrong_numbers(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
-    """Blank numbers of vans and people that are none."""
+    """Blank numbers of vans and people, and capacities, that are none."""
     vans, people = N_("a whole number of vans, or nothing"), N_("a number of people up to 500, or nothing")
     forms = [("vans_form", spec.vans_home, r"\d{0,6}(\.0+)?", vans)] if spec.vans_home else []
+    if spec.depot_capacity:
+        forms.append(("capacity_form", spec.depot_capacity, r"(\d{1,9}(\.\d+)?)?", N_("a count a day, or nothing")))
     forms += [("people_form", name, r"([1-4]?\d{0,2}|500)(\.0+)?", people) for name in spec.people_columns]
     for rule, name, form, wanted in forms:
         wrong = ~table[name].str.fullmatch(form)

@@ -20,8 +20,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core import artifact, cold_start
+from forecaster.core import artifact
 from forecaster.core.arrays import Bools, Doubles, Floats
+from forecaster.core.imputation import cold_start
 from forecaster.core.knowledge import Finding
 from forecaster.core.marks import CLOSED_WEEKDAY
 from forecaster.core.panel import Panel
@@ -35,8 +36,8 @@ from forecaster.demand.panel.network_facts import Counts, NetworkFacts, Pairs
 from forecaster.demand.panel.panel_findings import panel_findings
 from forecaster.errors import LedgerError
 from forecaster.lake import limits
-from forecaster.ledger.publication import objections_to_depots
 from forecaster.ledger.staging.depot_rows import published_batches
+from forecaster.ledger.staging.objections import objections_to_depots
 from forecaster.planning import apply
 from forecaster.planning.overrides import Cell, Override
 from forecaster.publishing import archive_rows, caveats, content

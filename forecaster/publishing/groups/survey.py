@@ -19,7 +19,7 @@ import pandas as pd
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from forecaster.core import cold_start
+from forecaster.core.imputation import cold_start
 from forecaster.core.parallel import Fan
 from forecaster.demand import readings
 from forecaster.demand.history import aliases

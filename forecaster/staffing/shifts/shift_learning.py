@@ -21,7 +21,7 @@ from forecaster.core.arrays import Bools, Doubles, Floats, Ints
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Panel
 from forecaster.demand.half_hours.clock import HALF_HOURS
-from forecaster.demand.half_hours.profiles import latest_profiles
+from forecaster.demand.half_hours.stored import latest_profiles
 from forecaster.demand.history import aliases
 from forecaster.demand.history.point_in_time import current_rows, frame
 from forecaster.lake import Lake

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from forecaster.config import Spec, load
-from forecaster.demand.half_hours.profiles import latest_profiles
+from forecaster.demand.half_hours.stored import latest_profiles
 from forecaster.demand.ingest import ingest
 from forecaster.lake import Lake
 

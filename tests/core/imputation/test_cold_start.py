@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from forecaster.core import cold_start
-from forecaster.core.peer_levels import typical_levels
+from forecaster.core.imputation import cold_start
+from forecaster.core.imputation.peer_levels import typical_levels
 
 NAN = float("nan")
 WEEK = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])  # mean 4

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from forecaster.core.peer_levels import PENALTIES, typical_levels
+from forecaster.core.imputation.peer_levels import PENALTIES, typical_levels
 
 
 def test_without_attributes_it_is_the_mean_and_the_variance_of_who_is_left_out() -> None:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from forecaster.core.peer_levels import typical_levels
+from forecaster.core.imputation.peer_levels import typical_levels
 
 MIN_HISTORY = 28  # known days with which a depot is no longer new
 # known days from which a depot's own past is all that a forecast needs: a season of its weekdays

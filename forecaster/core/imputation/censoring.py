@@ -1,0 +1,180 @@
+"""Censored demand: estimate what was asked for on days whose count is a lower bound, as where a shop
+sold out or all vans were full.
+
+Log counts are normal about a mean of three parts: the depot's level of the weeks around a day, its
+weekdays, and what the day was for all depots. Level, weekdays and spread are fitted by expectation
+maximisation, where a capped day counts by its mean given that it was no lower than its count
+(Tobit: Tobin 1958, "Estimation of relationships for limited dependent variables"; Amemiya 1984).
+Weekdays that are rarely below the cap are shrunken to those of the fleet. In the place of a capped
+count then stands one draw from that distribution above the count (data augmentation: Chib 1992,
+"Bayes inference in the Tobit censored regression model"), so that lags, levels, targets and scores
+have the mean and the spread of demand. A draw depends on depot and date alone. Plain arrays
+(depots, days); unknown is NaN.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from forecaster.core.arrays import Bools, Days, Doubles, Floats
+
+WEEK = 7
+AROUND = 17  # days before and after a day that make its level
+STEPS = 30  # of the fit
+PEERS = 200  # depots that tell what a day was for all, at most
+FEW = 5  # depots below which they tell nothing of one another
+SHIFT = 0.25  # of a depot's median, that is added to counts before the log: skewed days become normal
+SPREAD = 0.3  # of a depot's days, from which the fit starts, as a standard deviation of log counts
+LEAST_SPREAD, MOST_SPREAD = 0.05, 1.0
+# standard deviations by which depots' weekdays and levels differ from the fleet's, where it is small
+WEEKDAYS, LEVELS = 0.1, 0.2
+# standard deviations beyond which a day counts no more; what that takes from the variance of a normal
+CLIP, CORRECTION = 2.0, 1.085
+MOST = float(np.log(4.0))  # of log demand above the count
+GOLDEN = (5**0.5 - 1) / 2
+_Z = np.linspace(-6.0, 6.0, 2401)
+_CDF = np.array([NormalDist().cdf(z) for z in _Z])
+# mean and mean square of a standard normal above each value of the grid
+_ABOVE = np.exp(-_Z * _Z / 2) / np.sqrt(2 * np.pi) / (1 - _CDF)
+_SQUARE = 1 + _Z * _ABOVE
+
+
+class CappedCounts(NamedTuple):
+    """Counts of which some are lower bounds of demand."""
+
+    served: Floats  # (depots, days); NaN = not known
+    is_capped: Bools  # (depots, days) where the count is a lower bound
+    expected: Floats | None = None  # (depots, days) demand of capped days that is known otherwise; else NaN
+
+    def of(self, rows: Any, days: slice = slice(None)) -> CappedCounts:
+        """Those of some depots and days."""
+        expected = None if self.expected is None else self.expected[rows][:, days]
+        return CappedCounts(self.served[rows][:, days], self.is_capped[rows][:, days], expected)
+
+
+class _Fleet(NamedTuple):
+    """What the days, weekdays and levels of depots have in common."""
+
+    days: Doubles  # (days,) effect of each day on all depots, also of seasons
+    weekdays: Doubles  # (7,) effects
+    weekday_differs: float  # standard deviation of a depot's weekdays about these
+    level_differs: float  # standard deviation of a depot's level of some weeks about its mean
+    noise: Doubles  # (7,) spread of each weekday to that of all
+
+
+class _Fit(NamedTuple):
+    mean: Doubles  # (depots, days) of log demand
+    spread: Doubles  # (depots, days)
+    fleet: _Fleet
+
+
+def demand_of(counts: CappedCounts, is_open: Bools, depot_ids: Sequence[str], days: Days) -> Floats:
+    """Demand of each day (depots, days): the count, and of a capped day an estimate that is no lower
+    than it. `days` are the dates of the last axis; closed days are none of demand."""
+    demand = counts.served.copy()
+    capped = counts.is_capped & np.isfinite(demand) & is_open
+    if counts.expected is not None:
+        by_profile = capped & np.isfinite(counts.expected)
+        demand[by_profile] = np.maximum(demand, counts.expected)[by_profile]
+        capped &= ~by_profile
+    served, known = demand.copy(), np.isfinite(demand) & is_open
+    rows = np.flatnonzero(capped.any(axis=1))
+    if not len(rows):
+        return demand
+    plain = np.where(known, served, 0.0).astype(np.float64)
+    shift = 1.0 + SHIFT * _median(plain, known)
+    log = np.log(plain + shift)
+    peers = np.unique(np.linspace(0, len(served) - 1, min(len(served), PEERS)).astype(np.intp))
+    fleet = _fit(log[peers], known[peers], capped[peers], None).fleet
+    log, capped, shift = log[rows], capped[rows], shift[rows]
+    fit = _fit(log, known[rows], capped, fleet)
+    below = np.interp((log - fit.mean) / fit.spread, _Z, _CDF)
+    drawn = below + (1 - below) * _uniform([depot_ids[row] for row in rows.tolist()], days)
+    latent = np.clip(fit.mean + fit.spread * np.interp(drawn, _CDF, _Z), log, log + MOST)
+    demand[rows] = np.where(capped, np.maximum(np.exp(latent) - shift, served[rows]), served[rows])
+    return demand
+
+
+def _median(counts: Doubles, known: Bools) -> Doubles:
+    """Median of each depot's known counts, (depots, 1); 0 without any."""
+    ordered = np.sort(np.where(known, counts, np.inf), axis=1)
+    middle = np.take_along_axis(ordered, np.maximum(known.sum(axis=1, keepdims=True) - 1, 0) // 2, axis=1)
+    return np.where(np.isfinite(middle), middle, 0.0)
+
+
+def _uniform(depot_ids: Sequence[str], days: Days) -> Doubles:
+    """Numbers between 0 and 1 that are evenly spread over a depot's days, (depots, days)."""
+    start = np.array([zlib.crc32(depot.encode()) / 2**32 for depot in depot_ids])
+    numbers = days.astype("datetime64[D]").astype(np.int64)
+    spread: Doubles = (start[:, None] + GOLDEN * numbers[None]) % 1.0
+    return spread
+
+
+def _fit(log: Doubles, known: Bools, capped: Bools, fleet: _Fleet | None) -> _Fit:
+    """Means and spreads of log demand; what depots have in common is the `fleet`'s, or learned from
+    these."""
+    weekday = np.arange(log.shape[1]) % WEEK
+    by_weekday = np.eye(WEEK)[weekday]  # (days, 7)
+    common = fleet or _Fleet(np.zeros(log.shape[1]), np.zeros(WEEK), WEEKDAYS, LEVELS, np.ones(WEEK))
+    count, of_weekday = np.maximum(known.sum(axis=1, keepdims=True), 1), known @ by_weekday
+    values, variance, own = log, np.zeros_like(log), np.zeros((len(log), WEEK))
+    mean, spread = values, np.full((len(log), 1), SPREAD)
+    for _ in range(STEPS):
+        rest = np.where(known, values - common.days - own[:, weekday], 0.0)
+        usual = rest.sum(axis=1, keepdims=True) / count
+        moves = np.where(known, rest - usual, 0.0)
+        level = usual + _around(moves, known, (spread / common.level_differs) ** 2)
+        sums = np.where(known, values - common.days - level, 0.0) @ by_weekday
+        needed = (spread / common.weekday_differs) ** 2
+        own = (sums + needed * common.weekdays) / (of_weekday + needed)
+        mean = level + own[:, weekday] + common.days
+        wide = spread * common.noise[weekday]
+        square = np.where(known, np.clip((values - mean) / wide, -CLIP, CLIP) ** 2 + variance / wide**2, 0.0)
+        if fleet is None and len(log) >= FEW:
+            differs = sums / np.maximum(of_weekday, 1)
+            days = np.where(known, values - usual - own[:, weekday], 0.0)
+            common = _common(days, known, differs, _around(moves, known, 0.5), square * wide**2)
+        ratio = CORRECTION * square.sum(axis=1, keepdims=True) / count
+        spread = np.clip(spread * np.sqrt(ratio), LEAST_SPREAD, MOST_SPREAD)
+        wide = spread * common.noise[weekday]
+        distance = (log - mean) / wide
+        above = np.maximum(np.interp(distance, _Z, _ABOVE), distance)
+        values = np.where(capped, mean + wide * above, log)
+        variance = np.where(capped, wide**2 * np.maximum(np.interp(distance, _Z, _SQUARE) - above**2, 0.0), 0.0)
+    return _Fit(mean, wide, common)
+
+
+def _common(days: Doubles, known: Bools, weekdays: Doubles, moves: Doubles, square: Doubles) -> _Fleet:
+    """What depots have in common, of their days against their level and weekdays, of their weekdays'
+    effects (depots, 7), of how their level moves, and of their squared misses, 0 where unknown."""
+    by_weekday = np.eye(WEEK)[np.arange(known.shape[1]) % WEEK]
+    some = known @ by_weekday > 0
+    typical = np.where(some, weekdays, 0.0).sum(axis=0) / np.maximum(some.sum(axis=0), 1)
+    noise = np.sqrt((square @ by_weekday).sum(axis=0) / np.maximum((known @ by_weekday).sum(axis=0), 1))
+    return _Fleet(
+        days.sum(axis=0) / np.maximum(known.sum(axis=0), 1),
+        typical,
+        _root_mean_square((weekdays - typical)[some]),
+        _root_mean_square(moves[known]),
+        np.maximum(noise / max(float(noise.mean()), LEAST_SPREAD), SPREAD),
+    )
+
+
+def _root_mean_square(values: Doubles) -> float:
+    return max(float(np.sqrt(np.mean(values**2))), LEAST_SPREAD) if values.size else LEAST_SPREAD
+
+
+def _around(values: Doubles, known: Bools, needed: Doubles | float) -> Doubles:
+    """Mean of the known values of the days around each day, shrunken to 0 as by `needed` more days."""
+    level: Doubles = _window_sum(values) / (_window_sum(known.astype(np.float64)) + needed)
+    return level
+
+
+def _window_sum(values: Doubles) -> Doubles:
+    total = np.cumsum(np.pad(values, [(0, 0), (AROUND + 1, AROUND)]), axis=1)
+    return total[:, 2 * AROUND + 1 :] - total[:, : -2 * AROUND - 1]

@@ -1,0 +1,1 @@
+"""Days whose count is a lower bound of demand: those that are declared, and those that look so."""
