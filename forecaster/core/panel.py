@@ -188,7 +188,12 @@ class Panel:
                 name: tuple("" if row < 0 else words[row] for row in rows) for name, words in self.attributes.items()
             },
             marks=Marks(),
-            capped=self.capped and CappedCounts(of(self.capped.served, np.nan), of(self.capped.is_capped, False)),
+            capped=self.capped
+            and CappedCounts(
+                of(self.capped.served, np.nan),
+                of(self.capped.is_capped, False),
+                None if self.capped.expected is None else of(self.capped.expected, np.nan),
+            ),
         )
 
     @cached_property
