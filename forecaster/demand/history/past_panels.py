@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from forecaster.config import Spec
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Encoding, Panel
-from forecaster.demand.history import point_in_time, reading_versions
+from forecaster.demand.history import point_in_time, reading_versions, report_errors
 from forecaster.demand.panel import build as panels
 from forecaster.demand.readings import covariates
 from forecaster.lake import Lake
@@ -83,6 +83,19 @@ class Past:
         return point_in_time.assemble(
             demand, small, self._recorded_by(self._refused, instant), spec, instant, self._knowledge.versions
         )
+
+    def spec_to_train(self, spec: Spec, cutoff: date) -> Spec:
+        """The pipeline with the errors of reports that the lake showed by the night of a cutoff,
+        next to those that it declares. Raises SpecError where it declares one of a covariate that is
+        no column of numbers."""
+        report_errors.refuse_other_than_numbers(spec, self._rows)
+
+        def night_after(number: int) -> int:
+            return _microseconds(self._morning(date(1970, 1, 1) + timedelta(days=number)))
+
+        last = int(np.datetime64(cutoff, "D").astype(np.int64))
+        learned = report_errors.learned(self._rows, self._loaded, night_after, last, spec)
+        return spec.with_lead_error(learned) if learned else spec
 
     def _morning(self, cutoff: date) -> datetime:
         """The instant of a night with this cutoff: at tonight's local hour, as many days after it
