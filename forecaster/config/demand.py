@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from math import inf
+from math import inf, sqrt
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -359,6 +359,13 @@ class Calendar(Section):
             if name == "open":
                 raise ValueError("lead_error: found 'open', which has no error, wanted a column of numbers")
         return self
+
+    def report_deviations(self, name: str, horizon: int) -> tuple[float, ...]:
+        """Standard deviation of a covariate's reports on each day ahead, as `lead_error` has it; 0 without."""
+        value = self.lead_error.get(name, 0.0)
+        if isinstance(value, tuple):
+            return (*value, *(value[-1:] * horizon))[:horizon]
+        return tuple(value * sqrt(day) for day in range(1, horizon + 1))
 
     @model_validator(mode="after")
     def _subdivision_needs_country(self) -> Self:

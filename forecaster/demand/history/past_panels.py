@@ -4,9 +4,10 @@ cutoff.
 A night of that day knew the readings recorded by its own hour, the events and depots announced by
 then, and of the days ahead what the source had said in advance; nothing else is seen. Two kinds of
 reading have an instant that says nothing, and count as known on the morning after their day, their
-covariates in advance: those of an archive (`demand.recorded: next_day`), restatements left out, and
-history that was loaded afterwards: a depot's first batch, and a day's first version where it came
-more than four weeks late, and the batch that first told of a covariate.
+covariates in advance, with a declared error of reports (`calendar.lead_error`): those of an archive
+(`demand.recorded: next_day`), restatements left out, and history that was loaded afterwards: a
+depot's first batch, and a day's first version where it came more than four weeks late, and the
+batch that first told of a covariate.
 """
 
 from __future__ import annotations
@@ -72,10 +73,13 @@ class Past:
         day = self._rows["day"].to_numpy()
         by_then = self._loaded | (self._rows["recorded_at"].to_numpy() <= _microseconds(instant))
         past = self._rows[by_then & (day <= number)]
-        ahead = self._rows[by_then & (day > number) & (day <= number + spec.horizon)].assign(demand=np.nan)
+        is_ahead = (day > number) & (day <= number + spec.horizon)
+        ahead = self._rows[by_then & is_ahead].assign(demand=np.nan)
         if "open" not in spec.calendar.known_future:
-            loaded = self._loaded[by_then & (day > number) & (day <= number + spec.horizon)]
+            loaded = self._loaded[by_then & is_ahead]
             ahead["open"] = np.where(loaded, np.int8(-1), ahead["open"].to_numpy())
+        if spec.calendar.lead_error:
+            ahead = report_errors.with_drawn(ahead, self._loaded[by_then & is_ahead], number, spec)
         demand = reading_versions.latest(pd.concat([past, ahead]))
         small = {table: self._recorded_by(rows, instant) for table, rows in self._small.items() if table != "aliases"}
         # Whom a name belongs to tonight says nothing of demand, and keeps the depots comparable.

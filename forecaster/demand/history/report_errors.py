@@ -1,5 +1,6 @@
-"""Errors of the reports of numeric covariates by lead, learned from the lake's versions of each
-depot-day: what a night read of a day ahead, against the version that came with the day's count."""
+"""Errors of the reports of numeric covariates by lead: learned from the lake's versions of each
+depot-day, what a night read of a day ahead against the version that came with the day's count; and
+drawn for cutoffs of which the lake has no reports."""
 
 from __future__ import annotations
 
@@ -27,6 +28,25 @@ def refuse_other_than_numbers(spec: Spec, readings: pd.DataFrame) -> None:
         if name not in readings or not numeric(readings[name]):
             kind = "a column of words" if name in readings else "a kind of events"
             raise SpecError(f"calendar.lead_error: found '{name}', which is {kind}, wanted a column of numbers")
+
+
+def with_drawn(ahead: pd.DataFrame, is_loaded: Bools, cutoff: int, spec: Spec) -> pd.DataFrame:
+    """Readings of the days after a cutoff, a number since 1970, with the declared errors in those of
+    which no report is there: they are final values, which nobody had then. The same cutoff gives the
+    same errors: one a depot and covariate, which grows as in training."""
+    lead = ahead["day"].to_numpy() - cutoff - 1
+    depot = ahead["depot_id"].cat.codes.to_numpy()
+    drawn = {}
+    names = [name for name in spec.calendar.lead_error if name in ahead and numeric(ahead[name])]
+    for place, name in enumerate(sorted(names)):
+        deviations = np.array(spec.calendar.report_deviations(name, spec.horizon))
+        steps = np.sqrt(np.maximum(np.diff(deviations**2, prepend=0), 0))
+        normal = np.random.default_rng([abs(cutoff), place]).normal(
+            size=(len(ahead["depot_id"].cat.categories), spec.horizon)
+        )
+        errors = np.cumsum(steps * normal, axis=1)[depot, lead]
+        drawn[name] = ahead[name].to_numpy() + np.where(is_loaded, errors, 0.0)
+    return ahead.assign(**drawn)
 
 
 def learned(

@@ -7,8 +7,6 @@ to that day. Reports of different origins have different errors.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,25 +14,16 @@ from jax import Array
 from jaxtyping import Float, Int
 
 from forecaster.config import Spec
-from forecaster.core.arrays import Doubles, Floats
+from forecaster.core.arrays import Floats
 from forecaster.core.panel import Panel
 
 OF_REPORTS = 1_000_003  # makes of a crop's key another one, which no split of it gives
 
 
-def by_lead(declared: float | Sequence[float], horizon: int) -> Doubles:
-    """Standard deviation on each day ahead, (horizon,): of one number with the square root of the
-    days, of a list the last goes on."""
-    if isinstance(declared, Sequence):
-        return np.array([*declared, *[declared[-1]] * horizon][:horizon], float)
-    return float(declared) * np.sqrt(np.arange(1, horizon + 1))
-
-
 def declared(spec: Spec, panel: Panel) -> dict[str, list[float]]:
     """Standard deviation by day ahead of each covariate of the panel that has reports with errors."""
-    lead_error = {name: spec.calendar.lead_error.get(name, 0.0) for name in panel.encoding.covariates}
-    by_name = {name: by_lead(value, panel.horizon).tolist() for name, value in lead_error.items()}
-    return {name: values for name, values in by_name.items() if any(values)}
+    by_name = {name: spec.calendar.report_deviations(name, panel.horizon) for name in panel.encoding.covariates}
+    return {name: list(values) for name, values in by_name.items() if any(values)}
 
 
 def steps(spec: Spec, panel: Panel) -> Floats | None:

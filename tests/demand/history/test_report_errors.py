@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -165,3 +166,29 @@ def test_only_a_column_of_numbers_may_have_an_error(tmp_path: Path, readings: di
     wanted = f"calendar.lead_error: found 'rain', which is {kind}, wanted a column of numbers"
     with pytest.raises(SpecError, match=wanted):
         report_errors.refuse_other_than_numbers(spec, pd.DataFrame(readings))
+
+
+def test_a_backtest_without_reports_reads_final_values_with_the_declared_error(tmp_path: Path) -> None:
+    depots, days = [f"D{number}" for number in range(300)], 40
+    rows = [f"{depot},{FIRST + i * DAY},{10 + i},{final(i)}" for i in range(days) for depot in depots]
+    write(tmp_path, "depot_id,date,demand,rain", rows)
+    spec = spec_of(tmp_path, "{source: {kind: csv, path: demand.csv}, recorded: next_day}")
+    ingest(spec, now=instant(FIRST + days * DAY))
+    declared = spec_of(
+        tmp_path, "{source: {kind: csv, path: demand.csv}, recorded: next_day}", more=", lead_error: {rain: 0.5}"
+    )
+    cutoff = FIRST + 30 * DAY
+    true, off, again = (past(of, FIRST + days * DAY)[1](cutoff).covariates[..., 0] for of in (spec, declared, declared))
+    np.testing.assert_array_equal(off, again)
+    errors = off - true
+    assert not errors[:, :-3].any()
+    np.testing.assert_allclose(errors[:, -3:].std(axis=0), 0.5 * np.sqrt([1, 2, 3]), rtol=0.15)
+    np.testing.assert_allclose(np.corrcoef(errors[:, -3], errors[:, -1])[0, 1], 3**-0.5, atol=0.12)
+
+
+def test_a_report_that_is_there_has_its_own_error_alone(tmp_path: Path) -> None:
+    plain = recorded(tmp_path, 40)
+    declared = spec_of(tmp_path, RECORDED, more=", lead_error: {rain: 5}")
+    cutoff = FIRST + 30 * DAY
+    reads = [past(spec, FIRST + 40 * DAY)[1](cutoff).covariates for spec in (plain, declared)]
+    np.testing.assert_array_equal(*reads)

@@ -29,9 +29,13 @@ def leaves(candidate: Candidate) -> list[bytes]:
 
 
 def test_one_number_grows_with_the_square_root_and_the_last_of_a_list_goes_on() -> None:
-    np.testing.assert_allclose(report_errors.by_lead(1.5, 4), [1.5, 1.5 * 2**0.5, 1.5 * 3**0.5, 3])
-    assert report_errors.by_lead((0.0, 2.0), 4).tolist() == [0, 2, 2, 2]
-    assert report_errors.by_lead((1.0, 2.0, 3.0), 2).tolist() == [1, 2]
+    def by_lead(error: Any, horizon: int) -> tuple[float, ...]:
+        return reporting(error).calendar.report_deviations("promo", horizon)
+
+    np.testing.assert_allclose(by_lead(1.5, 4), [1.5, 1.5 * 2**0.5, 1.5 * 3**0.5, 3])
+    assert by_lead((0.0, 2.0), 4) == (0, 2, 2, 2)
+    assert by_lead((1.0, 2.0, 3.0), 2) == (1, 2)
+    assert panels.spec().calendar.report_deviations("promo", 2) == (0, 0)
 
 
 def test_steps_are_of_the_covariates_that_have_an_error() -> None:
@@ -132,9 +136,9 @@ def test_trees_learn_from_the_same_reports_and_twice_the_same() -> None:
 def test_who_has_learned_from_reports_forecasts_better_from_reports() -> None:
     panel, error = weather(6, 260), 1.0
     before = panel.at(panel.days[panel.history - 31].astype(object))
-    spec = panels.spec(epochs=25).with_lead_error({"rain": error})
+    spec = panels.spec(epochs=15).with_lead_error({"rain": error})
     with panels.quickly():
-        on_truth, on_reports = (to_onnx.forecaster(train.fit(before, of)) for of in (panels.spec(epochs=25), spec))
+        on_truth, on_reports = (to_onnx.forecaster(train.fit(before, of)) for of in (panels.spec(epochs=15), spec))
     missed = []
     for predict in (on_truth, on_reports):
         random, errors = np.random.default_rng(3), []
