@@ -21,7 +21,7 @@ from forecaster.core.knowledge import Finding
 from forecaster.core.panel import Panel
 from forecaster.demand import doubts, sources
 from forecaster.demand.arrangement import source_columns
-from forecaster.demand.history import lake_owner
+from forecaster.demand.history import lake_owner, report_errors
 from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import former_ids, read_as_of
 from forecaster.demand.ingest import IngestResult, ingest
@@ -99,6 +99,7 @@ def check(spec: Spec, *, now: datetime, as_of: datetime | None = None, past: boo
             ingested = ingest(copy, now=now)
             source_checks = (*source_checks[:-1], replace(source_checks[-1], rows=ingested.read))
             knowledge = read_as_of(copy, as_of=as_of or now)
+            report_errors.refuse_other_than_numbers(spec, knowledge.demand)
             panel = panels.build(knowledge, copy)
             ingested = replace(
                 ingested,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from math import inf, sqrt
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -341,11 +342,47 @@ class Calendar(Section):
     """Source of promotions, closures and other events: day, kind, and scope."""
     known_future: tuple[str, ...] = ()
     """Covariates that are known for the horizon: columns of the demand source or kinds of events."""
+    lead_error: Mapping[str, float | tuple[float, ...]] = {}
+    """Column of numbers in `known_future` → standard deviation of its reports of the days ahead, in its
+    own unit: of the first day ahead, from which it grows with the square root of the days, or a list by
+    day ahead, whose last number goes on. Without it: learned from the reports in the lake."""
 
     @field_validator("known_future")
     @classmethod
     def _once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         return _each_once(names)
+
+    @field_validator("lead_error", mode="before")
+    @classmethod
+    def _deviations(cls, declared: Any) -> Any:
+        if not isinstance(declared, Mapping):
+            raise ValueError(f"found {declared!r}, wanted a number for each covariate, as in {{temperature: 1.5}}")
+        for name, value in declared.items():
+            by_day = list(value) if isinstance(value, (list, tuple)) else [value]
+            are_numbers = all(type(one) in (int, float) and 0 <= one < inf for one in by_day)
+            if not by_day or not are_numbers or by_day != sorted(by_day):
+                raise ValueError(
+                    f"found {value!r} for {name}, wanted a standard deviation of at least 0, or a list of them by day "
+                    "ahead that does not fall"
+                )
+        return declared
+
+    @model_validator(mode="after")
+    def _errors_of_reports(self) -> Self:
+        for name in self.lead_error:
+            if name not in self.known_future:
+                near = nearest(name, self.known_future)
+                raise ValueError(f"lead_error: found '{name}', wanted a covariate that known_future names{near}")
+            if name == "open":
+                raise ValueError("lead_error: found 'open', which has no error, wanted a column of numbers")
+        return self
+
+    def report_deviations(self, name: str, horizon: int) -> tuple[float, ...]:
+        """Standard deviation of a covariate's reports on each day ahead, as `lead_error` has it; 0 without."""
+        value = self.lead_error.get(name, 0.0)
+        if isinstance(value, tuple):
+            return (*value, *(value[-1:] * horizon))[:horizon]
+        return tuple(value * sqrt(day) for day in range(1, horizon + 1))
 
     @model_validator(mode="after")
     def _subdivision_needs_country(self) -> Self:

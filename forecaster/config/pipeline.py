@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 from zoneinfo import ZoneInfo
@@ -274,6 +274,12 @@ class Spec(Section):
         """Folder of compiled programs: the shared one, else the one in `state`."""
         shared = self.execution.compile_cache
         return self.paths.jax_cache if shared is None else self.path(shared)
+
+    def with_lead_error(self, by_covariate: Mapping[str, float | Sequence[float]]) -> Self:
+        """The same pipeline with further `calendar.lead_error`, which are not checked."""
+        further = {name: tuple(value) if isinstance(value, Sequence) else value for name, value in by_covariate.items()}
+        lead_error = {**self.calendar.lead_error, **further}
+        return self.model_copy(update={"calendar": self.calendar.model_copy(update={"lead_error": lead_error})})
 
     def path(self, text: str) -> Path:
         """A path of the file, with `${NAME}` filled in, relative to the pipeline file.

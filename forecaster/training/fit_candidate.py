@@ -20,6 +20,7 @@ from forecaster.config import Spec
 from forecaster.core.arrays import Floats
 from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Panel
+from forecaster.demand.history.past_panels import Past
 from forecaster.errors import ForecasterError, SpecError
 from forecaster.evaluation import backtest as backtests
 from forecaster.evaluation import calibration
@@ -55,10 +56,17 @@ def train_and_calibrate(
     """
     panel_at = panel_at or panel.at
     before = panel_at(cutoff or first_cutoff(panel, spec))
+    spec = spec_to_train(spec, before, panel_at)
     candidate = _train_among_hosts(
         before, spec, 0, checkpoints=checkpoints, on_epoch=on_epoch, on_trouble=on_trouble, profile=profile
     )
     return calibrated_before_backtest(candidate, before, panel_at)
+
+
+def spec_to_train(spec: Spec, before: Panel, panel_at: backtests.PanelAt) -> Spec:
+    """The pipeline as it trains on a panel: with the errors of reports that the lake's past showed by
+    then. Raises SpecError as `Past.spec_to_train` does."""
+    return panel_at.spec_to_train(spec, before.cutoff) if isinstance(panel_at, Past) else spec
 
 
 def calibrated_before_backtest(
@@ -162,7 +170,7 @@ def _train_among_hosts(
     try:
         candidate = train.fit(
             distributed.broadcast_panel(panel, spec),
-            spec,
+            distributed.broadcast_lead_error(spec),
             on_epoch=on_epoch,
             on_trouble=on_trouble,
             checkpoints=checkpoints or spec.paths.checkpoints,

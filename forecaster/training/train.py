@@ -81,6 +81,7 @@ def fit_in_child_process(
 
     jax_setup.configure_for(spec)
     before = (panel_at or panel.at)(fit_candidate.first_cutoff(panel, spec))
+    spec = fit_candidate.spec_to_train(spec, before, panel_at or panel.at)
     content = panel_to_bytes(before)
     cache = cached_model_path(content, spec)
     if profile is None and (candidate := _cached_model(cache)) is not None:
@@ -125,9 +126,9 @@ def is_cached(panel: Panel, spec: Spec, panel_at: Callable[[date], Panel] | None
     from forecaster.model.fitting.distributed import panel_to_bytes
     from forecaster.training import fit_candidate
 
-    return cached_model_path(
-        panel_to_bytes((panel_at or panel.at)(fit_candidate.first_cutoff(panel, spec))), spec
-    ).exists()
+    before = (panel_at or panel.at)(fit_candidate.first_cutoff(panel, spec))
+    spec = fit_candidate.spec_to_train(spec, before, panel_at or panel.at)
+    return cached_model_path(panel_to_bytes(before), spec).exists()
 
 
 def _cached_model(cache: Path) -> Candidate | None:
@@ -143,7 +144,8 @@ def _cached_model(cache: Path) -> Candidate | None:
 def cached_model_path(panel: bytes, spec: Spec) -> Path:
     """Path of the cached model that is trained on a panel, by this version and what the file says
     of training."""
-    settings = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon)).encode()
+    reports = sorted(spec.calendar.lead_error.items())
+    settings = repr((__version__, spec.model, spec.training, spec.backtest.days, spec.horizon, *reports)).encode()
     if spec.training.start == "prior":
         settings += plugin("prior").digest().encode()
     return spec.paths.checkpoints / f"{TRAINED}{hashlib.sha256(settings + panel).hexdigest()[:32]}.npz"
@@ -153,7 +155,8 @@ def _run_child(
     panel: bytes, spec: Spec, file: Path, profile: Path | None, hears: Listeners, epochs: int | None = None
 ) -> bytes:
     """Let a child process train, and pass on what it tells; returns the model."""
-    options = {"--profile": profile, "--epochs": epochs}
+    lead_error = dict(spec.calendar.lead_error)
+    options = {"--profile": profile, "--epochs": epochs, "--lead-error": json.dumps(lead_error) if lead_error else None}
     words = [word for name, value in options.items() if value for word in (name, str(value))]
     command = [sys.executable, "-m", "forecaster.training.train", str(file), *words]
     pipe = subprocess.PIPE
@@ -305,6 +308,7 @@ def _options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("file", type=Path)
     parser.add_argument("--profile", type=Path, help="a folder for a trace of two epochs")
     parser.add_argument("--epochs", type=int, help="train no longer, from nothing, and keep no checkpoint")
+    parser.add_argument("--lead-error", type=json.loads, default={}, help="errors of reports, by covariate")
     return parser.parse_args(words)
 
 
@@ -329,7 +333,7 @@ def main() -> None:
 
     parent_watch.end_with_parent()
     options = _options(sys.argv[1:])
-    spec = load(options.file)
+    spec = load(options.file).with_lead_error(options.lead_error)
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)  # whatever else is printed must not stand between the lines
 

@@ -99,6 +99,7 @@ def warm(spec: Spec, file: Path, *, as_of: datetime, nights: int, progress: Nigh
     with progress.stage("panel"):
         panel, panel_at = _panel(spec, as_of)
         before = panel_at(fit_candidate.first_cutoff(panel, spec))
+        spec = fit_candidate.spec_to_train(spec, before, panel_at)
     with progress.stage("train"):
         shapes = list(_shapes(before, spec, nights))
         candidates = [_train(shape, spec, file, warming, progress, share) for share, shape in _shares(shapes)]

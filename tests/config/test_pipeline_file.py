@@ -140,6 +140,26 @@ def test_a_short_file_is_enough(read: Read) -> None:
             "calendar.known_future: found promo more than once, wanted each name once",
         ),
         (
+            "calendar: {known_future: [rain], lead_error: {rian: 1}}",
+            "calendar: lead_error: found 'rian', wanted a covariate that known_future names; did you mean 'rain'?",
+        ),
+        (
+            "calendar: {known_future: [open], lead_error: {open: 1}}",
+            "calendar: lead_error: found 'open', which has no error, wanted a column of numbers",
+        ),
+        (
+            "calendar: {known_future: [rain], lead_error: 2}",
+            "calendar.lead_error: found 2, wanted a number for each covariate, as in {temperature: 1.5}",
+        ),
+        *(
+            (
+                f"calendar: {{known_future: [rain], lead_error: {{rain: {found}}}}}",
+                f"calendar.lead_error: found {found} for rain, wanted a standard deviation of at least 0, or a list of "
+                "them by day ahead that does not fall",
+            )
+            for found in ("-1", "'1'", "True", "[]", "[2.0, 1.5]", "[1, -2]")
+        ),
+        (
             "depots: {source: {kind: csv, path: d.csv}, static: [city, city]}",
             "depots.static: found city more than once, wanted each name once",
         ),

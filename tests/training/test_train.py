@@ -60,3 +60,15 @@ def test_a_kept_model_that_began_otherwise_is_not_taken() -> None:
     paths = [train.cached_model_path(b"panel", pipeline).name for pipeline in (fresh, warm)]
     assert paths[0] != paths[1]
     assert repr(warm.training) == repr(fresh.training)  # which names what was kept before there was a choice
+
+
+def test_a_kept_model_that_learned_from_other_reports_is_not_taken() -> None:
+    plain = spec()
+    paths = [train.cached_model_path(b"panel", plain.with_lead_error(errors)) for errors in ({}, {"promo": 1.0})]
+    assert paths[0] == train.cached_model_path(b"panel", plain) != paths[1]
+
+
+def test_the_process_that_trains_hears_of_the_errors_of_reports() -> None:
+    told = train._options(["pipeline.yaml", "--lead-error", '{"rain": [1.0, 1.5], "heat": 2.0}'])
+    assert spec().with_lead_error(told.lead_error).calendar.lead_error == {"rain": (1.0, 1.5), "heat": 2.0}
+    assert train._options(["pipeline.yaml"]).lead_error == {}

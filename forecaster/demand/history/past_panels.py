@@ -4,9 +4,10 @@ cutoff.
 A night of that day knew the readings recorded by its own hour, the events and depots announced by
 then, and of the days ahead what the source had said in advance; nothing else is seen. Two kinds of
 reading have an instant that says nothing, and count as known on the morning after their day, their
-covariates in advance: those of an archive (`demand.recorded: next_day`), restatements left out, and
-history that was loaded afterwards: a depot's first batch, and a day's first version where it came
-more than four weeks late, and the batch that first told of a covariate.
+covariates in advance, with a declared error of reports (`calendar.lead_error`): those of an archive
+(`demand.recorded: next_day`), restatements left out, and history that was loaded afterwards: a
+depot's first batch, and a day's first version where it came more than four weeks late, and the
+batch that first told of a covariate.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from numpy.typing import NDArray
 from forecaster.config import Spec
 from forecaster.core.knowledge import Knowledge
 from forecaster.core.panel import Encoding, Panel
-from forecaster.demand.history import point_in_time, reading_versions
+from forecaster.demand.history import point_in_time, reading_versions, report_errors
 from forecaster.demand.panel import build as panels
 from forecaster.demand.readings import covariates
 from forecaster.lake import Lake
@@ -72,10 +73,13 @@ class Past:
         day = self._rows["day"].to_numpy()
         by_then = self._loaded | (self._rows["recorded_at"].to_numpy() <= _microseconds(instant))
         past = self._rows[by_then & (day <= number)]
-        ahead = self._rows[by_then & (day > number) & (day <= number + spec.horizon)].assign(demand=np.nan)
+        is_ahead = (day > number) & (day <= number + spec.horizon)
+        ahead = self._rows[by_then & is_ahead].assign(demand=np.nan)
         if "open" not in spec.calendar.known_future:
-            loaded = self._loaded[by_then & (day > number) & (day <= number + spec.horizon)]
+            loaded = self._loaded[by_then & is_ahead]
             ahead["open"] = np.where(loaded, np.int8(-1), ahead["open"].to_numpy())
+        if spec.calendar.lead_error:
+            ahead = report_errors.with_drawn(ahead, self._loaded[by_then & is_ahead], number, spec)
         demand = reading_versions.latest(pd.concat([past, ahead]))
         small = {table: self._recorded_by(rows, instant) for table, rows in self._small.items() if table != "aliases"}
         # Whom a name belongs to tonight says nothing of demand, and keeps the depots comparable.
@@ -83,6 +87,19 @@ class Past:
         refused = self._recorded_by(self._refused, instant)
         past_knowledge = point_in_time.assemble(demand, small, refused, spec, instant, self._knowledge.versions)
         return replace(past_knowledge, half_hours=self._knowledge.half_hours)
+
+    def spec_to_train(self, spec: Spec, cutoff: date) -> Spec:
+        """The pipeline with the errors of reports that the lake showed by the night of a cutoff,
+        next to those that it declares. Raises SpecError where it declares one of a covariate that is
+        no column of numbers."""
+        report_errors.refuse_other_than_numbers(spec, self._rows)
+
+        def night_after(number: int) -> int:
+            return _microseconds(self._morning(date(1970, 1, 1) + timedelta(days=number)))
+
+        last = int(np.datetime64(cutoff, "D").astype(np.int64))
+        learned = report_errors.learned(self._rows, self._loaded, night_after, last, spec)
+        return spec.with_lead_error(learned) if learned else spec
 
     def _morning(self, cutoff: date) -> datetime:
         """The instant of a night with this cutoff: at tonight's local hour, as many days after it

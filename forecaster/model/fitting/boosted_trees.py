@@ -29,6 +29,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Panel
 from forecaster.errors import MissingExtra
+from forecaster.model.fitting import report_errors
 from forecaster.model.network import features, special_days, trees
 from forecaster.model.network.day_sums import WEEKS
 from forecaster.model.network.features import LOOKBACK, Window
@@ -112,8 +113,15 @@ def are_fitted(spec: Spec, horizon: int, report: Callable[[str], None]) -> bool:
     return True
 
 
-def fit(panel: Panel, days: int, constants: Mapping[str, Any], validated: Validated) -> Boosted:
-    """Trees that learn from a panel's first `days` days, stopped by those after them.
+def fit(
+    panel: Panel,
+    days: int,
+    constants: Mapping[str, Any],
+    validated: Validated,
+    report_steps: Floats | None = None,
+) -> Boosted:
+    """Trees that learn from a panel's first `days` days, stopped by those after them, with covariates
+    of the days ahead that are off by what `report_steps` (`report_errors.steps`) says.
 
     The same panel gives the same trees. Where a day ahead has fewer than `LEAST_ROWS` counts to
     learn from or to stop by, the trees say nothing and weigh nothing. Raises MissingExtra without
@@ -126,7 +134,7 @@ def fit(panel: Panel, days: int, constants: Mapping[str, Any], validated: Valida
         about = {"trees": [0] * horizon, "weight": 0.0, "ramps_mean": 0.0, "ramps_largest": 0.0}
         return Boosted(arrays, 0.0, about, time.monotonic() - started)
     checked = _validated_rows(validated, days, horizon)
-    tables = _tables(panel, constants, [*learned, *stopping, *checked])
+    tables = _tables(panel, constants, [*learned, *stopping, *checked], report_steps)
     log, columns = _log_counts(panel), _columns(panel)
     said, missed, counts = [], [], []
     for step in range(horizon):
@@ -245,11 +253,14 @@ def _validated_rows(validated: Validated, days: int, horizon: int) -> list[_Rows
     return [_Rows(step, depot, origin) for step in range(horizon)]
 
 
-def _tables(panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows]) -> list[_Table]:
+def _tables(
+    panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows], report_steps: Floats | None
+) -> list[_Table]:
     """Tree inputs of each of the wanted rows; features are computed of a few depots' whole history
     at once."""
     history, known = panel.history, {name: jnp.asarray(value) for name, value in constants.items()}
     origins = -(-history // ORIGINS_STEP) * ORIGINS_STEP
+    origin_days = jnp.maximum(jnp.arange(origins) + history - origins, 0)
     days = LOOKBACK + origins - 1
     most = MOST_CELLS // (days * (days + special_days.MOST_BACK - special_days.LEAST_BACK))
     most = min(most, MOST_NUMBERS // (origins * panel.horizon * len(_names(panel))), DEPOTS_AT_ONCE)
@@ -259,7 +270,10 @@ def _tables(panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows]) -> 
     for first in range(0, len(depots), most):
         chunk = depots[np.minimum(np.arange(first, first + most), len(depots) - 1)]
         window = Window(**{name: jnp.asarray(x) for name, x in panel.window(days, chunk).items()})
-        made = _made(window, known, origins=origins, horizon=panel.horizon)
+        reports = None
+        if report_steps is not None:
+            reports = jnp.asarray(chunk, jnp.int32), origin_days, jnp.asarray(report_steps)
+        made = _made(window, known, reports, origins=origins, horizon=panel.horizon)
         inputs, level, trusted = (np.asarray(x) for x in made)
         for rows, part in zip(wanted, parts, strict=True):
             start, end = np.searchsorted(rows.depot, (chunk[0], chunk[-1] + 1))
@@ -269,9 +283,18 @@ def _tables(panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows]) -> 
 
 
 @partial(jax.jit, static_argnames=("origins", "horizon"))
-def _made(window: Window, constants: Mapping[str, Array], *, origins: int, horizon: int) -> tuple[Any, Any, Any]:
-    """Tree inputs (depots, origins, horizon, inputs), level and trust (depots, origins)."""
-    made = features.make(window, constants, scan=1, origins=origins, horizon=horizon, trees=True)
+def _made(
+    window: Window,
+    constants: Mapping[str, Array],
+    reports: tuple[Array, Array, Array] | None,
+    *,
+    origins: int,
+    horizon: int,
+) -> tuple[Any, Any, Any]:
+    """Tree inputs (depots, origins, horizon, inputs), level and trust (depots, origins); `reports`
+    are what `report_errors.of_days` draws from."""
+    errors = None if reports is None else report_errors.of_days(*reports)
+    made = features.make(window, constants, scan=1, origins=origins, horizon=horizon, trees=True, report_errors=errors)
     return made.trees, made.level, made.tree_trust
 
 

@@ -21,7 +21,7 @@ import optax
 from jax import Array, lax
 from jaxtyping import Bool, Float, Int
 
-from forecaster.model.fitting import devices, windows
+from forecaster.model.fitting import devices, report_errors, windows
 from forecaster.model.fitting.jax_setup import compiler_effort
 from forecaster.model.fitting.windows import CropPlaces, CropSizes, DevicePanel
 from forecaster.model.network import encoder_decoder, features
@@ -62,6 +62,7 @@ class PanelFacts(NamedTuple):
     validation_depots: Int[Array, " validated"]  # depots that validation looks at
     constants: dict[str, Array]  # of `features.make`
     blur: Float[Array, " calendar"]  # of `windows.draw`
+    report_steps: Float[Array, "horizon covariates"] | None = None  # of `report_errors`
 
 
 class Report(NamedTuple):
@@ -246,7 +247,10 @@ def _gradients_at_once(
 ) -> tuple[Array, Any, Array]:
     window, demand = windows.crop(panel, places, sizes.crop)
     demand = windows.learnable(demand, places.last, facts.days, sizes.crop)
-    inputs = _features(window, sizes, sizes.crop, facts)
+    errors = None
+    if facts.report_steps is not None:
+        errors = report_errors.of_crops(places.key, sizes.crop.origins, facts.report_steps)
+    inputs = _features(window, sizes, sizes.crop, facts, errors)
     actual, scored = _log_actuals(window, demand, sizes.crop)
 
     def of_member(member: tuple[Any, Array]) -> tuple[Array, Any]:
@@ -308,7 +312,10 @@ def _validate(parameters: Any, sizes: ProgramSizes, panel: DevicePanel, facts: P
     last = jnp.broadcast_to(facts.validation_start + count - 2, depots.shape)
     window, demand = windows.cut(panel, depots, last, LOOKBACK + count - 1, shape.horizon)
     crop = CropSizes(shape.horizon, count, 1, shape.scan + count - 1)
-    inputs = _features(window, sizes, crop, facts)
+    errors = None
+    if facts.report_steps is not None:
+        errors = report_errors.of_days(depots, facts.validation_start - 1 + jnp.arange(count), facts.report_steps)
+    inputs = _features(window, sizes, crop, facts, errors)
     output = _each_member(
         lambda member: encoder_decoder.member_forward(member, inputs, window.statics, shape), parameters
     )
@@ -321,7 +328,9 @@ def _validate(parameters: Any, sizes: ProgramSizes, panel: DevicePanel, facts: P
     return Validation(loss / jnp.maximum(total, 1.0), output, actual, scored)
 
 
-def _features(window: Window, sizes: ProgramSizes, crop: CropSizes, facts: PanelFacts) -> Features:
+def _features(
+    window: Window, sizes: ProgramSizes, crop: CropSizes, facts: PanelFacts, errors: Array | None
+) -> Features:
     inputs = features.make(
         window,
         facts.constants,
@@ -329,6 +338,7 @@ def _features(window: Window, sizes: ProgramSizes, crop: CropSizes, facts: Panel
         origins=crop.origins,
         horizon=crop.horizon,
         stride=crop.stride,
+        report_errors=errors,
     )
     dtype = jnp.dtype(sizes.precision)
     return inputs._replace(encoder=inputs.encoder.astype(dtype), decoder=inputs.decoder.astype(dtype))

@@ -89,15 +89,27 @@ def broadcast_panel(panel: Panel | None, spec: Spec) -> Panel:
             f"on hosts {differing} `model`, `training`, `horizon` or the installed versions differ from those on "
             "host 0: give all the same pipeline file and the same lock"
         )
-    content = np.frombuffer(panel_to_bytes(panel), np.uint8) if panel is not None else np.zeros(0, np.uint8)
-    size = int(_from_first(np.int32(content.size)))
-    return panel_from_bytes(_from_first(content if content.size else np.zeros(size, np.uint8)).tobytes())
+    return panel_from_bytes(_bytes_from_first(panel_to_bytes(panel) if panel is not None else b""))
+
+
+def broadcast_lead_error(spec: Spec) -> Spec:
+    """The pipeline with the first host's errors of reports, which it has learned from the lake."""
+    if jax.process_count() == 1:
+        return spec
+    content = json.dumps(dict(spec.calendar.lead_error)).encode() if jax.process_index() == 0 else b""
+    return spec.with_lead_error(json.loads(_bytes_from_first(content)))
 
 
 def broadcast_flag(flag: bool) -> bool:
     """Broadcast the first host's answer to every host: clocks differ, and what one does all must
     do."""
     return flag if jax.process_count() == 1 else bool(_from_first(np.int32(flag)))
+
+
+def _bytes_from_first(content: bytes) -> bytes:
+    """The first host's bytes, of which there are some; the others bring none."""
+    size = int(_from_first(np.int32(len(content))))
+    return _from_first(np.frombuffer(content or bytes(size), np.uint8)).tobytes()
 
 
 def _from_first(value: Any) -> NDArray[Any]:

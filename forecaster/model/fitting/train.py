@@ -24,12 +24,21 @@ from jax import Array
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
+from forecaster.core.arrays import Floats
 from forecaster.core.forecast import Candidate, Prior
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Panel
 from forecaster.errors import NoUsableData, TrainingError
-from forecaster.model.fitting import boosted_trees, compiled_steps, devices, distributed, training_loop, windows
+from forecaster.model.fitting import (
+    boosted_trees,
+    compiled_steps,
+    devices,
+    distributed,
+    report_errors,
+    training_loop,
+    windows,
+)
 from forecaster.model.fitting.boosted_trees import HALF, Boosted, Validated
 from forecaster.model.fitting.compiled_steps import PanelFacts, ProgramSizes, Restraints, State
 from forecaster.model.fitting.ensemble import Blend, blend
@@ -89,11 +98,14 @@ def fit(
     prior = _prior_to_begin_from(spec, prior)
     monitoring = Monitoring(on_epoch, on_trouble, checkpoints, profile)
     with_trees = boosted_trees.are_fitted(spec, panel.horizon, monitoring.report)
-    inputs = _training_inputs(panel, days, recipe)
+    report_steps = report_errors.steps(spec, panel)
+    inputs = _training_inputs(panel, days, recipe, report_steps)
     with count_compilations() as compilations:
         trained = _trained(panel, spec, recipe, inputs, monitoring, compilations, prior)
     constants = jax.tree.map(np.asarray, inputs.facts.constants)
-    boosted = boosted_trees.fit(panel, days, constants, trained.validated) if with_trees else None
+    boosted = None
+    if with_trees:
+        boosted = boosted_trees.fit(panel, days, constants, trained.validated, report_steps)
     summary = {
         **trained.sizes(),
         **({"prior": prior.digest} if prior is not None else {}),
@@ -101,6 +113,7 @@ def fit(
         "trained_until": str(panel.days[days - 1]),
         "validated_until": str(panel.cutoff),
         **trained.results(),
+        **({"lead_error": report_errors.declared(spec, panel)} if report_steps is not None else {}),
         **({"boosted": boosted.about, "trees_seconds": boosted.seconds} if boosted is not None else {}),
         **_measured(trained.history, compilations, time.monotonic() - started),
         "recurrence": training_loop.recurrence(spec),
@@ -266,7 +279,7 @@ def architecture(panel: Panel, spec: Spec) -> Architecture:
     )
 
 
-def _training_inputs(panel: Panel, days: int, recipe: Recipe) -> TrainingInputs:
+def _training_inputs(panel: Panel, days: int, recipe: Recipe, report_steps: Floats | None = None) -> TrainingInputs:
     """The panel with its first `days` days to learn from, facts and restraints, replicated on all
     devices."""
     depots = len(panel.depot_ids)
@@ -280,6 +293,7 @@ def _training_inputs(panel: Panel, days: int, recipe: Recipe) -> TrainingInputs:
         validation_depots=jnp.asarray(validation_depots),
         constants=constants(panel, days),
         blur=jnp.asarray([BLUR * name.startswith(("year_", "month_")) for name in panel.calendar_names], jnp.float32),
+        report_steps=None if report_steps is None else jnp.asarray(report_steps),
     )
     restraints = Restraints(
         jnp.asarray([restraint.dropout for restraint in recipe.restraints], jnp.float32),

@@ -220,6 +220,7 @@ def _purpose(panel: Panel, spec: Spec, recipe: Recipe, prior: Prior | None) -> s
     digest = hashlib.sha256(
         repr((__version__, jax.__version__, spec.model, spec.training, recipe, panel.depot_ids)).encode()
     )
+    digest.update(repr(sorted(spec.calendar.lead_error.items())).encode() if spec.calendar.lead_error else b"")
     for array in (
         panel.days,
         panel.demand,

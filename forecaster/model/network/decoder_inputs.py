@@ -98,6 +98,14 @@ def of_week_ahead(
     )
 
 
+def with_report_errors(day: Array, errors: Array) -> Array:
+    """Vectors `day` of `of_week_ahead` with the covariates of the days ahead as an origin's reports
+    had them, off by `errors` (depots, origins, horizon, covariates); those of yesterday and today
+    stand last."""
+    off = jnp.concatenate([_yesterday(errors), errors], axis=-1)
+    return jnp.concatenate([day[..., : -off.shape[-1]], day[..., -off.shape[-1] :] + off], axis=-1)
+
+
 def at_origins(
     day: Array, places: Origins, level: Array, surprise_week: Array, carry: tuple[Array, Array], covariates: int
 ) -> DecoderInputs:
@@ -124,6 +132,11 @@ def at_origins(
     compared = [against_level, mask, (anchor - origin_level)[..., None], extremes, surprised]
     vectors = [*compared, special_tomorrow, holiday_carry[..., None], rest, tomorrow]
     return DecoderInputs(jnp.concatenate(vectors, axis=-1), anchor, special, holiday_carry)
+
+
+def _yesterday(x: Array) -> Array:
+    """Values of the day before in the horizon; zero for the origin's own day."""
+    return jnp.pad(x[:, :, :-1], ((0, 0), (0, 0), (1, 0), (0, 0)))
 
 
 def _tomorrow(x: Array) -> Array:

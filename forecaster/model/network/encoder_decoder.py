@@ -184,7 +184,7 @@ def forward(
     supports (`support`). `layer` and `each_member` are what an exporter replaces.
     """
 
-    sizes = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
+    sizes: dict[str, Any] = {"horizon": shape.horizon, "scan": shape.scan, "origins": 1, "stride": 1}
     inputs = features.make(window, parameters["constants"], **sizes, trees="trees" in parameters)
 
     def member(learned: Parameters) -> NetworkOutput:

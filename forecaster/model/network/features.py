@@ -19,7 +19,14 @@ from jaxtyping import Float, Int
 
 from forecaster.model.network import further_inputs, level_moves, special_days
 from forecaster.model.network.day_sums import WEEKS, YEAR, Origins, shift
-from forecaster.model.network.decoder_inputs import DecoderInputs, DecoderSeries, at_origins, last_year, of_week_ahead
+from forecaster.model.network.decoder_inputs import (
+    DecoderInputs,
+    DecoderSeries,
+    at_origins,
+    last_year,
+    of_week_ahead,
+    with_report_errors,
+)
 from forecaster.model.network.series import LEVEL, Levels, Series, levels, log_counts, week_mean
 
 # days of history that one origin may look at: a year ago, and what was usual before it
@@ -69,12 +76,14 @@ def make(
     horizon: int,
     stride: int = 1,
     trees: bool = False,
+    report_errors: Float[Array, "depots origins horizon covariates"] | None = None,
 ) -> Features:
     """Features of a window's last `origins` origins, `stride` days apart, and its last `scan` days.
 
     `trees` asks for `tree_vectors`. `constants` are measured by training: `mean` and `spread` of
     log counts; `calendar` (features,), 0 for features that are left out and else 1; `yearly` (),
-    the same for the values of a year ago, except on days near a holiday.
+    the same for the values of a year ago, except on days near a holiday. `report_errors` are by how
+    much the covariates of the days ahead are off in what each origin reads, in training.
     """
     yearly, days = constants["yearly"], window.demand.shape[1]
     places = Origins(days - 1 - stride * (origins - 1), origins, stride, horizon)
@@ -102,10 +111,13 @@ def make(
     calendar = (window.calendar * constants["calendar"][None, None])[..., :-1]
     of_days = decoder_series(window, series, level, calendar, yearly, places)
     day = places.weeks_ahead(partial(of_week_ahead, of_days, special, special_day, places))
+    if report_errors is not None:
+        day = with_report_errors(day, report_errors)
     decoder = at_origins(day, places, level.level, surprise_week, carry, window.covariates.shape[-1])
     of_trees = tree_trust = None
     if trees:
-        of_trees = tree_vectors(window, series, read["size"], of_days.holidays, decoder, yearly, places)
+        size, holidays = read["size"], of_days.holidays
+        of_trees = tree_vectors(window, series, size, holidays, decoder, yearly, places, report_errors)
         tree_trust = jnp.minimum(level.days[:, places.first :: stride] / further_inputs.ENOUGH, 1.0)
     anchor = decoder.anchor + jnp.squeeze(decoder.special, -1) + decoder.holiday_carry
     now, missed, moved, trust = (x[:, places.first :: stride] for x in (level.level, missed, moved, trust))
@@ -173,12 +185,13 @@ def tree_vectors(
     decoder: DecoderInputs,
     yearly: Array,
     places: Origins,
+    report_errors: Array | None,
 ) -> Float[Array, "depots origins horizon tree_features"]:
     """Vectors that boosted trees read, in the order of `tree_inputs`."""
     known_ahead = jnp.concatenate([window.open[..., None], holidays, window.covariates], axis=-1)
     by_origin = [further_inputs.lags(series, places), window.statics.astype(jnp.float32)[:, None]]
     by_origin = [jnp.broadcast_to(x[:, :, None], (*decoder.anchor.shape, x.shape[-1])) for x in by_origin]
-    further = further_inputs.make(series, size, known_ahead, decoder.anchor, yearly, places)
+    further = further_inputs.make(series, size, known_ahead, decoder.anchor, yearly, places, report_errors)
     return jnp.concatenate([decoder.vectors, further, *by_origin], axis=-1)
 
 

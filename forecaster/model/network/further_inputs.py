@@ -43,16 +43,18 @@ def make(
     anchor: Float[Array, "depots origins horizon"],
     yearly: Array,
     origins: Origins,
+    errors: Array | None = None,
 ) -> Float[Array, "depots origins horizon further"]:
     """The inputs in the order of `names`; `size` is of the level, in spreads of all log counts, and
-    `known_ahead` (depots, days and horizon, …) is open, holidays, covariates."""
+    `known_ahead` (depots, days and horizon, …) is open, holidays, covariates, the last of which
+    are off by `errors` (depots, origins, horizon, covariates) on the days ahead."""
     now = _up_to(series, size, yearly)[:, origins.first :: origins.stride, None]
     return jnp.concatenate(
         [
             jnp.broadcast_to(now, (*anchor.shape, now.shape[-1])),
             _same_weekdays(series, anchor, origins),
             _a_year_ago(series, yearly, origins),
-            _around(known_ahead, origins),
+            _around(known_ahead, origins, errors),
         ],
         axis=-1,
     )
@@ -142,14 +144,21 @@ def _a_year_ago(series: Series, yearly: Array, origins: Origins) -> Array:
     return origins.ahead(jnp.stack(parts, axis=-1))
 
 
-def _around(known_ahead: Array, origins: Origins) -> Array:
+def _around(known_ahead: Array, origins: Origins, errors: Array | None) -> Array:
     """Known values of the days around each one; zero beyond the horizon, of which no origin
     knows."""
+    off = errors
+    if errors is not None:
+        off = jnp.pad(errors, [(0, 0)] * 3 + [(known_ahead.shape[-1] - errors.shape[-1], 0)])
     today = origins.ahead(origins.ago(known_ahead, 0))
+    today = today if off is None else today + off
     parts = []
     for near in NEAR:
         if near < 0:
-            parts.append(origins.ahead(origins.ago(known_ahead, -near)))
+            before = origins.ahead(origins.ago(known_ahead, -near))
+            if off is not None and -near < origins.horizon:
+                before += jnp.pad(off[:, :, :near], ((0, 0), (0, 0), (-near, 0), (0, 0)))
+            parts.append(before)
             continue
         left = min(near, origins.horizon)
         parts.append(jnp.pad(today[:, :, left:], ((0, 0), (0, 0), (0, left), (0, 0))))

@@ -81,6 +81,7 @@ def train(index):
         if index:
             fit_candidate.assist(declared, index)
         else:
+            declared = declared.with_lead_error({"promo": 0.5})  # which the first host has learned alone
             before = panel(5).at(fit_candidate.first_cutoff(panel(5), declared))
             trained = fit_candidate.train_uncalibrated(before, declared)
             candidate = serialization.from_bytes(serialization.to_bytes(trained))
@@ -106,7 +107,7 @@ def trained(folder: Path, *seeds: int) -> list[int]:
 def test_two_hosts_train_what_one_trains_alone_and_leave_its_checkpoint(tmp_path: Path) -> None:
     assert trained(tmp_path, 0, 0) == [0, 0]
     history, trust, calibration = json.loads((tmp_path / "results.json").read_text())
-    declared = spec(epochs=3).model_copy(update={"state": str(tmp_path / "one")})
+    declared = spec(epochs=3).model_copy(update={"state": str(tmp_path / "one")}).with_lead_error({"promo": 0.5})
     with quickly():
         alone = fit_candidate.train_and_calibrate(panel(5), declared).summary
     np.testing.assert_allclose(history, [value for row in alone["history"] for value in row.values()], rtol=1e-4)

@@ -1,0 +1,117 @@
+"""Errors of the reports of numeric covariates by lead: learned from the lake's versions of each
+depot-day, what a night read of a day ahead against the version that came with the day's count; and
+drawn for cutoffs of which the lake has no reports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from forecaster.config import Spec
+from forecaster.core.arrays import Bools, Doubles
+from forecaster.demand.history import reading_versions
+from forecaster.demand.panel.known_future.covariates import numeric
+from forecaster.demand.panel.known_future.usual_covariates import is_far
+from forecaster.demand.readings import covariates
+from forecaster.errors import SpecError
+
+LEAST_DAYS = 28  # with a report and a count, of each lead: depots of one city share their weather
+FLAG_VALUES = 2  # at most, with which numbers are a flag, which has no error of this kind
+
+
+def refuse_other_than_numbers(spec: Spec, readings: pd.DataFrame) -> None:
+    """Raises SpecError where `calendar.lead_error` names a covariate that is no column of numbers."""
+    for name in spec.calendar.lead_error:
+        if name not in readings or not numeric(readings[name]):
+            kind = "a column of words" if name in readings else "a kind of events"
+            raise SpecError(f"calendar.lead_error: found '{name}', which is {kind}, wanted a column of numbers")
+
+
+def with_drawn(ahead: pd.DataFrame, is_loaded: Bools, cutoff: int, spec: Spec) -> pd.DataFrame:
+    """Readings of the days after a cutoff, a number since 1970, with the declared errors in those of
+    which no report is there: they are final values, which nobody had then. The same cutoff gives the
+    same errors: one a depot and covariate, which grows as in training."""
+    lead = ahead["day"].to_numpy() - cutoff - 1
+    depot = ahead["depot_id"].cat.codes.to_numpy()
+    drawn = {}
+    names = [name for name in spec.calendar.lead_error if name in ahead and numeric(ahead[name])]
+    for place, name in enumerate(sorted(names)):
+        deviations = np.array(spec.calendar.report_deviations(name, spec.horizon))
+        steps = np.sqrt(np.maximum(np.diff(deviations**2, prepend=0), 0))
+        normal = np.random.default_rng([abs(cutoff), place]).normal(
+            size=(len(ahead["depot_id"].cat.categories), spec.horizon)
+        )
+        errors = np.cumsum(steps * normal, axis=1)[depot, lead]
+        drawn[name] = ahead[name].to_numpy() + np.where(is_loaded, errors, 0.0)
+    return ahead.assign(**drawn)
+
+
+def learned(
+    versions: pd.DataFrame, is_loaded: Bools, night_after: Callable[[int], int], cutoff: int, spec: Spec
+) -> dict[str, tuple[float, ...]]:
+    """Standard deviation of each covariate's reports by day ahead, from the first on, as far as
+    there are `LEAST_DAYS` days of each; it does not fall. A covariate whose error is declared, of
+    words, that is a flag, of which there are too few reports, or that was always right is left out.
+
+    `versions` are all of the lake's readings, `is_loaded` those whose instant says nothing;
+    `night_after` is the instant, in µs since 1970, of the night with a cutoff, a number since 1970.
+    Nothing recorded after the night of `cutoff` counts.
+    """
+    names = [name for name in covariates(versions) if numeric(versions[name]) and name not in spec.calendar.lead_error]
+    if not names:
+        return {}
+    day, recorded = versions["day"].to_numpy(), versions["recorded_at"].to_numpy()
+    first = int(day.min()) - spec.horizon
+    nights = np.array([night_after(number) for number in range(first, cutoff + 1)], np.int64)
+    is_known = (day <= cutoff) & (recorded <= nights[-1])
+    before = nights[np.clip(day - 1 - first, 0, len(nights) - 1)]  # the last night for which the day lies ahead
+    reports = versions[is_known & ~is_loaded & (recorded <= before)]
+    if not len(reports):
+        return {}
+    is_counted = is_known & ~np.isnan(versions["demand"].to_numpy()) & np.isin(day, reports["day"].unique())
+    if not is_counted.any():
+        return {}
+    final = reading_versions.latest(versions[is_counted])
+    slot = reading_versions.slots(reports, final)
+    order = np.lexsort((reports["row"], reports["recorded_at"], slot.batch))
+    reports, of_day = reports.iloc[order], slot.batch[order]
+    place = np.full(slot.count, -1)
+    place[slot.history] = np.arange(len(final))
+    counted = place[of_day]  # -1: no count came
+    day, since = reports["day"].to_numpy(), reports["recorded_at"].to_numpy()
+    is_last = np.append(of_day[1:] != of_day[:-1], True)
+    replaced = np.where(is_last, np.iinfo(np.int64).max, np.append(since[1:], 0))
+    read = []  # by each night, as many days ahead
+    for lead in range(1, spec.horizon + 1):
+        night = nights[day - lead - first]
+        read.append(np.flatnonzero((since <= night) & (night < replaced) & (counted >= 0)))
+    by_name = {}
+    for name in names:
+        errors = _errors(reports[name].to_numpy(), final[name].to_numpy()[counted])
+        by_name[name] = _deviations(errors, day, read)
+    return {name: values for name, values in by_name.items() if any(values)}
+
+
+def _errors(reported: Doubles, final: Doubles) -> Doubles:
+    """Reported minus final values; NaN where one is not known, or is far from all final ones."""
+    distinct = np.unique(final[np.isfinite(final)])
+    if len(distinct) <= FLAG_VALUES:
+        return np.full(len(reported), np.nan)
+    is_odd = is_far(reported.astype(np.float32), (float(distinct[0]), float(distinct[-1])))
+    errors: Doubles = np.where(is_odd, np.nan, reported - final)
+    return errors
+
+
+def _deviations(errors: Doubles, day: NDArray[np.int32], read: Sequence[NDArray[np.intp]]) -> tuple[float, ...]:
+    """Root of the mean squared error by lead, in four digits, up to the lead of too few days."""
+    deviations, least = list[float](), 0.0
+    for rows in read:
+        known = rows[np.isfinite(errors[rows])]
+        if len(np.unique(day[known])) < LEAST_DAYS:
+            break
+        least = max(least, float(f"{np.sqrt(np.mean(errors[known] ** 2)):.4g}"))
+        deviations.append(least)
+    return tuple(deviations)
