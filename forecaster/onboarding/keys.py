@@ -91,6 +91,14 @@ def columns(
     return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
 
 
+def limit_remarks(limits: Mapping[str, str]) -> list[str]:
+    """Remarks on the columns of capped days, by their keys in `demand.columns`."""
+    return [
+        f"'{name}' marks days on which demand was higher than the count: it is estimated (demand.columns.{key})"
+        for key, name in limits.items()
+    ]
+
+
 def aggregate(readings: Description) -> tuple[str, str]:
     """Value of `demand.aggregate` and its reason."""
     of_parts = f"one for each '{readings.part}'" if readings.part else "such as hours or channels"

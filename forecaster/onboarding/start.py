@@ -163,10 +163,7 @@ def _details(
     ]
     remarks += spans.notes
     limits = facts.limit_columns(columns.of(demand)) if readings.layout == "long" else {}
-    remarks += [
-        f"'{name}' marks days on which demand was higher than the count: it is estimated (demand.columns.{key})"
-        for key, name in limits.items()
-    ]
+    remarks += keys.limit_remarks(limits)
     if date_zone:
         why = f"all instants are at the same time of day in {date_zone}, and some fall on another day in {zone.key}"
         further.append(("date_zone", date_zone, why))

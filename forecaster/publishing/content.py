@@ -80,7 +80,6 @@ def published_depots(
     roster = rosters.plan(forecast, panel, spec, crews, shares)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     first, beside = max(panel.history - RECENT_DAYS, 0), result.beside
-    recent_days, is_capped = panel.days[first : panel.history].astype(object), panel.is_capped
     for row, depot_id in enumerate(panel.depot_ids):
         if not panel.open[row, first:].any():
             continue  # closed for good
@@ -97,20 +96,22 @@ def published_depots(
             )
             for step, day in enumerate(forecast.target_dates)
         )
-        recent = tuple(
-            RecentDay(
-                day,
-                float(panel.demand[row, first + i]),
-                bool(panel.open[row, first + i]),
-                float(panel.served[row, first + i]) if is_capped[row, first + i] else None,
-            )
-            for i, day in enumerate(recent_days)
-        )
         marks = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
         attributes = {name: panel.attributes[name][row] for name in spec.depots.static} if spec.depots else {}
         tier: Tier | None = "fallback" if depot_id in result.strangers else None
         canary = beside.canary.digest if beside and depot_id in beside.cohort else None
-        yield PublishedDepot(depot_id, days, recent, attributes, marks, timezones.get(depot_id), tier, canary)
+        yield PublishedDepot(
+            depot_id, days, _recent_days(panel, row, first), attributes, marks, timezones.get(depot_id), tier, canary
+        )
+
+
+def _recent_days(panel: Panel, row: int, first: int) -> tuple[RecentDay, ...]:
+    """A depot's days from the position `first` up to the cutoff."""
+    days: list[date] = panel.days[first : panel.history].astype(object).tolist()
+    demand, served, is_open = (x[row, first : panel.history].tolist() for x in (panel.demand, panel.served, panel.open))
+    is_capped = panel.is_capped[row, first:].tolist()
+    counts = (count if capped else None for count, capped in zip(served, is_capped, strict=True))
+    return tuple(map(RecentDay, days, demand, is_open, counts))
 
 
 def _published_override(override: Override | None, quantiles: Floats) -> PublishedOverride | None:

@@ -29,6 +29,7 @@ STEPS = 30  # of the fit
 PEERS = 200  # depots that tell what a day was for all, at most
 FEW = 5  # depots below which they tell nothing of one another
 SHIFT = 0.25  # of a depot's median, that is added to counts before the log: skewed days become normal
+LEAST_BELOW = 0.1  # of a depot's days with counts below the cap, with fewer of which nothing is estimated
 SPREAD = 0.3  # of a depot's days, from which the fit starts, as a standard deviation of log counts
 LEAST_SPREAD, MOST_SPREAD = 0.05, 1.0
 # standard deviations by which depots' weekdays and levels differ from the fleet's, where it is small
@@ -75,7 +76,7 @@ class _Fit(NamedTuple):
 
 def demand_of(counts: CappedCounts, is_open: Bools, depot_ids: Sequence[str], days: Days) -> Floats:
     """Demand of each day (depots, days): the count, and of a capped day an estimate that is no lower
-    than it. `days` are the dates of the last axis; closed days are none of demand."""
+    than it; where nearly all counts are capped, the count. `days` are the dates of the last axis."""
     demand = counts.served.copy()
     capped = counts.is_capped & np.isfinite(demand) & is_open
     if counts.expected is not None:
@@ -83,7 +84,8 @@ def demand_of(counts: CappedCounts, is_open: Bools, depot_ids: Sequence[str], da
         demand[by_profile] = np.maximum(demand, counts.expected)[by_profile]
         capped &= ~by_profile
     served, known = demand.copy(), np.isfinite(demand) & is_open
-    rows = np.flatnonzero(capped.any(axis=1))
+    below = (known & ~capped).sum(axis=1) >= LEAST_BELOW * known.sum(axis=1)
+    rows = np.flatnonzero(capped.any(axis=1) & below)
     if not len(rows):
         return demand
     plain = np.where(known, served, 0.0).astype(np.float64)
@@ -93,8 +95,8 @@ def demand_of(counts: CappedCounts, is_open: Bools, depot_ids: Sequence[str], da
     fleet = _fit(log[peers], known[peers], capped[peers], None).fleet
     log, capped, shift = log[rows], capped[rows], shift[rows]
     fit = _fit(log, known[rows], capped, fleet)
-    below = np.interp((log - fit.mean) / fit.spread, _Z, _CDF)
-    drawn = below + (1 - below) * _uniform([depot_ids[row] for row in rows.tolist()], days)
+    floor = np.interp((log - fit.mean) / fit.spread, _Z, _CDF)
+    drawn = floor + (1 - floor) * _uniform([depot_ids[row] for row in rows.tolist()], days)
     latent = np.clip(fit.mean + fit.spread * np.interp(drawn, _CDF, _Z), log, log + MOST)
     demand[rows] = np.where(capped, np.maximum(np.exp(latent) - shift, served[rows]), served[rows])
     return demand
@@ -121,15 +123,17 @@ def _fit(log: Doubles, known: Bools, capped: Bools, fleet: _Fleet | None) -> _Fi
     weekday = np.arange(log.shape[1]) % WEEK
     by_weekday = np.eye(WEEK)[weekday]  # (days, 7)
     common = fleet or _Fleet(np.zeros(log.shape[1]), np.zeros(WEEK), WEEKDAYS, LEVELS, np.ones(WEEK))
-    count, of_weekday = np.maximum(known.sum(axis=1, keepdims=True), 1), known @ by_weekday
+    count, weight = np.maximum(known.sum(axis=1, keepdims=True), 1), known.astype(np.float64)
+    served = np.where(known, log, 0.0).sum(axis=1, keepdims=True) / count
     values, variance, own = log, np.zeros_like(log), np.zeros((len(log), WEEK))
     mean, spread = values, np.full((len(log), 1), SPREAD)
     for _ in range(STEPS):
-        rest = np.where(known, values - common.days - own[:, weekday], 0.0)
-        usual = rest.sum(axis=1, keepdims=True) / count
-        moves = np.where(known, rest - usual, 0.0)
-        level = usual + _around(moves, known, (spread / common.level_differs) ** 2)
-        sums = np.where(known, values - common.days - level, 0.0) @ by_weekday
+        of_weekday = weight @ by_weekday
+        rest = weight * (values - common.days - own[:, weekday])
+        usual = (rest.sum(axis=1, keepdims=True) + FEW * served) / (weight.sum(axis=1, keepdims=True) + FEW)
+        moves = rest - weight * usual
+        level = usual + _around(moves, weight, (spread / common.level_differs) ** 2)
+        sums = (weight * (values - common.days - level)) @ by_weekday
         needed = (spread / common.weekday_differs) ** 2
         own = (sums + needed * common.weekdays) / (of_weekday + needed)
         mean = level + own[:, weekday] + common.days
@@ -138,14 +142,16 @@ def _fit(log: Doubles, known: Bools, capped: Bools, fleet: _Fleet | None) -> _Fi
         if fleet is None and len(log) >= FEW:
             differs = sums / np.maximum(of_weekday, 1)
             days = np.where(known, values - usual - own[:, weekday], 0.0)
-            common = _common(days, known, differs, _around(moves, known, 0.5), square * wide**2)
+            common = _common(days, known, differs, _around(moves, weight, 0.5), square * wide**2)
         ratio = CORRECTION * square.sum(axis=1, keepdims=True) / count
         spread = np.clip(spread * np.sqrt(ratio), LEAST_SPREAD, MOST_SPREAD)
         wide = spread * common.noise[weekday]
         distance = (log - mean) / wide
         above = np.maximum(np.interp(distance, _Z, _ABOVE), distance)
         values = np.where(capped, mean + wide * above, log)
-        variance = np.where(capped, wide**2 * np.maximum(np.interp(distance, _Z, _SQUARE) - above**2, 0.0), 0.0)
+        unknown = np.where(capped, np.clip(np.interp(distance, _Z, _SQUARE) - above**2, 0.0, 1.0), 0.0)
+        # a capped day tells as much less than a known one as its variance is left
+        variance, weight = wide**2 * unknown, known * (1.0 - unknown)
     return _Fit(mean, wide, common)
 
 
@@ -169,9 +175,9 @@ def _root_mean_square(values: Doubles) -> float:
     return max(float(np.sqrt(np.mean(values**2))), LEAST_SPREAD) if values.size else LEAST_SPREAD
 
 
-def _around(values: Doubles, known: Bools, needed: Doubles | float) -> Doubles:
-    """Mean of the known values of the days around each day, shrunken to 0 as by `needed` more days."""
-    level: Doubles = _window_sum(values) / (_window_sum(known.astype(np.float64)) + needed)
+def _around(values: Doubles, weight: Doubles, needed: Doubles | float) -> Doubles:
+    """Mean of the weighted values of the days around each day, shrunken to 0 as by `needed` more days."""
+    level: Doubles = _window_sum(values) / (_window_sum(weight) + needed)
     return level
 
 

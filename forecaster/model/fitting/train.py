@@ -103,9 +103,7 @@ def fit(
     with count_compilations() as compilations:
         trained = _trained(panel, spec, recipe, inputs, monitoring, compilations, prior)
     constants = jax.tree.map(np.asarray, inputs.facts.constants)
-    boosted = None
-    if with_trees:
-        boosted = boosted_trees.fit(panel, days, constants, trained.validated, report_steps)
+    boosted = boosted_trees.fit(panel, days, constants, trained.validated, report_steps) if with_trees else None
     summary = {
         **trained.sizes(),
         **({"prior": prior.digest} if prior is not None else {}),
