@@ -125,7 +125,7 @@ def _fit(log: Doubles, known: Bools, capped: Bools, fleet: _Fleet | None) -> _Fi
     common = fleet or _Fleet(np.zeros(log.shape[1]), np.zeros(WEEK), WEEKDAYS, LEVELS, np.ones(WEEK))
     count, weight = np.maximum(known.sum(axis=1, keepdims=True), 1), known.astype(np.float64)
     served = np.where(known, log, 0.0).sum(axis=1, keepdims=True) / count
-    values, variance, own = log, np.zeros_like(log), np.zeros((len(log), WEEK))
+    values, variance, own = log.copy(), np.zeros_like(log), np.zeros((len(log), WEEK))
     mean, spread = values, np.full((len(log), 1), SPREAD)
     for _ in range(STEPS):
         of_weekday = weight @ by_weekday
@@ -146,12 +146,12 @@ def _fit(log: Doubles, known: Bools, capped: Bools, fleet: _Fleet | None) -> _Fi
         ratio = CORRECTION * square.sum(axis=1, keepdims=True) / count
         spread = np.clip(spread * np.sqrt(ratio), LEAST_SPREAD, MOST_SPREAD)
         wide = spread * common.noise[weekday]
-        distance = (log - mean) / wide
+        distance = ((log - mean) / wide)[capped]
         above = np.maximum(np.interp(distance, _Z, _ABOVE), distance)
-        values = np.where(capped, mean + wide * above, log)
-        unknown = np.where(capped, np.clip(np.interp(distance, _Z, _SQUARE) - above**2, 0.0, 1.0), 0.0)
+        unknown = np.clip(np.interp(distance, _Z, _SQUARE) - above**2, 0.0, 1.0)
+        values[capped] = mean[capped] + wide[capped] * above
         # a capped day tells as much less than a known one as its variance is left
-        variance, weight = wide**2 * unknown, known * (1.0 - unknown)
+        variance[capped], weight[capped] = wide[capped] ** 2 * unknown, 1.0 - unknown
     return _Fit(mean, wide, common)
 
 
