@@ -12,6 +12,7 @@ batch that first told of a covariate.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from copy import copy
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
@@ -123,16 +124,23 @@ def _loaded_later(rows: pd.DataFrame, spec: Spec) -> NDArray[np.bool_]:
     depot, slot = rows["depot_id"].cat.codes.to_numpy(), reading_versions.slots(rows.iloc[:0], rows)
     first_version = recorded == _least(recorded, slot.history, slot.count)[slot.history]
     if spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None:
-        archive: NDArray[np.bool_] = first_version
+        archive: NDArray[np.bool_] = first_version | _first_told(rows, spec.demand.columns.limits)
         return archive
     first_batch = recorded == _least(recorded, depot, len(rows["depot_id"].cat.categories))[depot]
-    for name in covariates(rows):  # declared since, and told of the whole past at once
-        has_value = rows[name].notna().to_numpy()
-        if has_value.any():
-            first_batch |= recorded == recorded[has_value].min()
+    first_batch |= _first_told(rows, covariates(rows))
     is_late = recorded - rows["day"].to_numpy().astype(np.int64) * _DAY > LOADED_LATER / timedelta(microseconds=1)
     loaded: NDArray[np.bool_] = first_batch | (first_version & is_late)
     return loaded
+
+
+def _first_told(rows: pd.DataFrame, names: Iterable[str]) -> NDArray[np.bool_]:
+    """Marks the batch that first had a value in one of these columns: declared since, it tells of the
+    whole past at once."""
+    recorded, told = rows["recorded_at"].to_numpy(), np.zeros(len(rows), np.bool_)
+    for name in names:
+        if name in rows and (has_value := rows[name].notna().to_numpy()).any():
+            told |= recorded == recorded[has_value].min()
+    return told
 
 
 def _least(values: NDArray[np.int64], group: NDArray[Any], count: int) -> NDArray[np.int64]:

@@ -10,6 +10,7 @@ import pytest
 
 from forecaster.config import load
 from forecaster.core.panel import Panel
+from forecaster.demand.history.past_panels import Past
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import IngestResult, ingest
 from forecaster.demand.panel.build import build
@@ -105,3 +106,20 @@ def test_without_a_capped_day_a_panel_is_the_same_to_the_bit(tmp_path: Path) -> 
     _, declared = panel_of(tmp_path, ["depot_id,date,demand,capped", *rows], ", columns: {capped: capped}")
     assert declared.capped is None
     assert declared.demand[0].tolist() == [float(count(day)) for day in DAYS]
+
+
+def test_a_column_that_is_declared_later_counts_for_past_cutoffs_of_an_archive_too(tmp_path: Path) -> None:
+    rows = [f"A,{day},{count(day)},{'yes' if day.day == 5 else 'no'}" for day in DAYS]
+    panel_of(tmp_path, ["depot_id,date,demand,sold_out", *rows], ", recorded: next_day")
+    text = (
+        (tmp_path / "pipeline.yaml")
+        .read_text("utf-8")
+        .replace("weekdays: all", "weekdays: all, columns: {capped: sold_out}")
+    )
+    (tmp_path / "pipeline.yaml").write_text(text, "utf-8")
+    spec, later = load(tmp_path / "pipeline.yaml"), NOW + timedelta(days=1)
+    assert ingest(spec, now=later).accepted == len(DAYS)
+    knowledge = read_as_of(spec, as_of=later)
+    tonight = build(knowledge, spec)
+    assert tonight.is_capped.sum() == 3
+    assert Past(knowledge, tonight, spec)(DAYS[60]).is_capped.sum() == 2
