@@ -30,6 +30,17 @@ def test_the_difference_and_its_bounds_by_hand() -> None:
     )
 
 
+def test_the_bounds_of_three_days_by_hand() -> None:
+    """Ours are off by 1.5, 2 and 4 and theirs by 2: the variance of three days has two degrees of freedom."""
+    ours = [fold([[[0, 11.5, 20], [0, 12, 20], [0, 14, 20]]], [[10, 10, 10]])]
+    theirs = [fold([[[0, 12, 20]] * 3], [[10, 10, 10]])]
+    result = difference(ours, theirs, SIZE, "wape")
+    assert result.relative == pytest.approx(1.5 / 6)
+    residuals = np.array([-0.5, 0, 2]) - 2 * 1.5 / 6
+    error = np.sqrt((residuals**2).sum() * 3 / 2) / 6
+    assert result.high - result.relative == pytest.approx(1.6448536 * error)
+
+
 def test_a_single_depot_is_compared_alone() -> None:
     ours = [fold([[[0, 11, 20]], [[0, 30, 40]]], [[10], [10]])]
     theirs = [fold([[[0, 12, 20]]] * 2, [[10], [10]])]
@@ -45,6 +56,7 @@ def test_only_days_that_both_were_scored_on_count() -> None:
     later = [fold([[[0, 12, 20]]], [[10]], cutoff=date(2030, 1, 1))]
     nothing = difference(ours, later, scale([1]), "wape")
     assert np.isnan(nothing.relative)
+    assert nothing.days == 0
     assert nothing.sentence("A", "B", "wape") == "A and B have no day in common"
 
 
@@ -52,6 +64,7 @@ def test_a_model_is_no_better_than_itself() -> None:
     same = [fold([[[0, 11, 20]] * 3], [[10, 12, 14]])]
     result = difference(same, same, scale([1]), "wql")
     assert (result.relative, result.low, result.high) == (0, 0, 0)
+    assert "which may be chance" in result.sentence("A", "B", "wql")
 
 
 @pytest.mark.parametrize("metric", ["wape", "mape", "mase", "wql"])

@@ -62,6 +62,17 @@ def test_one_more_and_one_fewer_cost_what_they_would_cost_as_crews() -> None:
     assert plan.chance_short.item() == pytest.approx(1 - (0.6 + 0.1 / 3))  # 7 drivers carry 70 orders
 
 
+def test_one_more_and_one_fewer_differ_from_the_crew_where_the_ratio_lies_between_two() -> None:
+    predicted, money = forecast([[RISING]], levels=NINE), costs(30, 22)
+    plan = roster(predicted, money)
+    crew = plan.drivers.item()
+    need = Need.of(predicted.quantiles, NINE, 10)
+    expected = [need.cost(np.array([[n]], np.int32), money).item() for n in (crew - 1, crew, crew + 1)]
+    costs_around = [plan.one_fewer.item(), plan.expected_cost.item(), plan.one_more.item()]
+    assert costs_around == pytest.approx(expected)
+    assert costs_around[1] + 0.1 < min(costs_around[0], costs_around[2])
+
+
 def test_beyond_the_outermost_levels_the_tails_have_the_mean_of_a_normals() -> None:
     """Standard normal around 10: beyond level 0.9 its mean is 10 + 1.755, so the end is 10 + 2 * 1.755 - 1.2816."""
     normal = [10 - 1.2816, 10 - 0.8416, 10.0, 10 + 0.8416, 10 + 1.2816]
