@@ -60,7 +60,8 @@ def learned(
     `night_after` is the instant, in µs since 1970, of the night with a cutoff, a number since 1970.
     Nothing recorded after the night of `cutoff` counts.
     """
-    names = [name for name in covariates(versions) if numeric(versions[name]) and name not in spec.calendar.lead_error]
+    ahead = [name for name in covariates(versions) if name in spec.calendar.known_future]
+    names = [name for name in ahead if numeric(versions[name]) and name not in spec.calendar.lead_error]
     if not names:
         return {}
     day, recorded = versions["day"].to_numpy(), versions["recorded_at"].to_numpy()
