@@ -202,7 +202,7 @@ def test_the_api_tells_the_same_as_the_page(url: str) -> None:
     assert body["depots"][0]["days"][1] == expected
     first = get("/api/v1/depots/A1").json()
     assert first["days"][1]["quantiles"] == [1180.0, 1190.0, 1200.0, 1210.0, 1220.0]
-    assert first["recent"] == [{"date": "2025-06-16", "orders": 97.0, "open": True}]
+    assert first["recent"] == [{"date": "2025-06-16", "orders": 97.0, "open": True, "demand": 97.0}]
     assert "PublicationOut" in get("/api/v1/openapi.json").text
 
 
