@@ -124,16 +124,16 @@ def _loaded_later(rows: pd.DataFrame, spec: Spec) -> NDArray[np.bool_]:
     depot, slot = rows["depot_id"].cat.codes.to_numpy(), reading_versions.slots(rows.iloc[:0], rows)
     first_version = recorded == _least(recorded, slot.history, slot.count)[slot.history]
     if spec.demand.recorded == "next_day" and spec.demand.columns.recorded_at is None:
-        archive: NDArray[np.bool_] = first_version | _first_told(rows, spec.demand.columns.limits)
+        archive: NDArray[np.bool_] = first_version | _first_batch_with(rows, spec.demand.columns.limits)
         return archive
     first_batch = recorded == _least(recorded, depot, len(rows["depot_id"].cat.categories))[depot]
-    first_batch |= _first_told(rows, covariates(rows))
+    first_batch |= _first_batch_with(rows, covariates(rows))
     is_late = recorded - rows["day"].to_numpy().astype(np.int64) * _DAY > LOADED_LATER / timedelta(microseconds=1)
     loaded: NDArray[np.bool_] = first_batch | (first_version & is_late)
     return loaded
 
 
-def _first_told(rows: pd.DataFrame, names: Iterable[str]) -> NDArray[np.bool_]:
+def _first_batch_with(rows: pd.DataFrame, names: Iterable[str]) -> NDArray[np.bool_]:
     """Marks the batch that first had a value in one of these columns: declared since, it tells of the
     whole past at once."""
     recorded, told = rows["recorded_at"].to_numpy(), np.zeros(len(rows), np.bool_)

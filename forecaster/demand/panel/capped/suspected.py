@@ -40,15 +40,16 @@ def suspected_caps(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
     declared."""
     declared: Bools = np.any(panel.is_capped, axis=1)
     capacity = deliverable(panel, spec)
-    found = [each for each in suspects(panel.served, panel.open, capacity) if not declared[each.row]]
-    if not found:
+    at_limit = [each for each in suspects(panel.served, panel.open, capacity) if not declared[each.row]]
+    if not at_limit:
         return ()
-    first = max(found, key=lambda suspect: suspect.days / suspect.counted)
+    first = max(at_limit, key=lambda suspect: suspect.days / suspect.counted)
     by_vans = capacity is not None and abs(first.limit - capacity[first.row]) <= NEAR * first.limit
     message = sentence(
         _BY_VANS if by_vans else _AT_LIMIT,
-        depots=counted(len(found), "{n} depot", "{n} depots"),
-        names=", ".join(panel.depot_ids[each.row] for each in found[:_NAMED]) + (", …" if len(found) > _NAMED else ""),
+        depots=counted(len(at_limit), "{n} depot", "{n} depots"),
+        names=", ".join(panel.depot_ids[each.row] for each in at_limit[:_NAMED])
+        + (", …" if len(at_limit) > _NAMED else ""),
         depot=panel.depot_ids[first.row],
         days=first.days,
         counted=first.counted,
@@ -56,7 +57,7 @@ def suspected_caps(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
         wanted=data_rules.requirement(RULE),
     )
     severity = data_rules.severity(RULE, spec.demand.rules.severity)
-    return (Finding(RULE, severity, len(found), message, tuple(_places(panel, found))),)
+    return (Finding(RULE, severity, len(at_limit), message, tuple(_places(panel, at_limit))),)
 
 
 _AT_LIMIT = N_(
@@ -69,10 +70,10 @@ _BY_VANS = N_(
 )
 
 
-def _places(panel: Panel, found: Sequence[Suspect]) -> list[tuple[str, str]]:
+def _places(panel: Panel, at_limit: Sequence[Suspect]) -> list[tuple[str, str]]:
     """The newest days at the limit, depot by depot."""
     places: list[tuple[str, str]] = []
-    for suspect in found:
+    for suspect in at_limit:
         width = NEAR * suspect.limit
         days = np.flatnonzero(panel.served[suspect.row] > suspect.limit - width)[::-1]
         places += [(panel.depot_ids[suspect.row], str(panel.days[day])) for day in days[:_NAMED]]
