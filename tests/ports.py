@@ -6,15 +6,17 @@ lock keeps each for the process that asked, as long as that lives.
 
 from __future__ import annotations
 
+import atexit
 import fcntl
 import os
 import socket
 import tempfile
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TextIO
 
 FIRST, LAST = 20_000, 30_000
-_kept: list[TextIO] = []
+_locks = ExitStack()
+atexit.register(_locks.close)
 
 
 def free_port() -> int:
@@ -39,5 +41,5 @@ def _is_kept(port: int) -> bool:
     except OSError:
         lock.close()
         return False
-    _kept.append(lock)
+    _locks.enter_context(lock)
     return True

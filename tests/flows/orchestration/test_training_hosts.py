@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -73,6 +74,10 @@ def test_a_host_that_ends_says_why_in_the_error_of_the_training(tmp_path: Path, 
     def train() -> None:
         with training_hosts.other_hosts(spec, file) as start:
             start()
+            # a host that is still at work is ended instead, and a busy machine starts one slowly
+            with distributed.Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
+                while not any(client.has_what().values()):
+                    time.sleep(0.1)
             raise TrainingError("the others are gone")
 
     with pytest.raises(TrainingError, match=expected):
