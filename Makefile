@@ -50,7 +50,7 @@ WITHOUT_EXTRAS := \
 .DEFAULT_GOAL := help
 .PHONY: help env run page test test-quick test-long check messages docs format lock sbom images wheel release \
   bench bench-accuracy bench-published bench-example bench-speed bench-training bench-cluster bench-serving \
-  bench-inference bench-orchestration bench-page bench-library bench-gate prior baseline game-day screenshots clean
+  bench-inference bench-orchestration bench-page bench-library bench-gate bench-judge prior baseline game-day screenshots clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' Makefile
@@ -159,6 +159,9 @@ bench: $(ENV) ## measure a night; no test asserts these numbers
 
 bench-accuracy: $(ENV) ## measure the model and its rivals on eight real datasets (an hour; what was measured is kept); ARGS="--retrain"
 	@$(BIN)/python -m tests.benchmarks.accuracy $(ARGS)
+
+bench-judge: $(ENV) ## judge tonight's model and each of its parts by nights of eight panels (an hour; resumable); ARGS="--name new --against old"
+	@$(BIN)/python -m tests.benchmarks.judge $(ARGS)
 
 bench-published: $(ENV) ## print our line among published ones, on tasks rebuilt from data at hand; ARGS="--preset nightly --seeds 3"
 	@$(BIN)/python -m tests.benchmarks.published $(ARGS)

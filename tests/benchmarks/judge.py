@@ -1,0 +1,275 @@
+"""Judge tonight's model as nights use it, and say what each of its parts is worth.
+
+python -m tests.benchmarks.judge [--panels a,b] [--name NAME] [--against NAME] [--ends 4]
+
+Each end is a night with `preset: nightly`: it holds out `backtest.days`, trains on what lies before them, calibrates on
+them, and forecasts four weekly cutoffs, seven days each. Ends lie before the last 56 days of a panel, which stay
+untouched: one where it has the last Christmas, the others 12 weeks apart (4 in a panel of a year). At most 64 depots of
+a panel are judged, with their last four years. Models and forecasts stay in `var/bench/judge/NAME`: what is there is
+not measured again, so a run that was ended goes on. `--against` compares with an earlier run. Differences are relative,
+of the same depot-days, with their standard error over days.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import json
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from pathlib import Path
+from statistics import NormalDist
+from typing import Any
+from unittest.mock import patch
+
+import jax
+import numpy as np
+
+from forecaster.config import Spec
+from forecaster.core import artifact
+from forecaster.core.forecast import Candidate, Fold, Forecast, Scale
+from forecaster.core.panel import Panel
+from forecaster.evaluation import backtest
+from forecaster.evaluation.backtest import Predictor
+from forecaster.evaluation.metrics import measure, seasonal_scale
+from forecaster.evaluation.paired_test import CONFIDENCE, Difference, Pairs, pairs
+from forecaster.evaluation.rolling_calibration import RollingCalibration
+from forecaster.model.export import serialization, to_onnx
+from forecaster.model.fitting.train import VALIDATION
+from forecaster.model.network import encoder_decoder, level_moves
+from forecaster.training import fit_candidate
+from tests.benchmarks import real
+from tests.benchmarks.report import FOLDER, machine
+
+UNTOUCHED = 56  # days at the end of a panel that report alone
+JUDGED = 28  # days after an end
+MOST_DEPOTS, MOST_DAYS = 64, 1461
+APART, APART_IN_A_YEAR = 84, 28  # days between ends
+LEAST_KNOWN = 190  # days before an end
+METRICS = ("mase", "wql")
+WHOLE = "whole"
+
+
+@dataclass(frozen=True, eq=False)
+class End:
+    """A night of a panel: its cutoff, and what it forecast by part of the model."""
+
+    panel: str
+    cutoff: date
+    folds: Mapping[str, Sequence[Fold]]
+    scale: Scale
+    seconds: float  # of the training
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--panels", default=",".join(real.NAMES))
+    parser.add_argument("--name", default="now", help="of this run's folder")
+    parser.add_argument("--against", help="name of an earlier run")
+    parser.add_argument("--ends", type=int, default=4, help="of each panel")
+    options = parser.parse_args()
+    ends: list[End] = []
+    for name in options.panels.split(","):
+        panel = part_of(real.panel_of(name))
+        for cutoff in cutoffs_of(panel, options.ends):
+            ends.append(_end(panel, real.spec_of(name), name, cutoff, FOLDER / "judge" / options.name))
+            print(_line(ends[-1]), flush=True)
+    print(f"\n{machine()}")
+    tell_parts(ends)
+    if options.against:
+        tell_against(ends, FOLDER / "judge" / options.against)
+
+
+def part_of(panel: Panel) -> Panel:
+    """The last days of a panel, of `MOST_DEPOTS` of its depots at most, evenly dealt."""
+    rows = np.linspace(0, len(panel.depot_ids) - 1, min(len(panel.depot_ids), MOST_DEPOTS)).astype(int)
+    return panel.among([panel.depot_ids[row] for row in rows]).last(MOST_DAYS)
+
+
+def cutoffs_of(panel: Panel, count: int) -> list[date]:
+    """Cutoffs of the ends of a panel, oldest first."""
+    last = panel.cutoff - timedelta(days=UNTOUCHED + JUDGED)
+    first = panel.cutoff - timedelta(days=panel.history - LEAST_KNOWN)
+    christmas = [day for year in (last.year, last.year - 1) if first <= (day := date(year, 12, 18)) <= last][:1]
+    apart = APART if (last - first).days >= APART * count else APART_IN_A_YEAR
+    spaced = (last - timedelta(days=back) for back in range(0, (last - first).days, apart))
+    others = [day for day in spaced if all(abs((day - taken).days) >= JUDGED for taken in christmas)]
+    return sorted([*christmas, *others[: count - len(christmas)]])
+
+
+def _end(panel: Panel, spec: Spec, name: str, cutoff: date, folder: Path) -> End:
+    """The results of one end; those that were measured before are read."""
+    path = folder / f"{name}-{cutoff}.npz"
+    if path.exists():
+        return _saved(path, name, cutoff)
+    spec = spec.model_copy(update={"training": spec.training.model_copy(update={"preset": "nightly"})})
+    known = panel.at(cutoff)
+    held_out = backtest.cutoffs(known, spec.backtest.days, spec.backtest.every)
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory() as checkpoints:
+        candidate = fit_candidate.train_and_calibrate(known, spec, cutoff=held_out[0], checkpoints=Path(checkpoints))
+    seconds = time.perf_counter() - begun
+    artifact.write(path.with_suffix(".model"), serialization.to_bytes(candidate))
+    at = [cutoff + timedelta(days=ahead) for ahead in range(0, JUDGED, panel.horizon)]
+    folds = {
+        part: backtest.folds(_as_in_nights(predict, known, spec, held_out), panel, at)
+        for part, predict in parts(candidate).items()
+    }
+    folds["calibrated once"] = backtest.folds(parts(candidate)[WHOLE], panel, at)
+    end = End(name, cutoff, folds, seasonal_scale(known.demand, known.open[:, : known.history]), seconds)
+    _save(end, path)
+    return end
+
+
+def _as_in_nights(predict: Predictor, known: Panel, spec: Spec, held_out: Sequence[date]) -> Predictor:
+    """A predictor whose intervals are calibrated on the held-out days, too."""
+    before = known.at(held_out[0])
+    earlier = [predict(known.at(day)) for day in (*backtest.reaching_cutoffs(before, VALIDATION), *held_out)]
+    return RollingCalibration(predict, earlier, trained_until=before.cutoff - timedelta(days=VALIDATION))
+
+
+def parts(candidate: Candidate) -> dict[str, Predictor]:
+    """The model, and the model without one of its parts."""
+    blend = dict(candidate.parameters["blend"])
+    alone = {**candidate.parameters, "blend": {name: value for name, value in blend.items() if name != "trees"}}
+    alone.pop("trees", None)
+    predictors = {
+        WHOLE: to_onnx.forecaster(candidate),
+        "network alone": to_onnx.forecaster(replace(candidate, parameters=alone)),
+        "without moves of levels": _without_moves(candidate),
+    }
+    if "trees" in blend:
+        only = {**candidate.parameters, "blend": {**blend, "trees": np.float32(1)}}
+        predictors["trees alone"] = to_onnx.forecaster(replace(candidate, parameters=only))
+    return predictors
+
+
+def _without_moves(candidate: Candidate) -> Predictor:
+    def still(center: Any, *rest: Any) -> Any:
+        return center
+
+    with patch.object(level_moves, "followed", still):
+        compiled = jax.jit(encoder_decoder.forward, static_argnames="shape")
+
+    def predict(panel: Panel) -> Forecast:
+        with patch.object(level_moves, "followed", still), patch.object(to_onnx, "_compiled", compiled):
+            forecast: Forecast = to_onnx.forecaster(candidate)(panel)
+        return forecast
+
+    return predict
+
+
+def _save(end: End, path: Path) -> None:
+    arrays: dict[str, Any] = {"absolute": end.scale.absolute, "squared": end.scale.squared}
+    for part, folds in end.folds.items():
+        for number, fold in enumerate(folds):
+            arrays |= {f"{part}/{number}/quantiles": fold.forecast.quantiles, f"{part}/{number}/actuals": fold.actuals}
+    first = end.folds[WHOLE][0].forecast
+    about = {
+        "seconds": end.seconds,
+        "parts": list(end.folds),
+        "cutoffs": [str(fold.forecast.cutoff) for fold in end.folds[WHOLE]],
+        "depot_ids": first.depot_ids,
+        "levels": first.levels,
+    }
+    file = io.BytesIO()
+    np.savez_compressed(file, about=np.frombuffer(json.dumps(about).encode(), np.uint8), **arrays)
+    artifact.write(path, file.getvalue())
+
+
+def _saved(path: Path, name: str, cutoff: date) -> End:
+    with np.load(path, allow_pickle=False) as file:
+        about = json.loads(file["about"].tobytes())
+        ids, levels = tuple(about["depot_ids"]), tuple(about["levels"])
+        folds: dict[str, list[Fold]] = {}
+        for part in about["parts"]:
+            folds[part] = []
+            for number, day in enumerate(map(date.fromisoformat, about["cutoffs"])):
+                quantiles, actuals = (file[f"{part}/{number}/{what}"] for what in ("quantiles", "actuals"))
+                targets = tuple(day + timedelta(days=1 + ahead) for ahead in range(quantiles.shape[1]))
+                forecast = Forecast(ids, day, targets, levels, quantiles, np.isfinite(actuals))
+                folds[part].append(Fold(forecast, actuals))
+        return End(name, cutoff, folds, Scale(file["absolute"], file["squared"]), about["seconds"])
+
+
+def _line(end: End) -> str:
+    metrics = measure(end.folds[WHOLE], end.scale)
+    numbers = " ".join(f"{name} {metrics[name]:.4f}" for name in (*METRICS, "bias", "coverage"))
+    return f"{end.panel:24}{end.cutoff}  {numbers}  {end.seconds:.0f} s to train"
+
+
+def tell_parts(ends: Sequence[End]) -> None:
+    """Print a row for each panel, and what each part loses or gains against the whole model."""
+    others = [part for part in dict.fromkeys(part for end in ends for part in end.folds) if part != WHOLE]
+    for metric in METRICS:
+        rows = {
+            part: {
+                panel: difference([(e.folds[part], e.folds[WHOLE], e.scale) for e in mine if part in e.folds], metric)
+                for panel, mine in _by_panel(ends).items()
+            }
+            for part in others
+        }
+        _table(metric, ends, rows)
+
+
+def tell_against(ends: Sequence[End], folder: Path) -> None:
+    """Print this run's model against an earlier run's, on the ends that both have."""
+    files = {end: folder / f"{end.panel}-{end.cutoff}.npz" for end in ends}
+    both = {end: _saved(file, end.panel, end.cutoff) for end, file in files.items() if file.exists()}
+    for metric in METRICS:
+        row = {
+            panel: difference([(e.folds[WHOLE], both[e].folds[WHOLE], e.scale) for e in mine], metric)
+            for panel, mine in _by_panel(list(both)).items()
+        }
+        _table(metric, list(both), {f"this run against {folder.name}": row})
+
+
+def difference(compared: Sequence[tuple[Sequence[Fold], Sequence[Fold], Scale]], metric: str) -> Difference:
+    """Relative difference of two models over several ends, each with its own scale."""
+    parts = [pairs(ours, theirs, scale, metric) for ours, theirs, scale in compared]
+    if not parts:
+        return Difference(float("nan"), float("nan"), float("nan"), 0)
+    return Pairs(
+        *(np.concatenate([getattr(p, name) for p in parts]) for name in ("depot", "day", "ours", "theirs"))
+    ).difference()
+
+
+def _table(metric: str, ends: Sequence[End], columns: Mapping[str, Mapping[str, Difference]]) -> None:
+    by_panel = _by_panel(ends)
+    print(f"\n| {metric} | {WHOLE} | bias | coverage | {' | '.join(columns)} |\n|{'---|' * (4 + len(columns))}")
+    for panel, mine in by_panel.items():
+        measured = [measure(end.folds[WHOLE], end.scale) for end in mine]
+        value, bias, coverage = (float(np.mean([of[name] for of in measured])) for name in (metric, "bias", "coverage"))
+        cells = [_cell(of_panel[panel].relative, standard_error(of_panel[panel])) for of_panel in columns.values()]
+        print(f"| {panel} | {value:.4f} | {100 * bias:+.1f} % | {100 * coverage:.1f} % | {' | '.join(cells)} |")
+    means = [_mean([each for each in of_panel.values() if np.isfinite(each.relative)]) for of_panel in columns.values()]
+    print(f"| geometric mean | | | | {' | '.join(_cell(*mean) for mean in means)} |")
+
+
+def _mean(differences: Sequence[Difference]) -> tuple[float, float]:
+    """The geometric mean of relative differences of several panels, and its standard error."""
+    if not differences:
+        return float("nan"), float("nan")
+    mean = np.expm1(np.mean([np.log1p(each.relative) for each in differences]))
+    return float(mean), float(np.linalg.norm([standard_error(each) for each in differences]) / len(differences))
+
+
+def _cell(relative: float, error: float) -> str:
+    return f"{100 * relative:+.1f} ± {100 * error:.1f} %" if np.isfinite(relative) else ""
+
+
+def standard_error(of: Difference) -> float:
+    """Standard error of a relative difference, whose bounds are symmetric."""
+    return (of.high - of.low) / 2 / NormalDist().inv_cdf(CONFIDENCE)
+
+
+def _by_panel(ends: Sequence[End]) -> dict[str, list[End]]:
+    panels = dict.fromkeys(end.panel for end in ends)
+    return {panel: [end for end in ends if end.panel == panel] for panel in panels}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,35 @@
+"""The judge's nights leave the last days of a panel alone, and its differences weigh all ends."""
+
+from __future__ import annotations
+
+import itertools
+from datetime import date, timedelta
+
+import numpy as np
+import pytest
+
+from forecaster.core.forecast import Fold, Scale
+from tests import panels
+from tests.benchmarks import judge
+
+
+@pytest.mark.parametrize(("days", "year"), [(365, False), (478, True), (1461, True)])
+def test_ends_leave_the_last_days_alone_and_share_no_judged_day(days: int, year: bool) -> None:
+    panel = panels.bare(np.ones((2, days)))
+    ends = judge.cutoffs_of(panel, 4)
+    assert len(ends) == 4
+    assert ends[-1] + timedelta(days=judge.JUDGED + judge.UNTOUCHED) <= panel.cutoff
+    assert all((after - before).days >= judge.JUDGED for before, after in itertools.pairwise(ends))
+    assert any((end.month, end.day) == (12, 18) for end in ends) is year
+
+
+def test_a_difference_over_ends_is_the_ratio_of_their_losses_each_by_its_own_scale() -> None:
+    def folds(median: float, day: date) -> list[Fold]:
+        return [Fold(panels.forecast(np.full((2, 7, 3), median), cutoff=day), np.full((2, 7), 10, np.float32))]
+
+    def end(ours: float, theirs: float, scale: float, day: date) -> tuple[list[Fold], list[Fold], Scale]:
+        return folds(ours, day), folds(theirs, day), Scale(np.full(2, scale), np.full(2, scale))
+
+    of = judge.difference([end(11, 12, 1, date(2026, 1, 1)), end(14, 14, 2, date(2026, 3, 1))], "mase")
+    assert of.relative == pytest.approx((1 + 2) / (2 + 2) - 1)
+    assert judge.standard_error(of) > 0
