@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import timedelta
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -98,9 +98,34 @@ def test_a_window_counts_from_the_end_of_each_series_and_leaves_out_those_that_h
     first, second = windows_of(SMALL, table)
     assert first.rows.tolist() == [True, False, True]
     assert first.actual.tolist() == [[4, 5], [3, 4]]
-    assert first.cutoffs.astype(str).tolist() == ["2024-03-06", "2024-03-05"]
+    assert first.cutoffs.astype(str).tolist() == ["2024-03-06", "2024-03-06", "2024-03-05"]
     assert second.actual.tolist() == [[6, 7], [3, 4], [5, 6]]
     np.testing.assert_array_equal(table.past(second)[1], [NAN, NAN, NAN, 1, 2])
+
+
+def test_a_window_of_a_date_ends_the_past_of_every_series_on_that_day() -> None:
+    table = aligned(frame(a=[1, 2, 3, 4, 5, 6, 7], b=[1, 2, 3, 4], c=[1, 2, 3, 4, 5, 6]))
+    first, second = windows_of(replace(SMALL, first_cutoff=date(2024, 3, 6)), table)
+    assert first.cutoffs.astype(str).tolist() == ["2024-03-06"] * 3
+    assert first.rows.tolist() == [True, False, True], "b has not begun"
+    assert first.actual.tolist() == [[4, 5], [4, 5]]
+    np.testing.assert_array_equal(table.past(first), [[NAN, 1, 2, 3]] * 2)
+    assert second.cutoffs.astype(str).tolist() == ["2024-03-08"] * 3
+    assert second.rows.tolist() == [True, True, False], "c has one day left"
+    assert second.actual.tolist() == [[6, 7], [3, 4]]
+    np.testing.assert_array_equal(table.past(second), [[1, 2, 3, 4, 5], [NAN, NAN, NAN, 1, 2]])
+    with pytest.raises(WindowsDiffer, match="no series reaches from cutoff 2024-03-09 to 2 days later"):
+        windows_of(replace(SMALL, first_cutoff=date(2024, 3, 7)), table)
+
+
+def test_windows_are_proved_by_what_is_published_of_the_naive() -> None:
+    table = aligned(frame(a=[*range(30)], b=[*range(20)]))
+    _, by_mase = proved_windows(SMALL, table, {"MASE": 1.0, "WQL": 0.2})
+    assert by_mase == {"MASE": pytest.approx(1)}
+    with pytest.raises(WindowsDiffer, match=r"WAPE is 0\.\d+ in the rebuilt windows, and 0\.900000 as published"):
+        proved_windows(SMALL, table, {"WAPE": 0.9})
+    with pytest.raises(WindowsDiffer, match="small_1D: neither MASE nor WAPE of the seasonal naive is published"):
+        proved_windows(SMALL, table, {"WQL": 0.2})
 
 
 def test_the_naive_repeats_the_last_season_of_the_forward_filled_past() -> None:
@@ -192,6 +217,39 @@ def test_our_line_stands_among_the_published_ones() -> None:
     assert "MASE 1.500" in ranking.over_all([ours], published)
     assert "average rank, of 3: MASE 2.0" in ranking.over_all([ours], published)
     assert ranking.picture([ours], published).count("<circle") == 1
+
+
+def test_a_task_without_a_metric_or_the_rival_has_no_rank_and_no_ratio_by_it(tmp_path: Path) -> None:
+    file = tmp_path / "scores.csv"
+    file.write_text(
+        "dataset_config,model_name,MASE,SQL,WAPE,WQL,training_time_s,inference_time_s\n"
+        "full,Chronos-2,0.5,0.5,0.5,0.5,0,1\nfull,Seasonal Naive,1,1,1,1,0,1\n"
+        "no_wape,Chronos-2,0.25,,,0.25,0,\nno_wape,Seasonal Naive,1,0.5,,1,0,1\nno_wape,Drift,,,,0.1,,\n"
+        "no_rival,Seasonal Naive,,,1,1,0,1\n"
+    )
+    published = ranking.published_scores(file)
+    ours = [OurLine(task, "quick", dict.fromkeys(METRICS, 0.75), 1, 12.0, 3.0) for task in published]
+    assert [ranking.ranks(line, published[line.task]) for line in ours] == [
+        {"MASE": 2, "WAPE": 2, "WQL": 2, "SQL": 2},
+        {"MASE": 2, "WQL": 3, "SQL": 2},
+        {"WAPE": 1, "WQL": 1},
+    ]
+    table = ranking.task_table([ours[1]], published["no_wape"]).splitlines()[2:]
+    assert table == [
+        "| Chronos-2 | 0.2500 |  | 0.2500 |  | 0 |  |",
+        "| **ours, quick** | 0.7500 | 0.7500 | 0.7500 | 0.7500 | 12 | 3 |",
+        "| Seasonal Naive | 1.0000 |  | 1.0000 | 0.5000 | 0 | 1 |",
+        "| Drift |  |  | 0.1000 |  |  |  |",
+    ]
+    assert "**ours" in ranking.task_table([ours[2]], published["no_rival"]).splitlines()[2], "it goes by WAPE"
+    rows = ranking.summary_table(ours, published).splitlines()[2:]
+    assert rows[1] == "| no_wape | quick | 0.7500 (2) | 0.7500 | 0.7500 (3) | 0.7500 (2) | 1 | 12 | 3 |"
+    _, ratios, places = ranking.over_all(ours, published).splitlines()
+    mean = (1.5 * 3) ** 0.5
+    assert ratios.endswith(f": MASE {mean:.3f} (2), WAPE 1.500 (1), WQL {mean:.3f} (2), SQL 1.500 (1)")
+    assert places == "average rank, of 2 or 3 or 4: MASE 2.0 (2), WAPE 1.5 (2), WQL 2.0 (3), SQL 2.0 (2)"
+    assert "geometric mean: none" in ranking.over_all(ours[2:], published)
+    assert ranking.picture(ours, published).count("<circle") == 2
 
 
 def test_a_run_that_was_stopped_goes_on_behind_half_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

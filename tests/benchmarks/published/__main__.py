@@ -47,7 +47,7 @@ def main() -> None:
     published, lines = ranking.published_scores(), []
     for task in (task for task in TASKS if task.name in wanted):
         try:
-            lines += _on(task, published[task.name], options)
+            lines += _on(task, published.get(task.name, {}), options)
         except (FileNotFoundError, WindowsDiffer) as error:
             print(f"{task.name} is left out: {error}", flush=True)
     if lines:
@@ -58,7 +58,7 @@ def _on(task: PublishedTask, published: Mapping[str, ranking.Line], options: arg
     """Our lines on a task whose windows are proved; those measured before are read."""
     frame = task.read()
     table = aligned(frame)
-    naive = published[ranking.NAIVE]
+    naive = published.get(ranking.NAIVE, {})
     windows, rebuilt = proved_windows(task, table, naive)
     proof = ", ".join(f"{metric} {value:.6f} ({naive[metric]:.6f})" for metric, value in rebuilt.items())
     print(f"{task.name}: {count_forecasts(windows):,} forecasts; seasonal naive (published): {proof}", flush=True)
@@ -130,7 +130,7 @@ def _show(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, ranking
     for task in dict.fromkeys(line.task for line in lines):
         of_task = [line for line in lines if line.task == task]
         print(f"\n### {task}\n\n{ranking.task_table(of_task, published[task])}")
-    print(f"\n### ours, with the rank among {len(published[lines[0].task])} published models and itself\n")
+    print(f"\n### ours, with the rank among {ranking.count_models(lines, published)} published models and itself\n")
     print(ranking.summary_table(lines, published))
     first = {line.task: line for line in reversed(lines)}  # of each task the variant that knew no more than the others
     print(f"\n{ranking.over_all(list(first.values())[::-1], published)}\n\n{machine()}")

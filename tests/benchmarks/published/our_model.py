@@ -125,7 +125,7 @@ def forecast_windows(
     for number, window in enumerate(windows):
         begun = time.perf_counter()
         if model is None or setting.retrain:
-            model = FittedModel.trained(teller.panel(_all_cutoffs(table, window)), spec, checkpoints / str(number))
+            model = FittedModel.trained(teller.panel(window.cutoffs), spec, checkpoints / str(number))
         trained = time.perf_counter()
         quantiles.append(_window_quantiles(model, teller, window, len(table.ids)))
         training += trained - begun
@@ -175,21 +175,17 @@ class FittedModel:
 
 def _window_quantiles(model: FittedModel, teller: Teller, window: Window, series: int) -> Doubles:
     """Quantiles of a window, (series of the window, horizon, levels), each series at its own cutoff."""
-    rows, days, counts = np.flatnonzero(window.rows), *np.unique(window.cutoffs, return_counts=True)
+    rows, cutoffs = np.flatnonzero(window.rows), window.cutoffs[window.rows]
+    days, counts = np.unique(cutoffs, return_counts=True)
     quantiles = np.full((len(rows), window.actual.shape[1], len(LEVELS)), np.nan)
     for day in days:
         panel = teller.panel(np.full(series, day), model.encoding)
-        here = window.cutoffs == day
+        here = cutoffs == day
         if day == days[counts.argmax()]:
             quantiles[here] = model.forecast(panel).quantiles[rows[here]]
         else:
             quantiles[here] = model.forecast_few(panel, rows[here]).quantiles
     return quantiles
-
-
-def _all_cutoffs(table: SeriesTable, window: Window) -> Days:
-    """The cutoff of every series, (series,), also of those that have no part in the window."""
-    return table.ends - (table.values.shape[1] - window.cut)
 
 
 def _depots(task: PublishedTask, frame: pd.DataFrame) -> pd.DataFrame:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from statistics import fmean, geometric_mean
 
@@ -29,12 +30,12 @@ class OurLine:
 
 
 def published_scores(file: Path = FILE) -> dict[str, dict[str, Line]]:
-    """Task → model → its scores and seconds. Lines that begin with # say whence they are."""
+    """Task → model → its scores and seconds, without those left blank. Lines that begin with # say whence they are."""
     tasks: dict[str, dict[str, Line]] = {}
     with file.open(encoding="utf-8", newline="") as lines:
         for row in csv.DictReader(line for line in lines if not line.startswith("#")):
             task, model = row.pop("dataset_config"), row.pop("model_name")
-            tasks.setdefault(task, {})[model] = {name: float(value) for name, value in row.items()}
+            tasks.setdefault(task, {})[model] = {name: float(value) for name, value in row.items() if value}
     return tasks
 
 
@@ -43,66 +44,82 @@ def rank(value: float, others: Iterable[float]) -> int:
     return 1 + sum(other < value for other in others)
 
 
+def published_values(metric: str, published: Mapping[str, Line]) -> list[float]:
+    """The scores of those models of a task that have one."""
+    return [row[metric] for row in published.values() if metric in row]
+
+
 def ranks(line: OurLine, published: Mapping[str, Line]) -> dict[str, int]:
-    return {metric: rank(line.scores[metric], (row[metric] for row in published.values())) for metric in METRICS}
+    """The rank by each metric that some model of the task has, among those that have it."""
+    values = {metric: published_values(metric, published) for metric in METRICS}
+    return {metric: rank(line.scores[metric], others) for metric, others in values.items() if others}
 
 
-def ratio_to(rival: str, lines: Sequence[OurLine], published: Mapping[str, Mapping[str, Line]], metric: str) -> float:
-    """The geometric mean over tasks of our score by the rival's."""
-    return geometric_mean(line.scores[metric] / published[line.task][rival][metric] for line in lines)
+def count_models(lines: Iterable[OurLine], published: Mapping[str, Mapping[str, Line]], ours: int = 0) -> str:
+    """How many published models the tasks of the lines have, and so many of ours: "30", or "25 or 30"."""
+    return " or ".join(str(count) for count in sorted({len(published[line.task]) + ours for line in lines}))
 
 
 def task_table(lines: Sequence[OurLine], published: Mapping[str, Line]) -> str:
-    """One task: the published models by their MASE, ours among them."""
-    rows = [
-        (row["MASE"], _row(model, row, row["training_time_s"], row["inference_time_s"]))
-        for model, row in published.items()
-    ]
+    """One task: the published models by their MASE, or else the first metric that they have, ours among them."""
+    rows = dict(published)
     for line in lines:
-        name = f"**ours, {line.variant}**"
-        rows.append((line.scores["MASE"], _row(name, line.scores, line.training_seconds, line.inference_seconds)))
+        seconds = {"training_time_s": line.training_seconds, "inference_time_s": line.inference_seconds}
+        rows[f"**ours, {line.variant}**"] = {**line.scores, **seconds}
+    by = next((metric for metric in METRICS if published_values(metric, published)), METRICS[0])
     head = f"| model | {' | '.join(METRICS)} | s to train | s to forecast |\n|{'---|' * (len(METRICS) + 3)}"
-    return "\n".join([head, *(text for _, text in sorted(rows))])
+    order = sorted(rows, key=lambda model: rows[model].get(by, inf))
+    return "\n".join([head, *(_row(model, rows[model]) for model in order)])
 
 
 def summary_table(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, Line]]) -> str:
-    """Our lines alone: scores, each with its rank among the published ones, and seconds."""
+    """Our lines alone: scores, each with its rank among the published ones where there are some, and seconds."""
     head = (
         f"| task | ours | {' | '.join(METRICS)} | seeds | s to train | s to forecast |\n|{'---|' * (len(METRICS) + 5)}"
     )
     rows = []
     for line in lines:
-        place = ranks(line, published[line.task])
-        scores = " | ".join(f"{line.scores[metric]:.4f} ({place[metric]})" for metric in METRICS)
+        ranked = {metric: f" ({number})" for metric, number in ranks(line, published[line.task]).items()}
+        scores = " | ".join(f"{line.scores[metric]:.4f}{ranked.get(metric, '')}" for metric in METRICS)
         seconds = f"{line.training_seconds:.0f} | {line.inference_seconds:.0f}"
         rows.append(f"| {line.task} | {line.variant} | {scores} | {line.seeds} | {seconds} |")
     return "\n".join([head, *rows])
 
 
 def over_all(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, Line]]) -> str:
-    """Of one line a task: the ratios to Chronos-2 and the average ranks."""
-    count = len(next(iter(published.values()))) + 1
-    ratios = ", ".join(f"{metric} {ratio_to(RIVAL, lines, published, metric):.3f}" for metric in METRICS)
+    """Of one line a task: the ratios to Chronos-2 and the average ranks, each with the number of tasks that have it."""
     places = [ranks(line, published[line.task]) for line in lines]
-    average = ", ".join(f"{metric} {fmean(place[metric] for place in places):.1f}" for metric in METRICS)
+    rivals = [(line.scores, published[line.task].get(RIVAL, {})) for line in lines]
+    ratios, average = [], []
+    for metric in METRICS:
+        if to_rival := [scores[metric] / rival[metric] for scores, rival in rivals if metric in rival]:
+            ratios.append(f"{metric} {geometric_mean(to_rival):.3f} ({len(to_rival)})")
+        if of_metric := [place[metric] for place in places if metric in place]:
+            average.append(f"{metric} {fmean(of_metric):.1f} ({len(of_metric)})")
     tasks = ", ".join(f"{line.task} ({line.variant})" for line in lines)
-    return f"Over {tasks}:\nratio to {RIVAL}, geometric mean: {ratios}\naverage rank, of {count}: {average}"
+    return (
+        f"Over {tasks}; in parentheses, of how many tasks:\n"
+        f"ratio to {RIVAL}, geometric mean: {', '.join(ratios) or 'none'}\n"
+        f"average rank, of {count_models(lines, published, ours=1)}: {', '.join(average)}"
+    )
 
 
 def picture(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, Line]], metric: str = "MASE") -> str:
-    """An SVG: one row a task, each model a stroke at its rank, ours a labelled dot, the rival and the naive by name."""
+    """An SVG: a row a task with the metric, a stroke a model at its rank, ours a dot, rival and naive by name."""
+    lines = [line for line in lines if published_values(metric, published[line.task])]
     tasks = list(dict.fromkeys(line.task for line in lines))
     parts = []
     for number, task in enumerate(tasks):
-        y, count = ROW * (number + 1), len(published[task]) + 1
+        values = published_values(metric, published[task])
+        y, count = ROW * (number + 1), len(values) + 1
         x = {place: MARGIN + (WIDTH - MARGIN - 30) * (place - 1) / (count - 1) for place in range(1, count + 1)}
         parts.append(f'<text x="8" y="{y + 4}">{task}</text>')
         parts += [f'<path class="line" d="M{x[place]:.1f} {y - 6}v12"/>' for place in x]
-        for model in (RIVAL, NAIVE):
-            place = rank(published[task][model][metric], (row[metric] for row in published[task].values()))
+        for model in (model for model in (RIVAL, NAIVE) if metric in published[task].get(model, {})):
+            place = rank(published[task][model][metric], values)
             parts.append(f'<text class="name" x="{x[place]:.1f}" y="{y + 20}">{model}</text>')
         for line in (line for line in lines if line.task == task):
-            place = rank(line.scores[metric], (row[metric] for row in published[task].values()))
+            place = rank(line.scores[metric], values)
             parts.append(f'<circle cx="{x[place]:.1f}" cy="{y}" r="6"><title>{line.variant}</title></circle>')
             parts.append(f'<text class="name" x="{x[place]:.1f}" y="{y - 10}">{place}</text>')
     height = ROW * (len(tasks) + 1)
@@ -110,13 +127,14 @@ def picture(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, Line]
         "text{font:13px sans-serif;fill:currentColor}.name{font-size:11px;text-anchor:middle}"
         "path{stroke:#8aa}circle{fill:#0a7d5a}"
     )
-    label = f"Ranks of our model by {metric} among {len(next(iter(published.values())))} published ones; left is best"
+    label = f"Ranks of our model by {metric} among published ones; left is best"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{label}">'
         f"<style>{style}</style>{''.join(parts)}</svg>\n"
     )
 
 
-def _row(name: str, scores: Line, training: float, inference: float) -> str:
-    numbers = " | ".join(f"{scores[metric]:.4f}" for metric in METRICS)
-    return f"| {name} | {numbers} | {training:.0f} | {inference:.0f} |"
+def _row(name: str, line: Line) -> str:
+    digits = {**dict.fromkeys(METRICS, 4), "training_time_s": 0, "inference_time_s": 0}
+    cells = (f"{line[column]:.{places}f}" if column in line else "" for column, places in digits.items())
+    return f"| {name} | {' | '.join(cells)} |"

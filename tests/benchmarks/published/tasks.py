@@ -1,8 +1,10 @@
 """Published tasks, each declared in a few lines: data, windows, what is known ahead, and the way to the frame.
 
 Adding one: a `PublishedTask` here, a function that makes its frame, and its published scores in `scores.csv`. The
-windows are those of fev 0.8.0: `first_cutoff` counts days from the end of each series, and a series without a day
-before a cutoff, or without a whole horizon after it, has no part in that window.
+windows are those of fev 0.8.0 (autogluon/fev, src/fev/task.py, `Task.initial_cutoff` and `Task.cutoffs`):
+`first_cutoff` counts days from the end of each series, or is the last known day of every series; the later cutoffs
+follow in steps of `step` days. A series without a day up to a cutoff, or without a whole horizon after it, has no part
+in that window.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 import pandas as pd
@@ -30,8 +33,8 @@ class PublishedTask:
     target: str  # column that is forecast
     horizon: int
     windows: int
-    first_cutoff: int
-    step: int
+    first_cutoff: int | date  # days from the end of each series, negative; or the last known day of every series
+    step: int  # days from one cutoff to the next
     frame: Callable[[pd.DataFrame], pd.DataFrame]
     timezone: str
     country: str  # of our public holidays

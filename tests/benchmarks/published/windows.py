@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 import pandas as pd
@@ -22,7 +23,7 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 
 class WindowsDiffer(Exception):
-    """The seasonal naive misses its published scores: the windows are not those that others were scored on."""
+    """The rebuilt windows are not those that others were scored on, or nothing shows that they are."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +36,19 @@ class SeriesTable:
     lengths: Doubles  # (series,) days from the first to the last
 
     def past(self, window: Window) -> Doubles:
-        """Actuals before a window's cutoff, (series of the window, days)."""
-        return self.values[window.rows, : window.cut]
+        """Actuals up to a window's cutoffs, (series of the window, days), aligned at these."""
+        after = (self.ends - window.cutoffs).astype(int)[window.rows, None]
+        columns = np.arange(self.values.shape[1] - after.min()) - (after - after.min())
+        past = np.take_along_axis(self.values[window.rows], np.maximum(columns, 0), axis=1)
+        return np.where(columns < 0, np.nan, past)
 
 
 @dataclass(frozen=True)
 class Window:
     """One cutoff of every series that has a part in it."""
 
-    cut: int  # columns of the table before the cutoff
     rows: Bools  # (series,) those that have a part
-    cutoffs: Days  # (series of the window,) the last known day
+    cutoffs: Days  # (series,) the last known day, also of those that have no part
     actual: Doubles  # (series of the window, horizon)
 
 
@@ -63,14 +66,18 @@ def aligned(frame: pd.DataFrame) -> SeriesTable:
 
 
 def windows_of(task: PublishedTask, table: SeriesTable) -> tuple[Window, ...]:
-    """The task's windows, oldest first."""
-    days = table.values.shape[1]
+    """The task's windows, oldest first. Raises WindowsDiffer where no series has a part in one of them."""
+    first = task.first_cutoff
+    cutoffs = np.full_like(table.ends, np.datetime64(first)) if isinstance(first, date) else table.ends + first
     windows = []
     for number in range(task.windows):
-        ahead = task.first_cutoff + number * task.step  # days of the end that lie after the cutoff, negative
-        rows = table.lengths + ahead >= 1
-        actual = table.values[rows, days + ahead : days + ahead + task.horizon or None]
-        windows.append(Window(days + ahead, rows, table.ends[rows] + ahead, actual))
+        here = cutoffs + number * task.step
+        after = (table.ends - here).astype(int)
+        rows = (after < table.lengths) & (after >= task.horizon)
+        if not rows.any():
+            raise WindowsDiffer(f"{task.name}: no series reaches from cutoff {here.max()} to {task.horizon} days later")
+        columns = table.values.shape[1] - after[rows, None] + np.arange(task.horizon)
+        windows.append(Window(rows, here, np.take_along_axis(table.values[rows], columns, axis=1)))
     return tuple(windows)
 
 
@@ -83,19 +90,24 @@ def seasonal_naive(past: Doubles, horizon: int, season: int) -> Doubles:
 def proved_windows(
     task: PublishedTask, table: SeriesTable, published: Mapping[str, float]
 ) -> tuple[tuple[Window, ...], Mapping[str, float]]:
-    """The task's windows and the seasonal naive's MASE and WAPE in them.
+    """The task's windows and the seasonal naive's MASE and WAPE in them, whichever of these are `published`.
 
-    Raises WindowsDiffer, with both numbers, where these are not the `published` ones to three digits.
+    Raises WindowsDiffer where neither is, or, with both numbers, where one is not the published one to three digits.
     """
+    proving = [metric for metric in PROVING if metric in published]
+    if not proving:
+        raise WindowsDiffer(
+            f"{task.name}: neither MASE nor WAPE of the seasonal naive is published; wanted one as proof"
+        )
     windows = windows_of(task, table)
     rebuilt = mean_scores([_naive_scores(task, table, window) for window in windows])
-    for metric in PROVING:
+    for metric in proving:
         if not abs(rebuilt[metric] - published[metric]) < TOLERANCE:
             raise WindowsDiffer(
                 f"{task.name}: the seasonal naive's {metric} is {rebuilt[metric]:.6f} in the rebuilt windows, and "
                 f"{published[metric]:.6f} as published; wanted the same to three digits, so no score is compared"
             )
-    return windows, {metric: rebuilt[metric] for metric in PROVING}
+    return windows, {metric: rebuilt[metric] for metric in proving}
 
 
 def _naive_scores(task: PublishedTask, table: SeriesTable, window: Window) -> Mapping[str, float]:
