@@ -3,7 +3,8 @@ what came after its cutoff."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import argparse
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import date, timedelta
 from pathlib import Path
@@ -20,11 +21,14 @@ from forecaster.model.network.features import LOOKBACK
 from tests import panels
 from tests.benchmarks.published import __main__ as command
 from tests.benchmarks.published import ranking
-from tests.benchmarks.published.our_model import FittedModel, Setting, Teller, spec_of
+from tests.benchmarks.published.our_model import FittedModel, Setting, TaskForecasts, Teller, spec_of
 from tests.benchmarks.published.ranking import OurLine
 from tests.benchmarks.published.tasks import PUBLISHED, TASKS, PublishedTask, as_it_is, folder, forward_filled
 from tests.benchmarks.published.window_scores import METRICS, mean_scores, scores_of
 from tests.benchmarks.published.windows import (
+    LEVELS,
+    SeriesTable,
+    Window,
     WindowsDiffer,
     aligned,
     count_forecasts,
@@ -265,6 +269,47 @@ def test_a_run_that_was_stopped_goes_on_behind_half_a_line(tmp_path: Path, monke
     assert [None if result is None else result["training_seconds"] for result in earlier] == [1.0, 3.0, None]
     assert earlier[0] is not None
     assert earlier[0]["scores"] == mean_scores(windows)
+
+
+def test_the_mean_of_seeds_is_scored_as_one_forecast_and_goes_on_where_it_was_stopped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(PUBLISHED, str(tmp_path))
+    frame(a=[*range(30)], b=[*range(20)]).rename(columns={"demand": "orders"}).to_parquet(tmp_path / "small.parquet")
+    monkeypatch.setattr(command, "RESULTS", tmp_path / "published.jsonl")
+    seeds: list[int] = []
+
+    def forecast(
+        task: PublishedTask, rows: pd.DataFrame, table: SeriesTable, windows: Sequence[Window], setting: Setting
+    ) -> TaskForecasts:
+        """Forecasts that are 2 too low with the first seed, and 2 too high with the second."""
+        seeds.append(setting.seed)
+        if len(seeds) == 2:
+            raise KeyboardInterrupt
+        error = (-2, 2)[setting.seed]
+        spread = np.repeat(error, len(LEVELS))
+        return TaskForecasts(tuple(window.actual[:, :, None] + spread for window in windows), 10.0, 1.0)
+
+    monkeypatch.setattr(command, "forecast_windows", forecast)
+
+    def lines(*, mean_of_seeds: bool = True, again: bool = False) -> list[OurLine]:
+        options = argparse.Namespace(
+            prove=False, seeds=2, mean_of_seeds=mean_of_seeds, preset="quick", retrain=False, again=again
+        )
+        return command.our_lines(SMALL, {ranking.NAIVE: {"MASE": 1.0}}, options)
+
+    with pytest.raises(KeyboardInterrupt):
+        lines()
+    each, mean = lines()
+    assert seeds == [0, 1, 1], "the first is read"
+    assert (each.scores["MASE"], each.training_seconds) == (pytest.approx(2 / 7), 10)
+    assert (mean.scores, mean.training_seconds, mean.seeds) == (dict.fromkeys(METRICS, 0.0), 20, 2)
+    assert mean.variant == "quick, with public holidays, mean of 2 seeds"
+    assert (lines(), len(seeds)) == ([each, mean], 3)
+    command.quantiles_file(Setting("small_1D", holidays=True, preset="quick", seed=0, retrain=False)).unlink()
+    assert (lines(mean_of_seeds=False), len(seeds)) == ([each], 3)
+    assert (lines(), seeds[3:]) == ([each, mean], [0]), "without its quantiles a seed is measured anew"
+    assert (lines(again=True), seeds[4:]) == ([each, mean], [0, 1])
 
 
 def line(value: float) -> dict[str, float]:

@@ -1,11 +1,15 @@
 """Our model's line among published ones, on forecasting tasks that are rebuilt from data at hand.
 
-python -m tests.benchmarks.published [--tasks a,b] [--preset quick] [--seeds 1] [--retrain] [--again] [--prove]
+python -m tests.benchmarks.published [--tasks a,b] [--preset quick] [--seeds 1] [--mean-of-seeds] [--retrain] [--again]
+[--prove]
 
-First the windows are proved: the seasonal naive meets its published MASE and WAPE in them to three digits, else nothing
-of that task is printed but both numbers. Then our model is trained once before the first cutoff (`--retrain`: before
-each), directly for the task's horizon, and forecasts all windows. Nothing is chosen on these windows. Each result is a
-line of var/bench/published.jsonl as soon as it is there: a run that was stopped goes on, `--again` measures anew.
+First the windows are proved: the seasonal naive meets its published MASE and WAPE, or the one of them that is
+published, in them to three digits, else nothing of that task is printed but both numbers. Then our model is trained
+once before the first cutoff (`--retrain`: before each), directly for the task's horizon, and forecasts all windows.
+Nothing is chosen on these windows. A score has no rank where none is published, no ratio where Chronos-2 has none.
+Each result is a line of var/bench/published.jsonl as soon as it is there, and its quantiles a file of
+var/bench/published/quantiles: a run that was stopped goes on, `--again` measures anew. `--mean-of-seeds` adds the line
+of one forecast more, the mean of the seeds' quantiles.
 """
 
 from __future__ import annotations
@@ -17,15 +21,20 @@ import shutil
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+
+from forecaster.core import artifact
+from forecaster.core.arrays import Doubles
 from tests.benchmarks.published import ranking
 from tests.benchmarks.published.our_model import Setting, checkpoint_folder, forecast_windows
 from tests.benchmarks.published.ranking import OurLine
 from tests.benchmarks.published.tasks import TASKS, PublishedTask
-from tests.benchmarks.published.window_scores import METRICS, mean_scores, scores_of
-from tests.benchmarks.published.windows import LEVELS, WindowsDiffer, aligned, count_forecasts, proved_windows
+from tests.benchmarks.published.window_scores import METRICS, mean_scores
+from tests.benchmarks.published.windows import WindowsDiffer, aligned, count_forecasts, proved_windows, scores_in
 from tests.benchmarks.report import FOLDER, machine
 
 RESULTS, PICTURE = FOLDER / "published.jsonl", FOLDER / "published.svg"
@@ -37,6 +46,7 @@ def main() -> None:
     parser.add_argument("--tasks", default=",".join(task.name for task in TASKS))
     parser.add_argument("--preset", default="quick", choices=("quick", "nightly", "best"))
     parser.add_argument("--seeds", type=int, default=1, help="how many, from seed 0 on")
+    parser.add_argument("--mean-of-seeds", action="store_true", help="forecast the mean of all seeds' quantiles too")
     parser.add_argument("--retrain", action="store_true", help="train before each window, not only before the first")
     parser.add_argument("--again", action="store_true", help="measure anew what was measured before")
     parser.add_argument("--prove", action="store_true", help="prove the windows, and no more")
@@ -44,17 +54,19 @@ def main() -> None:
     wanted = options.tasks.split(",")
     if unknown := set(wanted) - {task.name for task in TASKS}:
         parser.error(f"unknown tasks {sorted(unknown)}; wanted some of {', '.join(task.name for task in TASKS)}")
+    if options.mean_of_seeds and options.seeds < 2:
+        parser.error("--mean-of-seeds wants --seeds 2 or more")
     published, lines = ranking.published_scores(), []
     for task in (task for task in TASKS if task.name in wanted):
         try:
-            lines += _on(task, published.get(task.name, {}), options)
+            lines += our_lines(task, published.get(task.name, {}), options)
         except (FileNotFoundError, WindowsDiffer) as error:
             print(f"{task.name} is left out: {error}", flush=True)
     if lines:
         _show(lines, published)
 
 
-def _on(task: PublishedTask, published: Mapping[str, ranking.Line], options: argparse.Namespace) -> list[OurLine]:
+def our_lines(task: PublishedTask, published: Mapping[str, ranking.Line], options: argparse.Namespace) -> list[OurLine]:
     """Our lines on a task whose windows are proved; those measured before are read."""
     frame = task.read()
     table = aligned(frame)
@@ -64,23 +76,40 @@ def _on(task: PublishedTask, published: Mapping[str, ranking.Line], options: arg
     print(f"{task.name}: {count_forecasts(windows):,} forecasts; seasonal naive (published): {proof}", flush=True)
     lines = []
     for holidays in () if options.prove else task.holidays:
-        results = []
+        results, files = [], []
         for seed in range(options.seeds):
             setting = Setting(task.name, holidays, options.preset, seed, options.retrain)
+            files.append(quantiles_file(setting))
             if options.again:
                 shutil.rmtree(checkpoint_folder(setting), ignore_errors=True)
             result = None if options.again else earlier_result(setting)
-            if result is None:
+            if result is None or (options.mean_of_seeds and not files[-1].exists()):
                 forecasts = forecast_windows(task, frame, table, windows, setting)
-                scores = [
-                    scores_of(window.actual, quantiles, LEVELS, table.past(window), task.season)
-                    for window, quantiles in zip(windows, forecasts.quantiles, strict=True)
-                ]
+                with artifact.writing(files[-1]) as new, new.open("wb") as file:
+                    np.savez_compressed(file, *forecasts.quantiles)
+                scores = scores_in(task, table, windows, forecasts.quantiles)
                 result = write_result(setting, scores, forecasts.training_seconds, forecasts.inference_seconds)
             results.append(result)
             print(f"  {_variant(setting)}, seed {seed}: {_words(result['scores'])}", flush=True)
         lines.append(_line(setting, results))
+        if options.mean_of_seeds:
+            scores = scores_in(task, table, windows, mean_quantiles(files))
+            lines.append(_line_of_mean(setting, results, mean_scores(scores)))
     return lines
+
+
+def quantiles_file(setting: Setting) -> Path:
+    """Where the quantiles of a result are, an array (series, horizon, levels) a window."""
+    return RESULTS.with_suffix("") / "quantiles" / f"{checkpoint_folder(setting).name}.npz"
+
+
+def mean_quantiles(files: Sequence[Path]) -> list[Doubles]:
+    """The mean over files of the quantiles of each window, sorted as those of each file are."""
+    seeds = []
+    for path in files:
+        with np.load(path, allow_pickle=False) as windows:
+            seeds.append(list(windows.values()))
+    return [np.mean(same, axis=0) for same in zip(*seeds, strict=True)]
 
 
 def _variant(setting: Setting) -> str:
@@ -97,6 +126,13 @@ def _line(setting: Setting, results: Sequence[Result]) -> OurLine:
         fmean(result["training_seconds"] for result in results),
         fmean(result["inference_seconds"] for result in results),
     )
+
+
+def _line_of_mean(setting: Setting, results: Sequence[Result], scores: ranking.Line) -> OurLine:
+    """The line of the seeds' mean, which takes the seconds of all of them."""
+    variant = f"{_variant(setting)}, mean of {len(results)} seeds"
+    seconds = (sum(result[f"{work}_seconds"] for result in results) for work in ("training", "inference"))
+    return OurLine(setting.task, variant, scores, len(results), *seconds, is_mean=True)
 
 
 def write_result(setting: Setting, windows: list[dict[str, float]], training: float, inference: float) -> Result:
@@ -132,8 +168,11 @@ def _show(lines: Sequence[OurLine], published: Mapping[str, Mapping[str, ranking
         print(f"\n### {task}\n\n{ranking.task_table(of_task, published[task])}")
     print(f"\n### ours, with the rank among {ranking.count_models(lines, published)} published models and itself\n")
     print(ranking.summary_table(lines, published))
-    first = {line.task: line for line in reversed(lines)}  # of each task the variant that knew no more than the others
-    print(f"\n{ranking.over_all(list(first.values())[::-1], published)}\n\n{machine()}")
+    for is_mean in sorted({line.is_mean for line in lines}):
+        alike = [line for line in reversed(lines) if line.is_mean is is_mean]
+        first = {line.task: line for line in alike}  # of each task the variant that knew no more than the others
+        print(f"\n{ranking.over_all(list(first.values())[::-1], published)}")
+    print(f"\n{machine()}")
     PICTURE.write_text(ranking.picture(lines, published), "utf-8")
     print(f"\nWritten to {RESULTS.relative_to(FOLDER.parents[1])} and {PICTURE.relative_to(FOLDER.parents[1])}")
 

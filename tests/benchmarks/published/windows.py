@@ -110,6 +110,16 @@ def proved_windows(
     return windows, {metric: rebuilt[metric] for metric in proving}
 
 
+def scores_in(
+    task: PublishedTask, table: SeriesTable, windows: Sequence[Window], quantiles: Sequence[Doubles]
+) -> list[dict[str, float]]:
+    """Scores of the quantiles of each window, (series of the window, horizon, levels)."""
+    return [
+        scores_of(window.actual, forecast, LEVELS, table.past(window), task.season)
+        for window, forecast in zip(windows, quantiles, strict=True)
+    ]
+
+
 def _naive_scores(task: PublishedTask, table: SeriesTable, window: Window) -> Mapping[str, float]:
     past = table.past(window)
     point = seasonal_naive(past, task.horizon, task.season)
