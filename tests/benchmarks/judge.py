@@ -1,13 +1,13 @@
 """Judge tonight's model as nights use it, and say what each of its parts is worth.
 
-python -m tests.benchmarks.judge [--panels a,b] [--name NAME] [--against NAME] [--ends 4]
+python -m tests.benchmarks.judge [--panels a,b] [--name NAME] [--against NAME] [--ends 4] [--horizon 28]
 
 Each end is a night with `preset: nightly`: it holds out `backtest.days`, trains on what lies before them, calibrates on
-them, and forecasts four weekly cutoffs, seven days each. Ends lie before the last 56 days of a panel, which stay
-untouched: one where it has the last Christmas, the others 12 weeks apart (4 in a panel of a year). At most 64 depots of
-a panel are judged, with their last four years. Models and forecasts stay in `var/bench/judge/NAME`: what is there is
-not measured again, so a run that was ended goes on. `--against` compares with an earlier run. Differences are relative,
-of the same depot-days, with their standard error over days.
+them, and forecasts from four weekly cutoffs. Ends lie before the last 56 days of a panel, which stay untouched: one
+where it has the last Christmas, the others 12 weeks apart (4 in a panel of a year). At most 64 depots of a panel are
+judged, with their last four years. Models and forecasts stay in `var/bench/judge/NAME`: what is there is not measured
+again, so a run that was ended goes on. `--against` compares with an earlier run. Differences are relative, of the same
+depot-days, with their standard error over days.
 """
 
 from __future__ import annotations
@@ -30,11 +30,12 @@ import numpy as np
 
 from forecaster.config import Spec
 from forecaster.core import artifact
+from forecaster.core.arrays import Bools
 from forecaster.core.forecast import Candidate, Fold, Forecast, Scale
 from forecaster.core.panel import Panel
 from forecaster.evaluation import backtest
 from forecaster.evaluation.backtest import Predictor
-from forecaster.evaluation.metrics import measure, seasonal_scale
+from forecaster.evaluation.metrics import HIGH, LOW, Scored, measure, scored, seasonal_scale
 from forecaster.evaluation.paired_test import CONFIDENCE, Difference, Pairs, pairs
 from forecaster.evaluation.rolling_calibration import RollingCalibration
 from forecaster.model.export import serialization, to_onnx
@@ -45,7 +46,7 @@ from tests.benchmarks import real
 from tests.benchmarks.report import FOLDER, machine
 
 UNTOUCHED = 56  # days at the end of a panel that report alone
-JUDGED = 28  # days after an end
+CUTOFFS = 4  # weekly, of an end
 MOST_DEPOTS, MOST_DAYS = 64, 1461
 APART, APART_IN_A_YEAR = 84, 28  # days between ends
 LEAST_KNOWN = 190  # days before an end
@@ -70,15 +71,17 @@ def main() -> None:
     parser.add_argument("--name", default="now", help="of this run's folder")
     parser.add_argument("--against", help="name of an earlier run")
     parser.add_argument("--ends", type=int, default=4, help="of each panel")
+    parser.add_argument("--horizon", type=int, help="days ahead, by default the pipeline's")
     options = parser.parse_args()
     ends: list[End] = []
     for name in options.panels.split(","):
-        panel = part_of(real.panel_of(name))
+        panel = part_of(real.panel_of(name, options.horizon))
         for cutoff in cutoffs_of(panel, options.ends):
             ends.append(_end(panel, real.spec_of(name), name, cutoff, FOLDER / "judge" / options.name))
             print(_line(ends[-1]), flush=True)
     print(f"\n{machine()}")
     tell_parts(ends)
+    tell_coverage(ends)
     if options.against:
         tell_against(ends, FOLDER / "judge" / options.against)
 
@@ -89,14 +92,21 @@ def part_of(panel: Panel) -> Panel:
     return panel.among([panel.depot_ids[row] for row in rows]).last(MOST_DAYS)
 
 
+def judged_days(horizon: int) -> int:
+    """Days after an end that its cutoffs forecast."""
+    return 7 * (CUTOFFS - 1) + horizon
+
+
 def cutoffs_of(panel: Panel, count: int) -> list[date]:
     """Cutoffs of the ends of a panel, oldest first."""
-    last = panel.cutoff - timedelta(days=UNTOUCHED + JUDGED)
+    last = panel.cutoff - timedelta(days=UNTOUCHED + judged_days(panel.horizon))
     first = panel.cutoff - timedelta(days=panel.history - LEAST_KNOWN)
     christmas = [day for year in (last.year, last.year - 1) if first <= (day := date(year, 12, 18)) <= last][:1]
     apart = APART if (last - first).days >= APART * count else APART_IN_A_YEAR
     spaced = (last - timedelta(days=back) for back in range(0, (last - first).days, apart))
-    others = [day for day in spaced if all(abs((day - taken).days) >= JUDGED for taken in christmas)]
+    others = [
+        day for day in spaced if all(abs((day - taken).days) >= judged_days(panel.horizon) for taken in christmas)
+    ]
     return sorted([*christmas, *others[: count - len(christmas)]])
 
 
@@ -105,7 +115,8 @@ def _end(panel: Panel, spec: Spec, name: str, cutoff: date, folder: Path) -> End
     path = folder / f"{name}-{cutoff}.npz"
     if path.exists():
         return _saved(path, name, cutoff)
-    spec = spec.model_copy(update={"training": spec.training.model_copy(update={"preset": "nightly"})})
+    training = spec.training.model_copy(update={"preset": "nightly"})
+    spec = spec.model_copy(update={"training": training, "horizon": panel.horizon})
     known = panel.at(cutoff)
     held_out = backtest.cutoffs(known, spec.backtest.days, spec.backtest.every)
     begun = time.perf_counter()
@@ -113,12 +124,13 @@ def _end(panel: Panel, spec: Spec, name: str, cutoff: date, folder: Path) -> End
         candidate = fit_candidate.train_and_calibrate(known, spec, cutoff=held_out[0], checkpoints=Path(checkpoints))
     seconds = time.perf_counter() - begun
     artifact.write(path.with_suffix(".model"), serialization.to_bytes(candidate))
-    at = [cutoff + timedelta(days=ahead) for ahead in range(0, JUDGED, panel.horizon)]
+    at = [cutoff + timedelta(weeks=week) for week in range(CUTOFFS)]
     folds = {
         part: backtest.folds(_as_in_nights(predict, known, spec, held_out), panel, at)
         for part, predict in parts(candidate).items()
     }
     folds["calibrated once"] = backtest.folds(parts(candidate)[WHOLE], panel, at)
+    jax.clear_caches()  # programs of many shapes would reach the system's limit of mappings
     end = End(name, cutoff, folds, seasonal_scale(known.demand, known.open[:, : known.history]), seconds)
     _save(end, path)
     return end
@@ -213,6 +225,21 @@ def tell_parts(ends: Sequence[End]) -> None:
             for part in others
         }
         _table(metric, ends, rows)
+
+
+def tell_coverage(ends: Sequence[End]) -> None:
+    """Print the coverage of the 80 % interval by week ahead."""
+    for panel, mine in _by_panel(ends).items():
+        days = [scored(end.folds[WHOLE], end.scale) for end in mine]
+        week = (np.concatenate([of_end.ahead for of_end in days]) - 1) // 7
+        is_covered = np.concatenate([_is_covered(of_end) for of_end in days])
+        shares = ", ".join(f"{100 * is_covered[week == number].mean():.1f} %" for number in np.unique(week))
+        print(f"coverage by week ahead, {panel}: {shares}")
+
+
+def _is_covered(days: Scored) -> Bools:
+    low, high = (days.quantiles[:, days.levels.index(level)] for level in (LOW, HIGH))
+    return (low <= days.actual) & (days.actual <= high)
 
 
 def tell_against(ends: Sequence[End], folder: Path) -> None:

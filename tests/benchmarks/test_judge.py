@@ -18,8 +18,8 @@ def test_ends_leave_the_last_days_alone_and_share_no_judged_day(days: int, year:
     panel = panels.bare(np.ones((2, days)))
     ends = judge.cutoffs_of(panel, 4)
     assert len(ends) == 4
-    assert ends[-1] + timedelta(days=judge.JUDGED + judge.UNTOUCHED) <= panel.cutoff
-    assert all((after - before).days >= judge.JUDGED for before, after in itertools.pairwise(ends))
+    assert ends[-1] + timedelta(days=28 + judge.UNTOUCHED) <= panel.cutoff
+    assert all((after - before).days >= 28 for before, after in itertools.pairwise(ends))
     assert any((end.month, end.day) == (12, 18) for end in ends) is year
 
 
