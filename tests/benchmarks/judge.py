@@ -1,6 +1,7 @@
 """Judge tonight's model as nights use it, and say what each of its parts is worth.
 
 python -m tests.benchmarks.judge [--panels a,b] [--name NAME] [--against NAME] [--ends 4] [--horizon 28]
+    [--set training.members=4]
 
 Each end is a night with `preset: nightly`: it holds out `backtest.days`, trains on what lies before them, calibrates on
 them, and forecasts from four weekly cutoffs. Ends lie before the last 56 days of a panel, which stay untouched: one
@@ -27,6 +28,7 @@ from unittest.mock import patch
 
 import jax
 import numpy as np
+import yaml
 
 from forecaster.config import Spec
 from forecaster.core import artifact
@@ -72,18 +74,32 @@ def main() -> None:
     parser.add_argument("--against", help="name of an earlier run")
     parser.add_argument("--ends", type=int, default=4, help="of each panel")
     parser.add_argument("--horizon", type=int, help="days ahead, by default the pipeline's")
+    parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="of the pipeline file")
     options = parser.parse_args()
     ends: list[End] = []
     for name in options.panels.split(","):
         panel = part_of(real.panel_of(name, options.horizon))
+        spec = changed(real.spec_of(name), ["training.preset=nightly", f"horizon={panel.horizon}", *options.set])
         for cutoff in cutoffs_of(panel, options.ends):
-            ends.append(_end(panel, real.spec_of(name), name, cutoff, FOLDER / "judge" / options.name))
+            ends.append(_end(panel, spec, name, cutoff, FOLDER / "judge" / options.name))
             print(_line(ends[-1]), flush=True)
     print(f"\n{machine()}")
     tell_parts(ends)
     tell_coverage(ends)
     if options.against:
         tell_against(ends, FOLDER / "judge" / options.against)
+
+
+def changed(spec: Spec, settings: Sequence[str]) -> Spec:
+    """The pipeline with other values of some keys, each as `section.key=value`."""
+    for setting in settings:
+        path, _, value = setting.partition("=")
+        section, _, key = path.rpartition(".")
+        update = {key: yaml.safe_load(value)}
+        spec = spec.model_copy(
+            update={section: getattr(spec, section).model_copy(update=update)} if section else update
+        )
+    return spec
 
 
 def part_of(panel: Panel) -> Panel:
@@ -115,8 +131,6 @@ def _end(panel: Panel, spec: Spec, name: str, cutoff: date, folder: Path) -> End
     path = folder / f"{name}-{cutoff}.npz"
     if path.exists():
         return _saved(path, name, cutoff)
-    training = spec.training.model_copy(update={"preset": "nightly"})
-    spec = spec.model_copy(update={"training": training, "horizon": panel.horizon})
     known = panel.at(cutoff)
     held_out = backtest.cutoffs(known, spec.backtest.days, spec.backtest.every)
     begun = time.perf_counter()
