@@ -136,8 +136,16 @@ def _end(panel: Panel, spec: Spec, name: str, cutoff: date, folder: Path) -> End
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as checkpoints:
         candidate = fit_candidate.train_and_calibrate(known, spec, cutoff=held_out[0], checkpoints=Path(checkpoints))
-    seconds = time.perf_counter() - begun
     artifact.write(path.with_suffix(".model"), serialization.to_bytes(candidate))
+    end = judged(candidate, panel, spec, name, cutoff, time.perf_counter() - begun)
+    _save(end, path)
+    return end
+
+
+def judged(candidate: Candidate, panel: Panel, spec: Spec, name: str, cutoff: date, seconds: float) -> End:
+    """The results of an end whose model is trained."""
+    known = panel.at(cutoff)
+    held_out = backtest.cutoffs(known, spec.backtest.days, spec.backtest.every)
     at = [cutoff + timedelta(weeks=week) for week in range(CUTOFFS)]
     folds = {
         part: backtest.folds(_as_in_nights(predict, known, spec, held_out), panel, at)
@@ -145,9 +153,7 @@ def _end(panel: Panel, spec: Spec, name: str, cutoff: date, folder: Path) -> End
     }
     folds["calibrated once"] = backtest.folds(parts(candidate)[WHOLE], panel, at)
     jax.clear_caches()  # programs of many shapes would reach the system's limit of mappings
-    end = End(name, cutoff, folds, seasonal_scale(known.demand, known.open[:, : known.history]), seconds)
-    _save(end, path)
-    return end
+    return End(name, cutoff, folds, seasonal_scale(known.demand, known.open[:, : known.history]), seconds)
 
 
 def _as_in_nights(predict: Predictor, known: Panel, spec: Spec, held_out: Sequence[date]) -> Predictor:

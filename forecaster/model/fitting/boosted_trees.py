@@ -54,7 +54,7 @@ PARAMETERS = {
     "objective": "l1",
     "learning_rate": 0.1,
     "max_depth": DEPTH,
-    "num_leaves": 2**DEPTH,
+    "num_leaves": 31,
     "min_data_in_leaf": 50,
     "feature_fraction": 0.7,
     "deterministic": True,

@@ -16,25 +16,29 @@ import jax.numpy as jnp
 from jax import Array
 from jaxtyping import Float
 
-DEPTH = 4  # levels of splits
-TREES = 64  # a day ahead
+DEPTH = 6  # levels of splits, at most
+TREES = 128  # a day ahead
 RAMP = 0.01  # of what is split, mostly log counts
 
 
 def predict(trees: Mapping[str, Array], inputs: Float[Array, "rows horizon inputs"]) -> Float[Array, "rows horizon"]:
     """The sum of each day's trees, {"feature": places in `inputs`, "threshold": (horizon, trees,
     nodes), "leaf": (horizon, trees, leaves)}."""
-    rows, horizon, width = inputs.shape
-    # Rows last and nodes first, so that whatever is gathered, sliced and computed lies side by
-    # side.
-    feature, threshold, leaf = (jnp.moveaxis(trees[name], -1, 0) for name in ("feature", "threshold", "leaf"))
-    of_day = jnp.arange(horizon, dtype=jnp.int32)[None, :, None] * width
-    place = (feature.astype(jnp.int32) + of_day).reshape(-1)
-    value = jnp.take(inputs.reshape(rows, horizon * width).T, place, axis=0).reshape(*threshold.shape, rows)
-    right = jnp.clip((value - threshold[..., None]) * (1.0 / RAMP), 0.0, 1.0)
+    # Rows last, so that whatever is gathered, sliced and computed lies side by side; a day at a
+    # time stays in a core's cache.
+    scaled = jnp.moveaxis(inputs * (1.0 / RAMP), 0, -1)
+    arrays = (jnp.moveaxis(trees[name], -1, 1) for name in ("feature", "threshold", "leaf"))
+    return jnp.stack([_of_day(*of_day) for of_day in zip(*arrays, scaled, strict=True)], axis=1)
+
+
+def _of_day(feature: Array, threshold: Array, leaf: Array, inputs: Array) -> Array:
+    """The sum (rows,) of a day's trees: (nodes, trees), (leaves, trees), and (inputs, rows) in ramps."""
+    rows = inputs.shape[-1]
+    value = jnp.take(inputs, feature.astype(jnp.int32).reshape(-1), axis=0).reshape(*threshold.shape, rows)
+    right = jnp.clip(value - (threshold * (1.0 / RAMP))[..., None], 0.0, 1.0)
     said = leaf[..., None]
     for level in reversed(range((len(threshold) + 1).bit_length() - 1)):
         nodes = 1 << level
         left = said[:nodes]
         said = left + right[nodes - 1 : 2 * nodes - 1] * (said[nodes:] - left)
-    return said[0].sum(axis=1).T
+    return said[0].sum(axis=0)
