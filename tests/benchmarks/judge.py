@@ -180,14 +180,14 @@ def parts(candidate: Candidate) -> dict[str, Predictor]:
 
 
 def _without_moves(candidate: Candidate) -> Predictor:
-    def still(center: Any, *rest: Any) -> Any:
-        return center
+    def forward(*arguments: Any, **sizes: Any) -> Any:  # a function of its own: JAX keeps one program a function
+        with patch.object(level_moves, "followed", lambda center, *_: center):
+            return encoder_decoder.forward(*arguments, **sizes)
 
-    with patch.object(level_moves, "followed", still):
-        compiled = jax.jit(encoder_decoder.forward, static_argnames="shape")
+    compiled = jax.jit(forward, static_argnames="shape")
 
     def predict(panel: Panel) -> Forecast:
-        with patch.object(level_moves, "followed", still), patch.object(to_onnx, "_compiled", compiled):
+        with patch.object(to_onnx, "_compiled", compiled):
             forecast: Forecast = to_onnx.forecaster(candidate)(panel)
         return forecast
 
