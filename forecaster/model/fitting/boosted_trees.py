@@ -4,9 +4,9 @@ arrays of `network.trees`.
 They read what the graph computes of each day that is forecast (`features.tree_inputs`) but for the
 waves of month and year, by which trees learn the dates by heart. Their target is the log count
 against the level that the origin knows. Every day up to the validation days is learned from, of
-`ROWS` forecasts of `MOST_DEPOTS` depots at most; the validation days say how many trees there are.
-Trees and network weigh the same: weights from the validation days are worse, as four weeks say
-little of others, above all before Christmas (docs/results.md).
+`ROWS` forecasts of `MOST_DEPOTS` depots at most; the validation days say how many trees there are,
+and move the weight that trees have in the forecast a little away from a half: these days have
+stopped the trees, which therefore look better on them than they are, and all depots share them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from jax import Array
 from numpy.typing import NDArray
 
 from forecaster.config import Spec
-from forecaster.core.arrays import Floats
+from forecaster.core.arrays import Bools, Doubles, Floats
 from forecaster.core.language import N_
 from forecaster.core.language.sentences import sentence
 from forecaster.core.panel import Panel
@@ -40,10 +40,11 @@ from forecaster.model.network.trees import DEPTH, RAMP, TREES
 ROWS = 300_000
 MOST_DEPOTS = 512  # evenly dealt over the fleet, that rows are of
 LEAST_ROWS = 100  # of a day ahead, below which there are no trees
-MEASURED_ROWS = 1024  # of a day ahead, by which ramps are held against LightGBM: one compiled program
 DATES = ("calendar year_", "calendar month_")  # inputs that name the date
 PATIENCE = 20  # trees without gain
-WEIGHT = 0.5  # of the trees
+HALF, MOST_WEIGHT = 0.5, 0.6  # of the trees
+BELIEVED = 0.5  # how far the weight goes from a half to that which is best on the validation days
+WEIGHTS = np.linspace(0.0, 1.0, 21)  # that are tried
 # sizes of the compiled program, so that a day more is no other program
 DEPOTS_AT_ONCE, ORIGINS_STEP = 32, 64
 # of days with their counterparts, and of inputs, at once
@@ -63,6 +64,15 @@ PARAMETERS = {
     # where others compute next to it, several wait for one another most of the time
     "num_threads": 1,
 }
+
+
+class Validated(NamedTuple):
+    """Network medians on the validation days; log counts (depots, origins, horizon)."""
+
+    depots: NDArray[np.intp]  # their places in the panel
+    median: Floats
+    actual: Floats
+    scored: Bools
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,13 @@ def are_fitted(spec: Spec, horizon: int, report: Callable[[str], None]) -> bool:
     return True
 
 
-def fit(panel: Panel, days: int, constants: Mapping[str, Any], report_steps: Floats | None = None) -> Boosted:
+def fit(
+    panel: Panel,
+    days: int,
+    constants: Mapping[str, Any],
+    validated: Validated,
+    report_steps: Floats | None = None,
+) -> Boosted:
     """Trees that learn from a panel's first `days` days, stopped by those after them, with covariates
     of the days ahead that are off by what `report_steps` (`report_errors.steps`) says.
 
@@ -117,9 +133,10 @@ def fit(panel: Panel, days: int, constants: Mapping[str, Any], report_steps: Flo
     if min(len(rows.depot) for rows in (*learned, *stopping)) < LEAST_ROWS:
         about = {"trees": [0] * horizon, "weight": 0.0, "ramps_mean": 0.0, "ramps_largest": 0.0}
         return Boosted(arrays, 0.0, about, time.monotonic() - started)
-    tables = _tables(panel, constants, [*learned, *stopping], report_steps)
+    checked = _validated_rows(validated, days, horizon)
+    tables = _tables(panel, constants, [*learned, *stopping, *checked], report_steps)
     log, columns = _log_counts(panel), _columns(panel)
-    differences, counts = [], []
+    said, missed, counts = [], [], []
     for step in range(horizon):
         parts = []
         for rows, table in ((learned[step], tables[step]), (stopping[step], tables[horizon + step])):
@@ -129,18 +146,23 @@ def fit(panel: Panel, days: int, constants: Mapping[str, Any], report_steps: Flo
         counts.append(booster.best_iteration or booster.num_trees())
         for name, value in complete_trees(booster.dump_model(num_iteration=counts[-1]), columns).items():
             arrays[name][step, : len(value)] = value
+        table = tables[2 * horizon + step]
         of_step = {name: value[step : step + 1] for name, value in arrays.items()}
-        few = tables[horizon + step].inputs[np.linspace(0, len(parts[1][1]) - 1, MEASURED_ROWS).astype(int)]
-        exact = booster.predict(few[:, columns], num_iteration=counts[-1], num_threads=1)
-        differences.append(np.abs(np.asarray(_predicted(of_step, few[:, None]))[:, 0] - exact))
-    all_differences = np.concatenate(differences)
+        ramped = np.asarray(_predicted(of_step, table.inputs[:, None]))[:, 0]
+        missed.append(
+            np.abs(ramped - booster.predict(table.inputs[:, columns], num_iteration=counts[-1], num_threads=1))
+        )
+        said.append(np.maximum(ramped + table.level, 0))
+    trusted = tables[2 * horizon].trusted
+    weight = _weight(np.stack(said, axis=-1), trusted, validated)
+    differences = np.concatenate(missed)
     about = {
         "trees": counts,
-        "weight": WEIGHT,
-        "ramps_mean": float(all_differences.mean()),
-        "ramps_largest": float(all_differences.max()),
+        "weight": weight,
+        "ramps_mean": float(differences.mean()),
+        "ramps_largest": float(differences.max()),
     }
-    return Boosted(arrays, WEIGHT, about, time.monotonic() - started)
+    return Boosted(arrays, weight, about, time.monotonic() - started)
 
 
 def blank(horizon: int) -> dict[str, NDArray[Any]]:
@@ -195,10 +217,12 @@ class _Rows(NamedTuple):
 
 
 class _Table(NamedTuple):
-    """Rows for trees: their inputs, and the level that the origin knows."""
+    """Rows for trees: their inputs, the level that the origin knows, and how far trees are trusted
+    there."""
 
     inputs: Floats  # (rows, inputs)
     level: Floats  # (rows,)
+    trusted: Floats  # (rows,)
 
 
 def _rows(panel: Panel, days: int) -> tuple[list[_Rows], list[_Rows]]:
@@ -223,6 +247,12 @@ def _rows(panel: Panel, days: int) -> tuple[list[_Rows], list[_Rows]]:
     return learned, stopping
 
 
+def _validated_rows(validated: Validated, days: int, horizon: int) -> list[_Rows]:
+    origins = days - 1 + np.arange(validated.median.shape[1])
+    depot, origin = (x.ravel() for x in np.meshgrid(validated.depots, origins, indexing="ij"))
+    return [_Rows(step, depot, origin) for step in range(horizon)]
+
+
 def _tables(
     panel: Panel, constants: Mapping[str, Any], wanted: list[_Rows], report_steps: Floats | None
 ) -> list[_Table]:
@@ -244,11 +274,11 @@ def _tables(
         if report_steps is not None:
             reports = jnp.asarray(chunk, jnp.int32), origin_days, jnp.asarray(report_steps)
         made = _made(window, known, reports, origins=origins, horizon=panel.horizon)
-        inputs, level = (np.asarray(x) for x in made)
+        inputs, level, trusted = (np.asarray(x) for x in made)
         for rows, part in zip(wanted, parts, strict=True):
             start, end = np.searchsorted(rows.depot, (chunk[0], chunk[-1] + 1))
             place = np.searchsorted(chunk, rows.depot[start:end]), rows.origin[start:end] - history + origins
-            part.append(_Table(inputs[(*place, rows.step)], level[place]))
+            part.append(_Table(inputs[(*place, rows.step)], level[place], trusted[place]))
     return [_Table(*(np.concatenate(x) for x in zip(*part, strict=True))) for part in parts]
 
 
@@ -260,12 +290,12 @@ def _made(
     *,
     origins: int,
     horizon: int,
-) -> tuple[Any, Any]:
-    """Tree inputs (depots, origins, horizon, inputs), and level (depots, origins); `reports` are what
-    `report_errors.of_days` draws from."""
+) -> tuple[Any, Any, Any]:
+    """Tree inputs (depots, origins, horizon, inputs), level and trust (depots, origins); `reports`
+    are what `report_errors.of_days` draws from."""
     errors = None if reports is None else report_errors.of_days(*reports)
     made = features.make(window, constants, scan=1, origins=origins, horizon=horizon, trees=True, report_errors=errors)
-    return made.trees, made.level
+    return made.trees, made.level, made.tree_trust
 
 
 _predicted = jax.jit(trees.predict)
@@ -276,6 +306,19 @@ def _train(gbm: Any, learned: tuple[Floats, Floats], stopping: tuple[Floats, Flo
     stop = data.create_valid(*stopping)
     patience = gbm.early_stopping(PATIENCE, verbose=False)
     return gbm.train(PARAMETERS, data, TREES, valid_sets=[stop], callbacks=[patience])
+
+
+def _weight(said: Doubles | Floats, trusted: Floats, validated: Validated) -> float:
+    """The trees' weight: a half, moved towards that by which the blended median misses least on the
+    validation days."""
+    scored = validated.scored
+    if not scored.any():
+        return HALF
+    ours, actual = (x[scored].astype(float) for x in (validated.median, validated.actual))
+    shape = validated.median.shape
+    towards = (trusted.reshape(shape[:2])[..., None] * (said.reshape(shape) - validated.median))[scored].astype(float)
+    best = WEIGHTS[int(np.argmin([np.abs(actual - ours - weight * towards).mean() for weight in WEIGHTS]))]
+    return float(min(HALF + BELIEVED * (best - HALF), MOST_WEIGHT))
 
 
 def _log_counts(panel: Panel) -> Floats:

@@ -39,7 +39,7 @@ from forecaster.model.fitting import (
     training_loop,
     windows,
 )
-from forecaster.model.fitting.boosted_trees import WEIGHT, Boosted
+from forecaster.model.fitting.boosted_trees import HALF, Boosted, Validated
 from forecaster.model.fitting.compiled_steps import PanelFacts, ProgramSizes, Restraints, State
 from forecaster.model.fitting.ensemble import Blend, blend
 from forecaster.model.fitting.jax_setup import Compilations, count_compilations
@@ -103,7 +103,7 @@ def fit(
     with count_compilations() as compilations:
         trained = _trained(panel, spec, recipe, inputs, monitoring, compilations, prior)
     constants = jax.tree.map(np.asarray, inputs.facts.constants)
-    boosted = boosted_trees.fit(panel, days, constants, report_steps) if with_trees else None
+    boosted = boosted_trees.fit(panel, days, constants, trained.validated, report_steps) if with_trees else None
     summary = {
         **trained.sizes(),
         **({"prior": prior.digest} if prior is not None else {}),
@@ -129,6 +129,7 @@ class Trained(NamedTuple):
     history: Sequence[Epoch]
     validation: Any  # losses of the epochs that go out, a list
     weights: Blend
+    validated: Validated
 
     def sizes(self) -> dict[str, Any]:
         """What the recipe chose."""
@@ -162,8 +163,8 @@ def _trained(
             parameters = _best_parameters(state)
             losses = distributed.to_numpy((state.best_loss, state.last_loss))
             validation = np.where(_use_best_epoch(state), *losses).tolist()
-            weights = _fit_blend(state, parameters, sizes, inputs)
-            return Trained(recipe, sizes.architecture, parameters, history, validation, weights)
+            blended = _fit_blend(state, parameters, sizes, inputs)
+            return Trained(recipe, sizes.architecture, parameters, history, validation, *blended)
         except Exception as error:
             if not devices.out_of_memory(error):
                 raise
@@ -202,7 +203,7 @@ def blank(panel: Panel, spec: Spec) -> Candidate:
     days, shape = panel.history - VALIDATION, architecture(panel, spec)
     members = len(choose_recipe(spec, len(panel.depot_ids), days).restraints)
     has_trees = spec.model.fits_trees(panel.horizon)
-    trees = Boosted(boosted_trees.blank(panel.horizon), WEIGHT, {}, 0.0) if has_trees else None
+    trees = Boosted(boosted_trees.blank(panel.horizon), HALF, {}, 0.0) if has_trees else None
     return uncalibrated(
         panel,
         shape,
@@ -338,15 +339,24 @@ def _best_parameters(state: State) -> Any:
     return jax.tree.map(select, *distributed.to_numpy((state.best, state.parameters)))
 
 
-def _fit_blend(state: State, parameters: Any, sizes: ProgramSizes, inputs: TrainingInputs) -> Blend:
-    """Ensemble weights of the members as they go out, fitted on the validation days."""
+def _fit_blend(state: State, parameters: Any, sizes: ProgramSizes, inputs: TrainingInputs) -> tuple[Blend, Validated]:
+    """Ensemble weights of the members as they go out, fitted on the validation days, and the
+    medians that they make."""
     members = len(state.best_loss)
     validate = compiled_steps.validation_step(sizes, members)
     _, validation = validate(state._replace(parameters=devices.deal(parameters, members)), inputs.panel, inputs.facts)
-    quantiles, anchor, actual, scored = distributed.to_numpy(
-        (validation.output.quantiles, validation.output.anchor, validation.actual, validation.scored)
+    quantiles, anchor, actual, scored, depots = distributed.to_numpy(
+        (
+            validation.output.quantiles,
+            validation.output.anchor,
+            validation.actual,
+            validation.scored,
+            inputs.facts.validation_depots,
+        )
     )
-    return blend(quantiles, anchor[0], actual, scored, sizes.architecture.levels)
+    fitted = blend(quantiles, anchor[0], actual, scored, sizes.architecture.levels)
+    middle = np.tensordot(fitted.members, quantiles[..., sizes.architecture.median], axes=1)
+    return fitted, Validated(depots, middle + np.float32(fitted.anchor) * (anchor[0] - middle), actual, scored)
 
 
 def _blend_parameters(weights: Blend, boosted: Boosted | None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Boosted trees say what LightGBM says, weigh a half, and go through a training into a bundle."""
+"""Boosted trees say what LightGBM says, weigh about a half, and go through a training into a bundle."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forecaster.config import Spec
 from forecaster.errors import MissingExtra
 from forecaster.model.export import to_onnx
 from forecaster.model.fitting import boosted_trees, ensemble, train
-from forecaster.model.fitting.boosted_trees import PARAMETERS
+from forecaster.model.fitting.boosted_trees import PARAMETERS, Validated
 from forecaster.model.network import features, trees
 from forecaster.model.network.features import LOOKBACK
 from forecaster.model.network.trees import RAMP, TREES
@@ -59,8 +59,9 @@ def test_a_training_with_trees_has_them_in_its_parameters_and_says_their_weight(
     ]
     assert shapes[0] == shapes[1]
     about = to_onnx.about(candidate)
-    told = about["training"]["boosted"]
-    assert told["weight"] == candidate.parameters["blend"]["trees"] == 0.5
+    told, weight = about["training"]["boosted"], float(candidate.parameters["blend"]["trees"])
+    assert np.isclose(told["weight"], weight)
+    assert 0.25 <= told["weight"] <= 0.6
     assert len(told["trees"]) == panel.horizon
     assert 0 < told["ramps_mean"] <= told["ramps_largest"] < 0.5
     assert "trees_seconds" not in about["training"]
@@ -73,6 +74,22 @@ def test_a_training_with_trees_has_them_in_its_parameters_and_says_their_weight(
     moved = np.log1p(plain) - np.log1p(alone)  # all quantiles alike
     assert np.abs(moved).max() > 0.01
     np.testing.assert_allclose(moved, np.broadcast_to(moved[..., :1], moved.shape), atol=1e-4)
+
+
+def validated(median: float, actual: float, scored: bool = True) -> Validated:
+    shape = (2, 3, 4)
+    arrays = (np.full(shape, value, np.float32) for value in (median, actual))
+    return Validated(np.arange(2), *arrays, np.full(shape, scored))
+
+
+@pytest.mark.parametrize(
+    ("actual", "weight"),
+    [(2.0, 0.25), (3.0, 0.6), (2.4, 0.45)],  # of a network that says 2 and trees that say 3
+)
+def test_the_weight_goes_half_the_way_from_a_half_to_what_the_validation_days_say(actual: float, weight: float) -> None:
+    said, trusted = np.full((6, 4), 3.0), np.ones(6, np.float32)
+    assert boosted_trees._weight(said, trusted, validated(2, actual)) == pytest.approx(weight)
+    assert boosted_trees._weight(said, trusted, validated(2, actual, scored=False)) == 0.5
 
 
 def test_waves_that_name_the_date_are_not_read() -> None:
@@ -91,7 +108,7 @@ def test_a_large_fleet_is_learned_from_by_some_of_its_depots(monkeypatch: pytest
 
 def test_too_few_counts_make_no_trees_and_no_weight() -> None:
     panel = panels.panel(1)
-    fitted = boosted_trees.fit(panel, panel.history - 28, {})
+    fitted = boosted_trees.fit(panel, panel.history - 28, {}, validated(2, 2))
     assert fitted.weight == 0
     assert not fitted.arrays["leaf"].any()
     assert fitted.about == {"trees": [0, 0, 0], "weight": 0.0, "ramps_mean": 0.0, "ramps_largest": 0.0}

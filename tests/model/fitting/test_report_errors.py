@@ -14,6 +14,7 @@ from forecaster.core.forecast import Candidate
 from forecaster.core.panel import Encoding, Panel
 from forecaster.model.export import to_onnx
 from forecaster.model.fitting import boosted_trees, report_errors, train
+from forecaster.model.fitting.boosted_trees import Validated
 from forecaster.model.network import features, trees
 from forecaster.model.network.features import LOOKBACK, Window
 from tests import panels
@@ -115,10 +116,13 @@ def weather(depots: int, history: int) -> Panel:
 def test_trees_learn_from_the_same_reports_and_twice_the_same() -> None:
     panel = weather(4, 300)
     days = panel.history - 28
-    constants = train.constants(panel, days)
+    of_network = np.zeros((4, 26, 3), np.float32)
+    constants, validated = train.constants(panel, days), Validated(np.arange(4), *[of_network] * 2, of_network > 0)
     steps = np.full((3, 1), 1.0, np.float32)
     with panels.quickly():
-        true, off, again = (boosted_trees.fit(panel, days, constants, steps_) for steps_ in (None, steps, steps))
+        true, off, again = (
+            boosted_trees.fit(panel, days, constants, validated, steps_) for steps_ in (None, steps, steps)
+        )
     for name, array in off.arrays.items():
         assert array.tobytes() == again.arrays[name].tobytes()
     names = features.tree_inputs(("rain",), panels.CALENDAR, tuple(panels.STATICS))
