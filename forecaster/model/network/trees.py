@@ -36,9 +36,9 @@ def _of_day(feature: Array, threshold: Array, leaf: Array, inputs: Array) -> Arr
     rows = inputs.shape[-1]
     value = jnp.take(inputs, feature.astype(jnp.int32).reshape(-1), axis=0).reshape(*threshold.shape, rows)
     right = jnp.clip(value - (threshold * (1.0 / RAMP))[..., None], 0.0, 1.0)
-    said = leaf[..., None]
+    total = leaf[..., None]
     for level in reversed(range((len(threshold) + 1).bit_length() - 1)):
         nodes = 1 << level
-        left = said[:nodes]
-        said = left + right[nodes - 1 : 2 * nodes - 1] * (said[nodes:] - left)
-    return said[0].sum(axis=0)
+        left = total[:nodes]
+        total = left + right[nodes - 1 : 2 * nodes - 1] * (total[nodes:] - left)
+    return total[0].sum(axis=0)
