@@ -62,9 +62,10 @@ class End:
 
     panel: str
     cutoff: date
+    settings: tuple[str, ...]  # keys of the pipeline file
     folds: Mapping[str, Sequence[Fold]]
     scale: Scale
-    seconds: float  # of the training
+    seconds: float  # of training and judging
 
 
 def main() -> None:
@@ -76,12 +77,14 @@ def main() -> None:
     parser.add_argument("--horizon", type=int, help="days ahead, by default the pipeline's")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE", help="of the pipeline file")
     options = parser.parse_args()
+    if options.against and not (FOLDER / "judge" / options.against).is_dir():
+        parser.error(f"--against {options.against}: no run of that name in {FOLDER / 'judge'}")
     ends: list[End] = []
     for name in options.panels.split(","):
         panel = part_of(real.panel_of(name, options.horizon))
-        spec = changed(real.spec_of(name), ["training.preset=nightly", f"horizon={panel.horizon}", *options.set])
+        settings = ["training.preset=nightly", f"horizon={panel.horizon}", *options.set]
         for cutoff in cutoffs_of(panel, options.ends):
-            ends.append(_end(panel, spec, name, cutoff, FOLDER / "judge" / options.name))
+            ends.append(_end(panel, settings, name, cutoff, FOLDER / "judge" / options.name))
             print(_line(ends[-1]), flush=True)
     print(f"\n{machine()}")
     tell_parts(ends)
@@ -126,34 +129,41 @@ def cutoffs_of(panel: Panel, count: int) -> list[date]:
     return sorted([*christmas, *others[: count - len(christmas)]])
 
 
-def _end(panel: Panel, spec: Spec, name: str, cutoff: date, folder: Path) -> End:
-    """The results of one end; those that were measured before are read."""
+def _end(panel: Panel, settings: Sequence[str], name: str, cutoff: date, folder: Path) -> End:
+    """The results of one end; those that were measured before are read. Raises SystemExit where these are of other
+    settings."""
     path = folder / f"{name}-{cutoff}.npz"
     if path.exists():
-        return _saved(path, name, cutoff)
+        end = _saved(path, name, cutoff)
+        if end.settings != tuple(settings):
+            raise SystemExit(f"{path}: measured with {' '.join(end.settings)}, wanted {' '.join(settings)}: set --name")
+        return end
+    spec = changed(real.spec_of(name), settings)
     known = panel.at(cutoff)
     held_out = backtest.cutoffs(known, spec.backtest.days, spec.backtest.every)
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory() as checkpoints:
         candidate = fit_candidate.train_and_calibrate(known, spec, cutoff=held_out[0], checkpoints=Path(checkpoints))
     artifact.write(path.with_suffix(".model"), serialization.to_bytes(candidate))
-    end = judged(candidate, panel, spec, name, cutoff, time.perf_counter() - begun)
+    folds, scale = judged(candidate, panel, spec, cutoff)
+    end = End(name, cutoff, tuple(settings), folds, scale, time.perf_counter() - begun)
     _save(end, path)
     return end
 
 
-def judged(candidate: Candidate, panel: Panel, spec: Spec, name: str, cutoff: date, seconds: float) -> End:
-    """The results of an end whose model is trained."""
+def judged(candidate: Candidate, panel: Panel, spec: Spec, cutoff: date) -> tuple[Mapping[str, Sequence[Fold]], Scale]:
+    """Folds after an end by part of its trained model, and the scale of their errors."""
     known = panel.at(cutoff)
     held_out = backtest.cutoffs(known, spec.backtest.days, spec.backtest.every)
     at = [cutoff + timedelta(weeks=week) for week in range(CUTOFFS)]
+    predictors = parts(candidate)
     folds = {
         part: backtest.folds(_as_in_nights(predict, known, spec, held_out), panel, at)
-        for part, predict in parts(candidate).items()
+        for part, predict in predictors.items()
     }
-    folds["calibrated once"] = backtest.folds(parts(candidate)[WHOLE], panel, at)
+    folds["calibrated once"] = backtest.folds(predictors[WHOLE], panel, at)
     jax.clear_caches()  # programs of many shapes would reach the system's limit of mappings
-    return End(name, cutoff, folds, seasonal_scale(known.demand, known.open[:, : known.history]), seconds)
+    return folds, seasonal_scale(known.demand, known.open[:, : known.history])
 
 
 def _as_in_nights(predict: Predictor, known: Panel, spec: Spec, held_out: Sequence[date]) -> Predictor:
@@ -202,6 +212,7 @@ def _save(end: End, path: Path) -> None:
     first = end.folds[WHOLE][0].forecast
     about = {
         "seconds": end.seconds,
+        "settings": end.settings,
         "parts": list(end.folds),
         "cutoffs": [str(fold.forecast.cutoff) for fold in end.folds[WHOLE]],
         "depot_ids": first.depot_ids,
@@ -224,13 +235,14 @@ def _saved(path: Path, name: str, cutoff: date) -> End:
                 targets = tuple(day + timedelta(days=1 + ahead) for ahead in range(quantiles.shape[1]))
                 forecast = Forecast(ids, day, targets, levels, quantiles, np.isfinite(actuals))
                 folds[part].append(Fold(forecast, actuals))
-        return End(name, cutoff, folds, Scale(file["absolute"], file["squared"]), about["seconds"])
+        scale = Scale(file["absolute"], file["squared"])
+        return End(name, cutoff, tuple(about["settings"]), folds, scale, about["seconds"])
 
 
 def _line(end: End) -> str:
     metrics = measure(end.folds[WHOLE], end.scale)
     numbers = " ".join(f"{name} {metrics[name]:.4f}" for name in (*METRICS, "bias", "coverage"))
-    return f"{end.panel:24}{end.cutoff}  {numbers}  {end.seconds:.0f} s to train"
+    return f"{end.panel:24}{end.cutoff}  {numbers}  {end.seconds:.0f} s"
 
 
 def tell_parts(ends: Sequence[End]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from datetime import date, timedelta
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -33,3 +34,16 @@ def test_a_difference_over_ends_is_the_ratio_of_their_losses_each_by_its_own_sca
     of = judge.difference([end(11, 12, 1, date(2026, 1, 1)), end(14, 14, 2, date(2026, 3, 1))], "mase")
     assert of.relative == pytest.approx((1 + 2) / (2 + 2) - 1)
     assert judge.standard_error(of) > 0
+
+
+def test_a_run_goes_on_with_its_own_settings_alone(tmp_path: Path) -> None:
+    fold = Fold(panels.forecast(np.full((2, 7, 3), 9.0), cutoff=date(2026, 1, 1)), np.full((2, 7), 10, np.float32))
+    end = judge.End("small", date(2026, 1, 1), ("horizon=7",), {judge.WHOLE: [fold]}, panels.scale([1, 2]), 3.0)
+    judge._save(end, tmp_path / "small-2026-01-01.npz")
+    panel = panels.bare(np.ones((2, 365)))
+    again = judge._end(panel, ["horizon=7"], "small", end.cutoff, tmp_path)
+    np.testing.assert_array_equal(again.folds[judge.WHOLE][0].forecast.quantiles, fold.forecast.quantiles)
+    with pytest.raises(
+        SystemExit, match=r"small-2026-01-01\.npz: measured with horizon=7, wanted horizon=28: set --name"
+    ):
+        judge._end(panel, ["horizon=28"], "small", end.cutoff, tmp_path)

@@ -26,16 +26,17 @@ def predict(trees: Mapping[str, Array], inputs: Float[Array, "rows horizon input
     nodes), "leaf": (horizon, trees, leaves)}."""
     # Rows last, so that whatever is gathered, sliced and computed lies side by side; a day at a
     # time stays in a core's cache.
-    scaled = jnp.moveaxis(inputs * (1.0 / RAMP), 0, -1)
+    of_day = jnp.moveaxis(inputs, 0, -1)
     arrays = (jnp.moveaxis(trees[name], -1, 1) for name in ("feature", "threshold", "leaf"))
-    return jnp.stack([_of_day(*of_day) for of_day in zip(*arrays, scaled, strict=True)], axis=1)
+    return jnp.stack([_of_day(*day) for day in zip(*arrays, of_day, strict=True)], axis=1)
 
 
 def _of_day(feature: Array, threshold: Array, leaf: Array, inputs: Array) -> Array:
-    """The sum (rows,) of a day's trees: (nodes, trees), (leaves, trees), and (inputs, rows) in ramps."""
+    """The sum (rows,) of a day's trees: (nodes, trees), (leaves, trees), and (inputs, rows)."""
     rows = inputs.shape[-1]
     value = jnp.take(inputs, feature.astype(jnp.int32).reshape(-1), axis=0).reshape(*threshold.shape, rows)
-    right = jnp.clip(value - (threshold * (1.0 / RAMP))[..., None], 0.0, 1.0)
+    # The difference first: it is exact near a threshold, also of an input of 100,000.
+    right = jnp.clip((value - threshold[..., None]) * (1.0 / RAMP), 0.0, 1.0)
     total = leaf[..., None]
     for level in reversed(range((len(threshold) + 1).bit_length() - 1)):
         nodes = 1 << level
