@@ -47,7 +47,13 @@ if TYPE_CHECKING:
     from forecaster.config import Spec
 
 HERE = Path(__file__).parent
-STATIC = {"style": "style.css", "icon": "icon.svg", "script": "page.js"}
+STATIC = {
+    "style": "style.css",
+    "icon": "icon.svg",
+    "script": "page.js",
+    "board_script": "board.js",
+    "manifest": "manifest.webmanifest",
+}
 THREADS = 8  # that answer at once; each has memory of its own
 
 

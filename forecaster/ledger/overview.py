@@ -26,13 +26,13 @@ from forecaster.ledger.publication import (
 )
 from forecaster.ledger.records import Head, Run
 
-NEWEST = 2  # days up to the cutoff that a depot is given with
+NEWEST = 8  # days up to the cutoff that a depot is given with
 AT_ONCE = 500  # rows that are read and parsed together, in about a millisecond
 
 
 def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDepot, ...]:
-    """The depots of a publication in their order, with the last two days before it and without
-    marks."""
+    """The depots of a publication in their order, with the last `NEWEST` days before it and
+    without marks."""
     days = _days(connection, publication_id)
     table = tables.published_depots.c
     columns = [

@@ -30,7 +30,7 @@ RATE = 500  # requests a second
 SECONDS = 30
 CONNECTIONS = 32
 EVERY = 10  # seconds between publications
-PATHS = ("/", "/", "/", "/depot/BOS-01", "/?city=Boston", "/roster?city=Boston", "/wall", "/api/v1/depots/NYC-01")
+PATHS = ("/", "/", "/", "/depot/BOS-01", "/?city=Boston", "/?city=Boston&sort=city", "/wall", "/api/v1/depots/NYC-01")
 SERVER = """
 import sys, socket, uvicorn
 from datetime import datetime

@@ -18,8 +18,8 @@ from tests.dashboards.seed import NOON, earlier, fill, publication, remember, wi
 from tests.dashboards.visitor import ask_locally
 
 PAGES = (
-    "/", "/depot/BOS-01", "/my-depot", "/my-depot?depot=BOS-01", "/roster", "/week", "/week?depot=BOS-01", "/wall",
-    "/wall?city=Bosten", "/accuracy", "/value", "/champion", "/health", "/plan?depot=BOS-01",
+    "/", "/depot/BOS-01", "/my-depot", "/my-depot?depot=BOS-01", "/?sort=city", "/wall",
+    "/wall?city=Bosten", "/accuracy", "/value", "/champion", "/health", "/day/2025-06-18/BOS-01",
     "/overrides", "/depot/nope",
 )  # fmt: skip
 

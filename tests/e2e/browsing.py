@@ -24,7 +24,8 @@ FLAGS = [
     "--disable-sync",
 ]
 AXE = ROOT / "tests" / "vendor" / "axe-core" / "axe.min.js"
-PAGES = ["", "depot/NYC-01", "roster", "week", "week?depot=BOS-01", "accuracy", "value", "champion", "health", "wall"]
+PAGES = ["", "?sort=city&beside=last-week", "depot/NYC-01", "depot/BOS-01", "day/2025-06-18/NYC-01"]
+PAGES += ["accuracy", "value", "champion", "health", "wall"]
 AT_NOON = """
 import socket, sys, uvicorn
 from datetime import datetime

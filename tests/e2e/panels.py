@@ -29,7 +29,7 @@ global: {scrape_interval: 1s}
 scrape_configs: [{job_name: forecaster, static_configs: [{targets: [TARGETS]}]}]
 """
 RATE = "15s"  # over which rates are taken: a dozen scrapes
-PAGES = ("", "depot/NYC-01", "depot/NYC-01", "health", "roster", "wp-admin")
+PAGES = ("", "depot/NYC-01", "depot/NYC-01", "health", "wall", "wp-admin")
 RIGHTLY_EMPTY = {  # metric → why a small night on a processor has none
     "forecaster_device_memory_peak_bytes": "a processor has no memory of its own",
     "forecaster_device_memory_limit_bytes": "a processor has no memory of its own",

@@ -70,7 +70,7 @@ def overlapping(page: Page) -> list[str]:
 
 def names(page: Page) -> list[str]:
     """The depots whose rows are shown."""
-    return page.locator(".depots tbody th a").all_inner_texts()
+    return page.locator(".grid tbody:not(.totals) th a").all_inner_texts()
 
 
 def test_a_depots_numbers_are_found_from_the_network_page(page: Page, screen: str, address: str) -> None:
@@ -79,11 +79,11 @@ def test_a_depots_numbers_are_found_from_the_network_page(page: Page, screen: st
     assert not too_wide(page)
     row = page.get_by_role("row").filter(has_text="NYC-01")
     cells = " ".join(row.get_by_role("cell").all_inner_texts()).split()
-    row.get_by_role("link").click()
+    row.get_by_role("link", name="NYC-01", exact=True).click()
     assert page.get_by_role("heading", level=1).inner_text() == "NYC-01"
     tomorrow = page.get_by_role("row").filter(has_text="tomorrow")
     numbers = tomorrow.get_by_role("cell").all_inner_texts()  # orders, range, drivers
-    assert numbers == [cell for cell in cells if cell in numbers]
+    assert [cells[2], cells[3]] == [numbers[0], numbers[2]]  # today's orders and drivers are before them
     pictures = page.get_by_role("img", name=re.compile("Orders a day"))
     assert pictures.count() == 1  # the one drawn for this screen
     assert not too_wide(page)
@@ -100,7 +100,7 @@ def test_texts_of_the_picture_are_large_enough_to_read(page: Page, address: str)
 
 def test_a_depot_with_an_odd_id_is_one_click_away(page: Page, address: str) -> None:
     page.goto(address)
-    page.get_by_role("link", name=ODD_ID).click()
+    page.get_by_role("link", name=ODD_ID, exact=True).click()
     assert page.get_by_role("heading", level=1).inner_text() == ODD_ID
     assert not too_wide(page)
 
@@ -116,24 +116,52 @@ def test_every_page_is_readable_by_all(page: Page, screen: str, address: str, pa
 
 def test_rows_are_chosen_by_city_and_searched_and_sorted(page: Page, address: str) -> None:
     page.goto(address)
-    page.get_by_label("City").select_option("New York")  # which is enough
+    page.get_by_role("navigation", name="Cities").get_by_role("link", name="New York").click()
     page.wait_for_url(re.compile("city=New"))
     assert names(page) == ["NYC-01", "NYC-02", ODD_ID]
-    page.get_by_role("link", name="Tomorrow").click()
-    assert page.locator("th[aria-sort]").inner_text().startswith("Tomorrow")
-    orders = [int(text.replace(",", "")) for text in page.locator(".depots tbody b").all_inner_texts()]
+    page.get_by_role("columnheader", name="Wed").get_by_role("link").click()
+    page.wait_for_url(re.compile("sort=2025-06-18"))
+    assert page.locator("th[aria-sort]").inner_text().startswith("Wed")
+    cells = page.locator(".grid tbody:not(.totals) td:nth-child(3) b").all_inner_texts()
+    orders = [int(text.replace(",", "")) for text in cells]
     assert orders == sorted(orders, reverse=True)
-    page.get_by_role("searchbox").fill("nyc-02")
-    page.keyboard.press("Enter")
+    page.get_by_role("searchbox").press_sequentially("nyc-02")  # which is enough
     page.wait_for_url(re.compile("q=nyc-02"))
+    page.get_by_role("link", name="NYC-01", exact=True).wait_for(state="detached")
     assert names(page) == ["NYC-02"]
+
+
+def test_a_cell_opens_beside_the_board_and_closes_again(page: Page, address: str) -> None:
+    page.goto(address)
+    cell = page.get_by_role("link", name=re.compile("^NYC-01, Fri 20 Jun"))
+    cell.click()
+    panel = page.get_by_role("complementary", name="NYC-01")
+    panel.get_by_role("heading", name="NYC-01").wait_for()
+    assert "Orders expected Fri 20 Jun" in panel.inner_text()
+    assert page.url == address
+    assert not too_wide(page)
+    assert faults(page, "duplicate-id-aria", "color-contrast", "aria-allowed-role", "label") == []
+    page.keyboard.press("Escape")
+    panel.wait_for(state="detached")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("NYC-01, Fri 20 Jun")
+    page.keyboard.press("ArrowLeft")
+    assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("NYC-01, Thu 19 Jun")
+
+
+def test_the_colours_of_day_or_night_are_chosen_and_stay(page: Page, address: str) -> None:
+    page.goto(address)
+    for name, scheme in (("Colours of the device", "light"), ("Light", "dark")):
+        page.get_by_role("button", name=name).click()
+        assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == scheme
+    page.goto(address + "accuracy")
+    assert page.get_by_role("button", name="Dark").count() == 1
 
 
 def test_the_form_works_without_a_script(browser: Browser, address: str) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(address)
-        page.get_by_label("City").select_option("Boston")
+        page.get_by_role("searchbox").fill("boston")
         page.get_by_role("button", name="Show").click()
         assert names(page) == ["BOS-01", "BOS-02"]
 
@@ -162,7 +190,7 @@ def test_without_a_server_pages_seen_before_are_shown_and_say_so(browser: Browse
         page.reload()
         assert page.locator(".big").inner_text() == median
         assert page.get_by_text("No connection.").is_visible()
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(244, 246, 248)"
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(246, 247, 249)"
         page.goto(base_url)
         assert page.get_by_role("heading", level=1).inner_text().startswith("Orders expected tomorrow")
 
@@ -215,7 +243,7 @@ def test_what_somebody_saw_is_forgotten_when_they_sign_out_or_nobody_is_signed_i
         assert kept_pages(page) == []
         looks(page)
         context.clear_cookies()
-        page.goto(home + "roster")
+        page.goto(home + "wall")
         assert page.get_by_role("heading", level=1).inner_text() == "Nobody has signed in"
         assert kept_pages(page) == []
 
@@ -263,9 +291,9 @@ def test_a_wall_screen_shows_all_at_once_fills_a_finer_screen_and_is_read_from_f
 def test_a_printed_roster_has_a_page_for_each_city(browser: Browser, address: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()
-        page.goto(address + "roster")
+        page.goto(address + "?sort=city")
         assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 3
-        page.goto(address + "roster?city=Boston")
+        page.goto(address + "?sort=city&city=Boston")
         assert len(re.findall(rb"/Type\s*/Page\b", page.pdf(format="A4"))) == 1
 
 
@@ -275,7 +303,7 @@ def test_the_style_is_applied_in_light_and_in_dark(page: Page, address: str) -> 
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
         page.goto(address)
         grounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-    assert grounds == {"rgb(244, 246, 248)", "rgb(14, 21, 28)"}
+    assert grounds == {"rgb(246, 247, 249)", "rgb(14, 21, 28)"}
 
 
 def test_serve_prints_where_it_listens_and_answers_there(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ FREE = ("/static/", "/healthz", "/worker.js")  # for everyone, as often as they 
 READY = "/readyz"  # likewise, and it says more to whom it knows
 # for everyone, in measure; links and feeds are, too
 OPEN = ("/sign-in", "/sign-in/back", "/sign-out")
-ROSTER, WEEK = "/roster", "/week"
+BOARD, PLAN_FILES = "/", "/roster"
 Refuse = Callable[[Request, int, str], Response]
 _API = re.compile(r"(/p/[^/]+)?/api/")  # of a pipeline that is not there, too
 
@@ -44,10 +44,10 @@ def is_api(path: str) -> bool:
 
 
 def _page_of(request: Request) -> str:
-    """The page whose view a request is of. Files of /roster are the plans of /week, with people's
-    names: no screen that shows crews alone has them."""
+    """The page whose view a request is of. Files of /roster are plans with people's names, which no
+    screen that shows the board has; else it leads to the board."""
     path = request.url.path
-    return WEEK if path == ROSTER and "format" in request.query_params else path
+    return BOARD if path == PLAN_FILES and "format" not in request.query_params else path
 
 
 class AccessMiddleware:

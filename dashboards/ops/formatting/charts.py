@@ -231,28 +231,6 @@ def _beside(marks: Sequence[tuple[float, int, str]], right: float) -> tuple[tupl
 
 
 @dataclass(frozen=True)
-class Bars:
-    """A small bar for each day: one path for all, one for the day that is meant."""
-
-    width: int
-    height: int
-    others: str
-    meant: str
-
-
-def bars(values: Sequence[float], meant: int | None, *, width: int = 84, height: int = 26) -> Bars:
-    """Bars from 0, as high as the picture where the value is largest; 0 is a thin line. What is
-    filled needs no last side."""
-    step, highest = width / max(len(values), 1), max([*values, 0]) or 1
-    paths = []
-    for i, value in enumerate(values):
-        tall = max(round(value / highest * height), 1)
-        paths.append(f"M{i * step + 1:.4g} {height}v-{tall}h{step - 2:.4g}v{tall}")
-    chosen = paths.pop(meant) if meant is not None else ""
-    return Bars(width, height, "".join(paths), chosen)
-
-
-@dataclass(frozen=True)
 class Trend:
     """Rates over the weeks, ours in front."""
 

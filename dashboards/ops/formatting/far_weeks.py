@@ -3,7 +3,7 @@ days."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 from typing import Generic, TypeVar
@@ -25,13 +25,6 @@ class FarWeek(Generic[Line]):
     number: str  # the same without them
     meant: bool  # whether the day in front is among them
     lines: tuple[Line, ...]
-
-
-def opened_week(query: Mapping[str, str]) -> int:
-    """The later week that a reader opens, from 1; 0 where none is asked for, or what is cannot
-    be."""
-    word = query.get("week", "")
-    return int(word) if word.isascii() and word.isdigit() and len(word) < 3 else 0
 
 
 def far_weeks(

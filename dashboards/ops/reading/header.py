@@ -210,3 +210,8 @@ def median_and_range(day: PublishedDay | PublishedTotal, levels: tuple[float, ..
 def href(depot_id: str) -> str:
     """The address of a depot's page, whatever letters its id has."""
     return "/depot/" + quote(depot_id, safe="")
+
+
+def cell_href(depot_id: str, day: date) -> str:
+    """The address of one day of a depot."""
+    return f"/day/{day.isoformat()}/{quote(depot_id, safe='')}"

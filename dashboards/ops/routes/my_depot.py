@@ -12,7 +12,7 @@ from dashboards.ops.formatting import locale
 from dashboards.ops.http.language import of_request
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import NoSuchDepot
-from dashboards.ops.routes.pages import depot_content
+from dashboards.ops.routes.depots import depot_content
 
 COOKIE = "my_depot"
 A_YEAR = 365 * 24 * 3600

@@ -5,19 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import APIRouter, Request
 from fastapi.responses import FileResponse, RedirectResponse, Response
 
-from dashboards.ops.formatting.far_weeks import opened_week
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import HIDDEN_MESSAGE, Edition, Logbook
-from dashboards.ops.reading.header import in_zone, title_of
+from dashboards.ops.reading.header import title_of
 from dashboards.ops.reading.run_links import RunLinker
+from dashboards.ops.routes import board, depots
 from dashboards.ops.views.accuracy import AccuracyQuery as Weeks
 from dashboards.ops.views.accuracy import accuracy
 from dashboards.ops.views.champion import champion
-from dashboards.ops.views.depot import depot_page
-from dashboards.ops.views.depot_table import SORTS, TableQuery, depot_table
 from dashboards.ops.views.freshness import freshness
 from dashboards.ops.views.health import health
 from dashboards.ops.views.money.outlook import outlook
@@ -25,13 +23,11 @@ from dashboards.ops.views.money.turned_away import left_out, turned_away
 from dashboards.ops.views.money.value import chosen_span, value_page
 from dashboards.ops.views.network import network
 from dashboards.ops.views.reliability.canary import canary_line
-from dashboards.ops.views.reliability.drift import depot_sentence, drift_list
+from dashboards.ops.views.reliability.drift import drift_list
 from dashboards.ops.views.reliability.on_call import on_call
 from dashboards.ops.views.reliability.promises import promises
-from dashboards.ops.views.roster import RosterQuery, roster
 from dashboards.ops.views.wall import wall
 from forecaster.core.language import _
-from forecaster.plugins import optional
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -52,11 +48,11 @@ def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Sp
     """The routes of all pages that are for reading; `plans` says whether there are those for planners too, `spec` has
     what is promised. Each has its view in `views.catalogue`."""
     router = APIRouter(include_in_schema=False)
-    _of_the_publication(router, renderer, page, plans)
+    router.include_router(board.router(renderer, page, plans=plans, spec=spec))
+    router.include_router(depots.router(renderer, page, plans=plans))
+    _of_the_publication(router, renderer, page)
     _of_the_past(router, renderer, page, spec)
     _moved(router)
-    if weeks := optional("people.routes"):
-        router.include_router(weeks.router(renderer, page))
 
     @router.get("/worker.js")
     def worker() -> Response:
@@ -66,51 +62,7 @@ def pages(renderer: Renderer, page: RenderPage, *, plans: bool = False, spec: Sp
     return router
 
 
-def _file_of_plans(renderer: Renderer, request: Request) -> Response:
-    if (weeks := optional("people.routes")) is None:
-        raise HTTPException(404)
-    file: Response = weeks.roster_file(renderer, request)
-    return file
-
-
-def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage, plans: bool) -> None:
-    @router.api_route("/", methods=GET)
-    def network_page(request: Request) -> Response:
-        query, opened = TableQuery.of(request.query_params), opened_week(request.query_params)
-
-        def make(edition: Edition) -> bytes:
-            depots = edition.outline()
-            view = network(edition.head, depots, edition.front, edition.totals(), edition.cities is not None, opened)
-            table = depot_table(edition.head, depots, edition.front, edition.before(), query)
-            content = {
-                "network": view,
-                "table": table,
-                "sorts": SORTS,
-                "notice": edition.notice.sentence if edition.notice else None,
-            }
-            return page("network.html", front=edition.front, **content)
-
-        return renderer.of_publication(request, HTML, make, (query, opened))
-
-    @router.api_route("/depot/{depot_id:path}", methods=GET)
-    def one_depot(request: Request, depot_id: str) -> Response:
-        def make(edition: Edition) -> bytes:
-            return depot_content(edition, depot_id, page, plans=plans)
-
-        return renderer.of_publication(request, HTML, make, renderer.store.quarter_hour())
-
-    @router.api_route("/roster", methods=GET)
-    def rosters(request: Request) -> Response:
-        if "format" in request.query_params:
-            return _file_of_plans(renderer, request)
-        query = RosterQuery.of(request.query_params)
-
-        def make(edition: Edition) -> bytes:
-            view = roster(edition.head, edition.outline(), edition.front, query)
-            return page("roster.html", front=edition.front, roster=view)
-
-        return renderer.of_publication(request, HTML, make, query)
-
+def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage) -> None:
     @router.api_route("/wall", methods=GET)
     def wall_screen(request: Request) -> Response:
         city = request.query_params.get("city", "")[:200]
@@ -122,15 +74,6 @@ def _of_the_publication(router: APIRouter, renderer: Renderer, page: RenderPage,
             return page("wall.html", front=edition.front, wall=view)
 
         return renderer.of_publication(request, HTML, make, city)
-
-
-def depot_content(edition: Edition, depot_id: str, page: RenderPage, *, plans: bool, mine: bool = False) -> bytes:
-    """A depot's page, on its own clocks; `mine`: whoever asks has it remembered. Raises NoSuchDepot."""
-    depot = edition.depot(depot_id)
-    front = in_zone(edition.front, depot.timezone)
-    view = depot_page(edition.head, depot, front, edition.said_before(depot_id), edition.home)
-    drifting = depot_sentence(edition.drifts(depot))
-    return page("depot.html", front=front, depot=view, plans=plans, mine=mine, drifting=drifting)
 
 
 def _of_the_past(router: APIRouter, renderer: Renderer, page: RenderPage, spec: Spec | None) -> None:

@@ -23,10 +23,11 @@ from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.formatting import csv, display
 from dashboards.ops.http.render import HTML, JSON, RenderPage, attached
 from dashboards.ops.reading.editions import Edition
-from dashboards.ops.reading.header import href
+from dashboards.ops.reading.header import cell_href
 from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.reading.what_if_cache import WhatIfCache
 from dashboards.ops.routes.api import AS_CSV, GONE, LARGEST_ID, TROUBLE, Format, sorry
+from dashboards.ops.routes.depots import depot_content, with_day_in_front
 from dashboards.ops.routes.errors import Refuse
 from dashboards.ops.routes.planning_requests import (
     Body,
@@ -78,7 +79,7 @@ def router(spec: Spec, store: PublicationStore, page: RenderPage, refuse: Refuse
     def add_api(path: str, endpoint: Callable[..., Any], method: str, answer: type, **options: Any) -> None:
         routes.add_api_route(path, endpoint, methods=[method], response_model=answer, tags=["planning"], **options)
 
-    add_page("/plan", planning.plan_of_day, "GET")
+    add_page("/day/{day}/{depot_id:path}", planning.plan_of_day, "GET")
     add_page("/overrides", planning.book_page, "GET")
     add_page("/overrides", planning.save_form, "POST")
     add_page("/overrides/{number}/withdrawal", planning.withdraw_form, "POST")
@@ -107,29 +108,30 @@ class PlanningRoutes:
     def plan_of_day(
         self,
         request: Request,
-        depot: str,
-        day: date | None = None,
+        depot_id: str,
+        day: date,
         kind: str = "",
         value: Annotated[str, Query(max_length=40)] = "",
         last: Annotated[str, Query(max_length=40)] = "",
         scope: Annotated[str, Query(max_length=40)] = ALONE,
         others: Annotated[list[str], Query()] = [],  # noqa: B006 -- FastAPI copies it
+        as_of: Annotated[str | None, Query(max_length=64)] = None,
     ) -> Response:
-        """A depot's day: a what-if of it, and the form for an override."""
+        """A depot's day: what is expected and why, a what-if of it, and the form that saves it as an override."""
 
         def make() -> Response:
-            edition = self._edition(request)
-            published = edition.depot(depot)
-            target = day or edition.front.target_dates[edition.front.meant]
-            forecast = next((ahead for ahead in published.days if ahead.target_date == target), None)
-            if forecast is None:
-                raise OverrideError(_("found {target}, wanted a published day", target=target))
+            edition = self._store.edition(person(request).cities, as_of=as_of)
+            published = edition.depot(depot_id)
+            with_day_in_front(edition.front, day)
+            if edition.past:
+                return Response(depot_content(edition, depot_id, self._page, day=day), media_type=HTML)
+            forecast = next(ahead for ahead in published.days if ahead.target_date == day)
             neighbours = planner.neighbours(edition, published)
             question = None
             if kind:
                 choice, number = kind_and_value(kind, form_number(value))
                 further = neighbours if scope == CITY else tuple(filter(None, others))
-                question = supposition(edition, depot, target, choice, number, further, form_day(last))
+                question = supposition(edition, depot_id, day, choice, number, further, form_day(last))
             state = self._what_ifs.answer(edition, question)
             options = PlanOptions(
                 state.kinds,
@@ -138,12 +140,13 @@ class PlanningRoutes:
                 neighbours,
                 published.attributes.get("city", ""),
                 len(neighbours) + 1,
+                scope,
             )
             some = edition.cities is not None
             missing = _told(request, state.missing) if state.missing else None
-            view = plan_page(published, forecast, edition.head.levels, options, missing, state.answer, some)
+            plan = plan_page(published, forecast, edition.head.levels, options, missing, state.answer, some)
             who = _form_context(request)
-            body = self._page("plan.html", front=edition.front, plan=view, href=href(depot), who=who)
+            body = depot_content(edition, depot_id, self._page, day=day, plans=True, plan=plan, who=who)
             return Response(body, media_type=HTML)
 
         return self._or_refused(request, make)
@@ -156,18 +159,18 @@ class PlanningRoutes:
         return Response(body, media_type=HTML)
 
     async def save_form(self, request: Request, by: Planner, content: Body) -> Response:
-        """Save the overrides of a form, and lead to its depot."""
+        """Save the overrides of a form, and lead to its day."""
 
         def make() -> Response:
-            return self._save_group(request, by, content, partial(_to_depot, request), self._form_group)
+            return self._save_group(request, by, content, partial(_to_day, request), self._form_group)
 
         return await run_in_threadpool(self._or_refused, request, make)
 
     async def withdraw_form(self, request: Request, number: Number, by: Planner, content: Body) -> Response:
-        """Withdraw an override by a form, and lead to its depot."""
+        """Withdraw an override by a form, and lead to its day."""
 
         def make() -> Response:
-            return self._withdraw(request, by, number, content, partial(_to_depot, request))
+            return self._withdraw(request, by, number, content, partial(_to_day, request))
 
         return await run_in_threadpool(self._or_refused, request, make)
 
@@ -338,9 +341,9 @@ def _auditing(request: Request) -> service.Audit[Any]:
     return auditing
 
 
-def _to_depot(request: Request, change: Change) -> Response:
+def _to_day(request: Request, change: Change) -> Response:
     override = change.override if isinstance(change, service.OverrideChange) else change.overrides[0]
-    return RedirectResponse(access_context(request).prefix + href(override.depot_id), 303)
+    return RedirectResponse(access_context(request).prefix + cell_href(override.depot_id, override.target_date), 303)
 
 
 def _as_json(status: int, change: Change) -> Response:

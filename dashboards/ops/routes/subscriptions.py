@@ -14,7 +14,7 @@ from dashboards.ops.http.render import HTML, RenderPage
 from dashboards.ops.reading.editions import Edition
 from dashboards.ops.reading.store import PublicationStore
 from dashboards.ops.routes.admin import LinkRequest, made_link
-from dashboards.ops.views.depot_table import city_of
+from dashboards.ops.views.attention import city_of
 from forecaster.ledger import access as ledger_access
 
 Admin = Annotated[Person, Depends(require("admin"))]

@@ -1,4 +1,4 @@
-"""HTTP routes of the plans of the week: the page, and the files of /roster that planners' tools take."""
+"""Plans of the week: what the page of a depot shows of them, and the files of /roster that planners' tools take."""
 
 from __future__ import annotations
 
@@ -6,35 +6,25 @@ import re
 from typing import get_args
 from urllib.parse import quote
 
-from fastapi import APIRouter, HTTPException, Request
+from fastapi import HTTPException, Request
 from fastapi.responses import Response
 
-from dashboards.ops.http.render import HTML, Renderer, RenderPage
+from dashboards.ops.http.render import Renderer
 from dashboards.ops.reading.editions import Edition
-from dashboards.ops.views.shifts.week import NoPlans, all_weeks, depot_week, week_file
+from dashboards.ops.views.shifts.week import DepotWeekPage, NoPlans, depot_week, files_of_all, week_file
 from forecaster.errors import MissingExtra
+from forecaster.ledger.publication import PublishedDepot
 from forecaster.staffing.people.roster_files import MEDIA_TYPES, Form
 
+__all__ = ["files_of_all", "roster_file", "week_of"]
 
-def router(renderer: Renderer, page: RenderPage) -> APIRouter:
-    """The page of plans, /week."""
-    routes = APIRouter(include_in_schema=False)
 
-    @routes.api_route("/week", methods=["GET", "HEAD"])
-    def week(request: Request) -> Response:
-        depot_id, city = request.query_params.get("depot", ""), request.query_params.get("city", "")
-
-        def make(edition: Edition) -> bytes:
-            if depot_id:
-                return page("week.html", front=edition.front, week=depot_week(edition, depot_id), every=None)
-            return page("week.html", front=edition.front, week=None, every=all_weeks(edition, city))
-
-        try:
-            return renderer.of_publication(request, HTML, make, (depot_id, city))
-        except NoPlans as error:
-            raise HTTPException(404, str(error)) from error
-
-    return routes
+def week_of(edition: Edition, depot: PublishedDepot) -> DepotWeekPage | None:
+    """The plan of a depot's people; None where there is none."""
+    try:
+        return depot_week(edition, depot.depot_id)
+    except NoPlans:
+        return None
 
 
 def roster_file(renderer: Renderer, request: Request) -> Response:

@@ -35,3 +35,21 @@ async function renew() {
     main.querySelector("[data-offline]").hidden = false;
   }
 }
+
+// Colours of day or night: as the device has them, until one is chosen here.
+const THEMES = ["", "light", "dark"];
+const theme = document.querySelector("[data-theme-switch]");
+function show_theme() {
+  const chosen = localStorage.getItem("theme") ?? "";
+  if (chosen) document.documentElement.dataset.theme = chosen;
+  else delete document.documentElement.dataset.theme;
+  if (theme) theme.textContent = theme.dataset[chosen || "system"];
+}
+show_theme();
+if (theme) {
+  theme.hidden = false;
+  theme.addEventListener("click", () => {
+    localStorage.setItem("theme", THEMES[(THEMES.indexOf(localStorage.getItem("theme") ?? "") + 1) % THEMES.length]);
+    show_theme();
+  });
+}

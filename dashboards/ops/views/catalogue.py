@@ -54,7 +54,7 @@ def _of_people() -> Iterator[View]:
     if people := optional("people.rows"):
         says = "Who works which shift of the days ahead, and which are open; nothing where no people are declared."
         rows = people.PersonShiftsOut, people.person_shifts, people.PersonShiftRow
-        yield rows_view("shifts", says, *rows, page="/week")
+        yield rows_view("shifts", says, *rows, page="/roster")
 
 
 def _publication(edition: Edition) -> PublicationOut:
@@ -128,7 +128,7 @@ VIEWS: tuple[View, ...] = (
         api_rows.RostersOut,
         api_rows.rosters,
         api_rows.RosterRow,
-        page="/roster",
+        page="/",
     ),
     *_of_people(),
     rows_view(

@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Ahead, Chart, chart
 from dashboards.ops.formatting.far_weeks import GLANCE, FarWeek, far_weeks
-from dashboards.ops.reading.header import Front, median_and_range
+from dashboards.ops.reading.header import Front, cell_href, median_and_range
+from dashboards.ops.views.attention import is_staffed
 from dashboards.ops.views.change import NONE_BEFORE_OF_ALL, Why, in_few_words, why
-from dashboards.ops.views.depot_table import has_shifts, is_staffed
 from dashboards.ops.views.planning.plan_day import override_sentence, planners_number
 from dashboards.ops.views.roster_text import sentence, shares
 from forecaster.core.language import N_, _, ngettext
@@ -37,6 +37,7 @@ class DayAheadRow:
     """A day ahead, as the table shows it."""
 
     day: str
+    href: str
     near: str
     open: bool
     orders: str
@@ -92,8 +93,6 @@ class DepotPage:
     tier: str
     marks: tuple[NumberedMark, ...]
     staffed: bool
-    # whether days are rostered by shifts, so that there may be a plan of who works them
-    shifts: bool
     behind: int  # days behind in the wide picture; a young depot has few
     wide: Chart
     narrow: Chart
@@ -101,7 +100,6 @@ class DepotPage:
     narrow_text: str
     why: tuple[Why, ...]
     unheard: str  # said where no day was forecast the day before
-    days: tuple[tuple[str, str], ...]  # of the days ahead: ISO date, name
     canary: bool  # whether these numbers are a new model's that is tried here
     planned: str  # whose number stands in front, next to the model's; empty where it is the model's
     shares: str  # how its orders fall on shifts, where that is learned; else empty
@@ -119,7 +117,7 @@ def depot_page(
     first = head.cutoff - timedelta(days=PAST_DAYS - 1)
     past = [day for day in depot.recent if day.date >= first]
     mark_names = _mark_names(depot.marks, first, front.target_dates[-1], region_of(depot.attributes, home))
-    lines = [_row(day, head, front, mark_names) for day in depot.days]
+    lines = [_row(depot.depot_id, day, head, front, mark_names) for day in depot.days]
     ahead = [_ahead(day, head) for day in depot.days]
     meant, narrow_from = depot.days[front.meant], front.target_dates[0] - timedelta(days=PAST_DAYS_PHONE)
     behind = max((head.cutoff - past[0].date).days + 1, PAST_DAYS_PHONE) if past else PAST_DAYS_PHONE
@@ -138,7 +136,6 @@ def depot_page(
         depot.tier or head.tier,
         _numbered(mark_names, narrow_from),
         any(map(is_staffed, depot.days)),
-        any(map(has_shifts, depot.days)),
         behind,
         draw(width=760, height=340, past_days=behind),
         draw(width=360, height=270, past_days=PAST_DAYS_PHONE),
@@ -146,7 +143,6 @@ def depot_page(
         _in_words([day for day in past if day.date >= narrow_from], lines),
         why(depot.days[:GLANCE]),
         _unheard(depot),
-        tuple((day.target_date.isoformat(), display.day(day.target_date)) for day in depot.days),
         depot.bundle_digest is not None,
         planners_number(meant.override, head.levels),
         shares(meant),
@@ -195,10 +191,11 @@ def _unheard(depot: PublishedDepot) -> str:
     return "" if any(day.change for day in depot.days) else _(NONE_BEFORE_OF_ALL)
 
 
-def _row(day: PublishedDay, head: Head, front: Front, mark_names: Mapping[date, str]) -> DayAheadRow:
+def _row(depot_id: str, day: PublishedDay, head: Head, front: Front, mark_names: Mapping[date, str]) -> DayAheadRow:
     numbers = median_and_range(day, head.levels)
     return DayAheadRow(
         display.day(day.target_date),
+        cell_href(depot_id, day.target_date),
         display.near(day.target_date, front.today),
         day.open,
         display.orders(numbers.median),

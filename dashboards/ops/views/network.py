@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from datetime import date
 
 from dashboards.ops.formatting import display
-from dashboards.ops.formatting.charts import Bars, bars
-from dashboards.ops.formatting.far_weeks import GLANCE, WEEK, FarWeek, far_weeks
+from dashboards.ops.formatting.far_weeks import GLANCE
 from dashboards.ops.reading.header import Front, Range, median_and_range
-from dashboards.ops.views.depot_table import by_city
+from dashboards.ops.views.attention import by_city
 from forecaster.core.language import _
 from forecaster.ledger.publication import PublishedDepot, PublishedTotal
 from forecaster.ledger.records import Head
@@ -29,9 +28,7 @@ class CityTotal:
     orders: str
     number: int  # the same, by which words are inflected
     range: str | None
-    share: Bars
     drivers: int | None
-    week: tuple[str, ...]  # orders of each day ahead, of far ones by week
 
 
 @dataclass(frozen=True)
@@ -61,10 +58,7 @@ class NetworkView:
     depots: int
     # the next day on which any is open, where all are closed on the day in front
     opens: DayTotal | None
-    week: tuple[DayTotal, ...]  # two weeks at most, or the later one that is opened
-    week_bars: tuple[Bars, ...]
-    later: tuple[FarWeek[DayTotal], ...]  # what comes after the first two
-    opened: int  # which of these, from 1; 0 is none
+    week: tuple[DayTotal, ...]  # two weeks at most
     cities: tuple[CityTotal, ...]
 
 
@@ -74,20 +68,16 @@ def network(
     front: Front,
     totals: tuple[PublishedTotal, ...] = (),
     some: bool = False,
-    opened: int = 0,
 ) -> NetworkView:
     """Totals as published, with a range of their own; sums of medians where none were. `some` says
-    that there may be other cities, which the reader does not see; `opened` is the week after the
-    first two whose days are shown, from 1. Drivers are None where no depot has any planned."""
-    whole, cities = _groups(head, depots, together(totals, head.levels))
+    that there may be other cities, which the reader does not see. Drivers are None where no depot
+    has any planned."""
+    whole, cities = groups(head, depots, together(totals, head.levels))
     # Quantiles do not add up: of some cities together nothing was published, so each is shown
     # separately.
     apart = some and len(cities) > 1
-    meant, highest = front.meant, max(whole.medians)
+    meant = front.meant
     week = tuple(_day(whole, day, front, apart) for day in range(len(front.target_dates)))
-    later = far_weeks(front.target_dates, whole.medians, week, meant)
-    opened = opened if opened <= len(later) else 0
-    chosen = slice(GLANCE + WEEK * (opened - 1), GLANCE + WEEK * opened) if opened else slice(GLANCE)
     return NetworkView(
         orders="" if apart else display.orders(whole.medians[meant]),
         number=round(whole.medians[meant]),
@@ -96,11 +86,8 @@ def network(
         closed=sum(not depot.days[meant].open for depot in depots),
         depots=len(depots),
         opens=_reopening(week, meant),
-        week=week[chosen],
-        week_bars=tuple(_against(value, highest) for value in whole.medians[chosen]),
-        later=later,
-        opened=opened,
-        cities=tuple(_city(city, whole, meant) for city in cities),
+        week=week[:GLANCE],
+        cities=tuple(_city(city, meant) for city in cities),
     )
 
 
@@ -112,7 +99,7 @@ def _reopening(week: Sequence[DayTotal], meant: int) -> DayTotal | None:
 
 
 @dataclass(frozen=True)
-class _Together:
+class Together:
     """The network or a city: its depots, and the median of each of their days together."""
 
     name: str  # empty where depots have no city
@@ -128,17 +115,17 @@ class _Together:
         return any(depot.days[day].open for depot in self.depots)
 
 
-def _groups(
+def groups(
     head: Head, depots: Sequence[PublishedDepot], published: Mapping[str, tuple[Range, ...]]
-) -> tuple[_Together, list[_Together]]:
+) -> tuple[Together, list[Together]]:
     """The network, and each of its cities."""
     medians = {depot.depot_id: _medians(depot, head.levels) for depot in depots}
 
-    def group(name: str, members: Sequence[PublishedDepot], joint: tuple[Range, ...]) -> _Together:
+    def group(name: str, members: Sequence[PublishedDepot], joint: tuple[Range, ...]) -> Together:
         if joint:
-            return _Together(name, members, joint, [numbers.median for numbers in joint])
+            return Together(name, members, joint, [numbers.median for numbers in joint])
         sums = [sum(medians[depot.depot_id][day] for depot in members) for day in range(head.horizon)]
-        return _Together(name, members, (), sums)
+        return Together(name, members, (), sums)
 
     members_of = by_city(depots)
     if len(members_of) == 1:  # all that somebody sees is one city, whose total is theirs
@@ -158,7 +145,7 @@ def _medians(depot: PublishedDepot, levels: tuple[float, ...]) -> list[float]:
     return [median_and_range(day, levels).median for day in depot.days]
 
 
-def _city(city: _Together, whole: _Together, meant: int) -> CityTotal:
+def _city(city: Together, meant: int) -> CityTotal:
     orders = city.medians[meant]
     return CityTotal(
         city.name,
@@ -167,13 +154,11 @@ def _city(city: _Together, whole: _Together, meant: int) -> CityTotal:
         display.orders(orders),
         round(orders),
         city.range(meant),
-        bars([orders, whole.medians[meant]], 0),
         drivers(city.depots, meant),
-        tuple(map(display.orders, [*city.medians[:GLANCE], *_sums_by_week(city.medians)])),
     )
 
 
-def _day(whole: _Together, place: int, front: Front, apart: bool) -> DayTotal:
+def _day(whole: Together, place: int, front: Front, apart: bool) -> DayTotal:
     day, orders = front.target_dates[place], whole.medians[place]
     return DayTotal(
         day,
@@ -198,17 +183,8 @@ def together(totals: tuple[PublishedTotal, ...], levels: tuple[float, ...]) -> d
     return ranges
 
 
-def _sums_by_week(medians: Sequence[float]) -> list[float]:
-    return [sum(medians[first : first + WEEK]) for first in range(GLANCE, len(medians), WEEK)]
-
-
 def drivers(depots: Sequence[PublishedDepot], day: int) -> int | None:
     """Drivers of all these depots on one day."""
     planned = [depot.days[day].drivers for depot in depots]
     counts = [number for number in planned if number is not None]
     return sum(counts) if counts else None
-
-
-def _against(value: float, highest: float) -> Bars:
-    tall = max(round(value / highest * 40), 1) if highest else 1
-    return Bars(10, 40, f"M0 40v-{tall}h10v{tall}z", "")

@@ -12,7 +12,7 @@ from dashboards.ops.reading.editions import NothingPublished, Outline
 from dashboards.ops.reading.header import Front, Range, front, median_and_range, text_of_tier
 from dashboards.ops.reading.last_night import fruitless
 from dashboards.ops.reading.overview import Look
-from dashboards.ops.views.depot_table import TableQuery, city_of, depot_table
+from dashboards.ops.views.attention import city_of, reasons
 from dashboards.ops.views.network import together
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.records import Head
@@ -139,7 +139,7 @@ def count_depots(head: Head, header: Front, outline: Outline, cities: frozenset[
     return DepotCount(
         len(depots),
         sum(day.open for day in days),
-        depot_table(head, depots, header, before, TableQuery()).attention,
+        sum(bool(reasons(depot, head, header, before)) for depot in depots),
         sum(median_and_range(day, head.levels).median for day in days),
     )
 

@@ -9,7 +9,7 @@ from datetime import date
 
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.header import Front, median_and_range
-from dashboards.ops.views.depot_table import city_of, reasons, scarcity, urgency
+from dashboards.ops.views.attention import city_of, reasons, scarcity, urgency
 from dashboards.ops.views.network import CityTotal, DayTotal, NetworkView, drivers
 from forecaster.core.language.near_words import nearest_word
 from forecaster.ledger.publication import PublishedDepot

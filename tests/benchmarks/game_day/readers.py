@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-PATHS = ("/", "/depot/D1", "/roster", "/api/v1/depots/D2", "/wall")
+PATHS = ("/", "/depot/D1", "/?sort=city", "/api/v1/depots/D2", "/wall")
 LONGEST = 10.0  # seconds after which a reader gives up
 NO_ANSWER = 0  # a status of ours
 

@@ -73,8 +73,12 @@ def test_names_of_people_are_for_links_of_their_plans_alone(tmp_path: Path) -> N
     crews(hang_up(url, view="rosters")[1])
     plans(hang_up(url, view="shifts")[1])
     assert "Ana of BOS-01" in plans("/roster?format=csv").text
-    assert (crews("/roster").status_code, crews("/roster?format=csv").status_code) == (200, 403)
-    assert (plans("/week").status_code, plans("/roster").status_code) == (200, 403)
+    assert (crews("/").status_code, crews("/roster").status_code, crews("/roster?format=csv").status_code) == (
+        200,
+        308,
+        403,
+    )
+    assert (plans("/").status_code, plans("/roster").status_code, plans("/depot/BOS-01").status_code) == (403, 403, 403)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])

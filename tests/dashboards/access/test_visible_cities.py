@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from dashboards.ops.views.accuracy import PARTS
+from dashboards.ops.views.board.query import FILTERS, SORTS
 from dashboards.ops.views.catalogue import DEPOT_PAGE, VIEWS
-from dashboards.ops.views.depot_table import SORTS
 from forecaster.config import load
 from forecaster.core.knowledge import Finding
 from forecaster.ledger import accuracy, value
@@ -163,16 +163,16 @@ def _api() -> Iterator[str]:
 def _pages() -> Iterator[str]:
     for depot in (*DEPOTS, "Nowhere"):
         yield f"/depot/{depot}"
-        yield f"/week?depot={depot}"
         for form in ("csv", "ics", "pdf"):
             yield from (f"/roster?depot={depot}&format={form}", f"/roster?depot={depot}&person=x+1&format={form}")
-        for asked in ("", "&day=2025-06-18", "&day=2025-06-18&kind=orders&value=9", "&day=2030-01-01"):
-            yield f"/plan?depot={depot}{asked}"
+        for asked in ("2025-06-18", "2025-06-18", "2025-06-18?kind=orders&value=9", "2030-01-01"):
+            day, _, question = asked.partition("?")
+            yield f"/day/{day}/{depot}?{question}"
     for city in ("", *CITIES, "Berlin"):
-        yield from (f"/week?city={city}", f"/roster?city={city}&format=csv", f"/roster?city={city}&format=ics")
-        yield from (f"/roster?city={city}", f"/wall?city={city}", f"/?city={city}")
-    for sort, order, words in product(SORTS, ("asc", ""), ("", "BOS", "NYC")):
-        yield f"/?sort={sort}&order={order}&q={words}&day=2025-06-19"
+        yield from (f"/roster?city={city}&format=csv", f"/roster?city={city}&format=ics")
+        yield from (f"/?city={city}&beside=last-week", f"/wall?city={city}", f"/?city={city}")
+    for sort, only, words in product((*SORTS, "2025-06-19"), ("", *FILTERS), ("", "BOS", "NYC")):
+        yield f"/?sort={sort}&only={only}&q={words}"
 
 
 def test_every_answer_is_that_of_their_depots_alone(readers: Readers) -> None:

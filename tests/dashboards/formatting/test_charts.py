@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, timedelta
 from itertools import pairwise
 
-from dashboards.ops.formatting.charts import Ahead, bars, chart, nice, trend
+from dashboards.ops.formatting.charts import Ahead, chart, nice, trend
 from forecaster.ledger.publication import RecentDay
 
 
@@ -75,9 +75,3 @@ def test_rates_over_weeks_start_at_zero_and_leave_out_what_is_not_known() -> Non
     assert picture.rival == "44.0,10.0 94.0,10.0 144.0,10.0"
     assert [row.text for row in picture.rows] == ["0 %", "5 %", "10 %", "15 %", "20 %"]
     assert [week.text for week in picture.weeks] == ["1 Jun", "15 Jun"]
-
-
-def test_small_bars_start_at_zero() -> None:
-    picture = bars([50, 100, 0], 1, width=30, height=20)
-    assert picture.others == "M1 20v-10h8v10M21 20v-1h8v1"
-    assert picture.meant == "M11 20v-20h8v20"

@@ -17,7 +17,7 @@ from dashboards.ops.http import response_cache
 from dashboards.ops.http.response_cache import CachedResponse, RecentResponses
 from dashboards.ops.reading import store
 from dashboards.ops.reading.store import PublicationStore
-from dashboards.ops.routes import pages
+from dashboards.ops.routes import board
 from tests.dashboards.guests import SECRET, declared, house, signed_in
 from tests.dashboards.seed import fill, publication
 from tests.dashboards.visitor import ask_locally
@@ -91,7 +91,7 @@ def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, m
     monkeypatch.setattr(response_cache, "STALE_SECONDS", 3600.0)
     fill(url, publication())
     app, go, rendered = create_app(url), threading.Event(), []
-    real = pages.network
+    real = board.network
 
     def rendering(*of: Any) -> Any:
         rendered.append(of)
@@ -116,7 +116,7 @@ def test_readers_get_what_was_there_while_one_makes_the_newer_answer(url: str, m
             assert now.headers["etag"] != before[0].headers["etag"]
         assert len(rendered) == 1
 
-    monkeypatch.setattr(pages, "network", rendering)
+    monkeypatch.setattr(board, "network", rendering)
     asyncio.run(asyncio.wait_for(reading(), 60))
 
 

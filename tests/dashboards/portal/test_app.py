@@ -29,8 +29,8 @@ from tests.dashboards.visitor import text
 
 RIGHTS = ("nothing", "city", "viewer", "planner", "admin")
 PATHS = (
-    "/", "/roster", "/week", "/wall", "/accuracy", "/value", "/champion", "/health", "/overrides", "/my-depot",
-    "/depot/ALPHA-1", "/depot/BRAVO-1", "/my-depot?depot=BRAVO-1", "/plan?depot=ALPHA-1", "/plan?depot=BRAVO-1",
+    "/", "/?sort=city", "/wall", "/accuracy", "/value", "/champion", "/health", "/overrides", "/my-depot",
+    "/depot/ALPHA-1", "/depot/BRAVO-1", "/my-depot?depot=BRAVO-1", "/day/2025-06-18/ALPHA-1", "/day/2025-06-18/BRAVO-1",
     "/api/v1/publication", "/api/v1/publication?publication=1", "/api/v1/publication?publication=2", "/api/v1/depots",
     "/api/v1/runs", "/api/v1/me", "/api/v1/overrides", "/api/v1/links", "/api/v1/audit", "/api/v1/publications",
     "/api/v1/what-if?depot=BRAVO-1&date=2025-06-18&kind=closed", "/api/v1/totals", "/api/v1/rosters?format=csv",

@@ -29,7 +29,7 @@ from tests.databases import Postgres, new_database
 from tests.databases import postgres as postgres
 
 SINCE = "has not answered since Tue 17 Jun, 12:00 EDT"
-PAGES = ("/p/alpha/", "/p/alpha/depot/ALPHA-1", "/p/alpha/roster", "/")
+PAGES = ("/p/alpha/", "/p/alpha/depot/ALPHA-1", "/p/alpha/wall", "/")
 PUBLISHED = "These were published Tue 17 Jun, 03:24 EDT"
 
 
@@ -125,14 +125,14 @@ def test_readers_of_a_ledger_that_does_not_answer_get_pages_in_memory(
 ) -> None:
     page, _ = house
     ada, vic = page.as_("ada"), page.as_("vic")
-    shown = [text(ada(path)) for path in ("/p/alpha/", "/p/alpha/roster", "/")]
+    shown = [text(ada(path)) for path in ("/p/alpha/", "/p/alpha/wall", "/")]
     assert not any(SINCE in page for page in shown)
     with monkeypatch.context() as impatient, frozen(page.server):
         for module in (response_cache, store, overview):
             impatient.setattr(module, "PATIENCE", 0.1)
         impatient.setattr(overview, "STALE_SECONDS", 0.0)
-        assert vic("/p/alpha/wall").status_code == 503
-        answers = [text(ada(path)) for path in ("/p/alpha/roster", "/")]
+        assert vic("/p/alpha/depot/ALPHA-1").status_code == 503
+        answers = [text(ada(path)) for path in ("/p/alpha/wall", "/")]
         assert [SINCE in answer for answer in answers] == [True, True]
     deadline = time.monotonic() + 20
     while SINCE in text(ada("/p/alpha/")) and time.monotonic() < deadline:

@@ -110,7 +110,7 @@ def test_every_page_has_its_view(app: FastAPI) -> None:
         and not str(route.path).startswith("/api/")
     }
     files = {"/runs/{run_id}/report"}  # which a night has written
-    moved = {address for address in MOVED if not address.startswith("/api/")}
+    moved = {address for address in MOVED if not address.startswith("/api/")} | {"/week", "/plan"}
     assert pages == {view.page for view in VIEWS if view.page} | {DEPOT_PAGE} | files | moved
 
 
@@ -271,7 +271,7 @@ def test_when_a_night_failed_the_last_forecasts_stay_up_and_say_so(tmp_path_fact
     get = visitor(ledger_url)
     sentence = "What began Tue 17 Jun, 11:00 EDT published nothing."
     whose = " These forecasts are of Tue 17 Jun, 03:24 EDT."
-    for path in ("/", "/depot/BOS-01", "/roster", "/wall", "/champion"):
+    for path in ("/", "/depot/BOS-01", "/wall", "/champion"):
         assert f"The last run failed. {sentence}{whose} What happened" in text(get(path))
     tag = get("/").headers["etag"]
     assert get("/api/v1/network").json()["about"]["fruitless"] == sentence

@@ -13,7 +13,7 @@ def _cookie(answer: object) -> str:
 
 
 def test_every_page_leads_to_my_depot_and_a_depots_page_makes_it_mine(get: Get) -> None:
-    assert '<a class="crumb" href="/my-depot">My depot</a>' in get("/roster").text
+    assert '<a class="crumb" href="/my-depot">My depot</a>' in get("/accuracy").text
     assert '<a href="/my-depot?depot=NYC-01" rel="nofollow">Make this my depot</a>' in get("/depot/NYC-01").text
     unknown = text(get("/my-depot"))
     assert "This browser does not remember a depot yet." in unknown

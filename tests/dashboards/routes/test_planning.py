@@ -73,7 +73,7 @@ def test_a_page_without_a_pipeline_file_is_for_reading(get: Get) -> None:
 def test_a_browsers_form_on_a_page_of_ours_is_let_through(app: FastAPI) -> None:
     headers = {"origin": "null", "sec-fetch-site": "same-origin"}
     answer = ask_locally(app, "POST", "/overrides", data=WISH, headers=headers)
-    assert (answer.status_code, answer.headers.get("location")) == (303, "/depot/BOS-01")
+    assert (answer.status_code, answer.headers.get("location")) == (303, "/day/2025-06-18/BOS-01")
 
 
 def test_an_override_is_written_down_though_the_page_cannot_show_it_yet(app: FastAPI, url: str) -> None:
@@ -165,9 +165,9 @@ def test_a_what_if_without_the_nights_inputs_says_so(app: FastAPI) -> None:
     answer = ask_locally(app, "GET", "/api/v1/what-if?depot=BOS-01&date=2025-06-18&kind=promo&value=1")
     assert answer.status_code == 409
     assert "the planning tool is not available until tonight's run" in answer.json()["detail"]
-    page = ask_locally(app, "GET", "/plan?depot=BOS-01&day=2025-06-18")
+    page = ask_locally(app, "GET", "/day/2025-06-18/BOS-01")
     assert (page.status_code, "The planning tool is not available" in page.text) == (200, True)
-    assert ask_locally(app, "GET", "/plan?depot=Nowhere").status_code == 404
+    assert ask_locally(app, "GET", "/day/2025-06-18/Nowhere").status_code == 404
 
 
 def test_overrides_and_their_worth_are_files_in_which_nothing_runs(app: FastAPI, url: str) -> None:

@@ -113,7 +113,7 @@ def test_a_second_withdrawal_changes_nothing(app: FastAPI, url: str) -> None:
 
 def test_a_form_sent_twice_is_stored_once(app: FastAPI, url: str) -> None:
     answers = [ask_locally(app, "POST", "/overrides", data=WISH) for _ in range(3)]
-    assert {(answer.status_code, answer.headers["location"]) for answer in answers} == {(303, "/depot/BOS-01")}
+    assert {(answer.status_code, answer.headers["location"]) for answer in answers} == {(303, "/day/2025-06-18/BOS-01")}
     assert rows(url) == {"overrides": 1, "withdrawals": 0, "audit": 1}
 
 

@@ -1,4 +1,4 @@
-"""The page of plans of the week, and the files of /roster, as a reader gets them."""
+"""Plans of the week on the page of a depot, and the files of /roster, as a reader gets them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from icalendar import Calendar
 from python_calamine import CalamineWorkbook
 
+from forecaster.ledger.publication import PublishedRoster
 from forecaster.ledger.store import Ledger
 from tests.dashboards.seed import ODD_ID, PUBLISHED, depot, fill, publication, with_plans
 from tests.dashboards.visitor import Balanced, Get, text, visitor
@@ -31,7 +32,7 @@ def test_a_depots_week_says_who_works_when_what_is_open_and_what_rules_cost(get:
 
     A second person would leave two drivers open that save 20 each.
     """
-    answer = get("/week?depot=BOS-01")
+    answer = get("/depot/BOS-01")
     page = text(answer)
     assert answer.status_code == 200
     assert "14 drivers wanted over the week; 8 of them are not covered, at an expected cost of 170." in page
@@ -44,12 +45,13 @@ def test_a_depots_week_says_who_works_when_what_is_open_and_what_rules_cost(get:
     assert (html.wrong, len(html.ids)) == ([], len(set(html.ids)))
 
 
-def test_the_page_of_all_leads_to_each_depot_and_says_what_is_missing(get: Get) -> None:
-    page = get("/week")
-    assert text(page).count(" 8 170") == 7
-    assert "/week?depot=BOS-01" in page.text
-    assert text(get("/week?city=Boston")).count(" 8 170") == 2
-    assert get("/week?city=Nowhere").status_code == 404
+def test_the_board_offers_the_plans_of_every_depot_or_of_a_city_as_files(url: str) -> None:
+    first = depot(0)
+    crew = PublishedRoster(None, 0.1, 9.0, None, None, shifts=(("early", 2),))
+    fill(url, replace(publication(), depots=(replace(first, days=tuple(replace(d, roster=crew) for d in first.days)),)))
+    shifted = visitor(url)
+    assert '<a href="/roster?city=&amp;format=xlsx" download>Excel</a>' in shifted("/").text
+    assert "/roster?city=Boston&amp;format=ics" in shifted("/?city=Boston").text
 
 
 def test_files_come_for_a_depot_a_city_a_person_and_all(get: Get) -> None:
@@ -72,7 +74,7 @@ def test_named_people_are_off_on_their_days_and_have_no_name_in_an_address(tmp_p
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, with_plans(publication(depots=2), named=True))
     read = visitor(url)
-    answer = read("/week?depot=BOS-01")
+    answer = read("/depot/BOS-01")
     page = text(answer)
     assert "Ana of BOS-01 48 h off" in page
     assert "2 of 2 drivers missing, at an expected cost of 50; off that day: Ana of BOS-01" in page
@@ -96,7 +98,6 @@ def test_a_browser_that_has_a_file_is_not_sent_it_again(get: Get) -> None:
     [
         ("/roster?format=pdf", 422, "Format: found 'pdf', wanted xlsx, ics, csv."),
         ("/roster?depot=Nowhere&format=csv", 404, "There is no depot “Nowhere” in the current forecasts."),
-        ("/week?depot=Nowhere", 404, "There is no depot “Nowhere” in the current forecasts."),
         ("/roster?city=Nowhere&format=csv", 404, "There is no city “Nowhere” in the current forecasts."),
     ],
 )
@@ -106,12 +107,13 @@ def test_what_is_not_there_is_said_in_a_sentence(get: Get, path: str, status: in
     assert sentence in text(answer)
 
 
-def test_without_people_the_page_says_that_none_are_planned(tmp_path: Any) -> None:
+def test_without_people_there_are_no_plans_and_no_files(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication())
-    answer = visitor(url)("/week")
-    assert answer.status_code == 404
-    assert "No people are planned in this network." in text(answer)
+    get = visitor(url)
+    assert "Who works when" not in text(get("/depot/BOS-01"))
+    assert "/roster?" not in get("/").text
+    assert get("/roster?format=csv").status_code == 404
     with Ledger.open_reader(url) as ledger:
         head = ledger.current()
         assert head is not None

@@ -180,19 +180,18 @@ def _addresses() -> Iterator[str]:
     for depot in ("A", "B", "Nowhere"):
         yield from (f"/depot/{depot}", f"/api/v1/depots/{depot}", f"/api/v1/depots/{depot}?format=csv")
         yield from (
-            f"/plan?depot={depot}",
-            f"/plan?depot={depot}&day=2024-04-11",
-            f"/plan?depot={depot}&day=2030-01-01",
+            f"/day/2024-04-11/{depot}",
+            f"/day/2030-01-01/{depot}",
         )
         for kind in ("orders", "closed", "promo", "nothing"):
-            yield f"/plan?depot={depot}&day=2024-04-11&kind={kind}&value=1"
+            yield f"/day/2024-04-11/{depot}?kind={kind}&value=1"
             yield f"/api/v1/what-if?depot={depot}&date=2024-04-11&kind={kind}&value=1"
             yield f"/api/v1/what-if?depot={depot}&date=2024-04-11&kind={kind}&value=1&format=csv"
     yield from (
         "/",
         "/?city=Ulm",
-        "/roster",
-        "/roster?city=Ulm",
+        "/?sort=city",
+        "/?city=Ulm",
         "/wall",
         "/wall?city=Nowhere",
         "/accuracy",
@@ -244,7 +243,7 @@ def test_a_planner_is_told_what_to_expect_and_the_log_what_to_mend(
     trouble(fleet)
     planner = _of(_page(fleet), "paula", "planners").guest
     with caplog.at_level(logging.WARNING, "forecaster.page"):
-        page = planner("/plan?depot=A&day=2024-04-11")
+        page = planner("/day/2024-04-11/A")
     assert page.status_code == 200
     assert "The planning tool is not available until tonight&#39;s run" in page.text
     if trouble is not _inputs_never_kept:

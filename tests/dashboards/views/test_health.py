@@ -176,7 +176,7 @@ def test_the_notice_is_about_what_was_kept_aside(url: str, findings: Sequence[Fi
 def test_every_page_leads_to_the_last_nights(url: str) -> None:
     fill(url, publication())
     for path in ("/", "/depot/BOS-01", "/health", "/nowhere"):
-        assert '<a class="crumb" href="/health">Last nights</a>' in visitor(url)(path).text
+        assert '<a class="crumb less" href="/health">Last nights</a>' in visitor(url)(path).text
 
 
 def test_words_of_the_data_are_never_markup(url: str) -> None:

@@ -69,15 +69,14 @@ def _fill(url: str) -> None:
 def test_one_is_told_as_one_on_every_page(url: str, spec: Spec) -> None:
     _fill(url)
     app = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
-    pages = sorted({view.page for view in VIEWS if view.page} - {"/week"})  # no shifts are declared here
+    pages = sorted({view.page for view in VIEWS if view.page} - {"/roster"})  # no shifts are declared here
     pages += [
         "/depot/BOS-01",
-        "/week?depot=BOS-01",
-        "/plan?depot=BOS-01",
+        f"/day/{DAY}/BOS-01",
         "/overrides",
         "/?q=BOS",
         "/wall?city=Boston",
-        "/roster?city=Boston",
+        "/?city=Boston&sort=city",
     ]
     for page in pages:
         answer = ask_locally(app, "GET", page)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, timedelta
 from urllib.parse import urlencode
 from zoneinfo import ZoneInfo
@@ -18,14 +18,13 @@ from dashboards.ops.formatting import display
 from dashboards.ops.formatting.retelling import told
 from dashboards.ops.reading.editions import Edition, NoSuchDepot, without_network_share
 from dashboards.ops.reading.header import MEANING, Front, Range, href, in_zone, median_and_range, night
+from dashboards.ops.views.attention import city_of, reasons, scarcity, urgency
 from dashboards.ops.views.change import in_few_words
 from dashboards.ops.views.depot import DayAheadRow, depot_page
-from dashboards.ops.views.depot_table import city_of, reasons, scarcity, urgency
 from dashboards.ops.views.network import drivers, together
 from dashboards.ops.views.planning.plan_day import planners_number
 from forecaster.core.language import _, ngettext
 from forecaster.ledger.once.digests import CLOSED, Crews
-from forecaster.ledger.overview import NEWEST
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL, PublishedChange, PublishedDay, PublishedDepot
 
 MOST_LISTED = 64  # depots of a city
@@ -249,9 +248,7 @@ def _outstanding(edition: Edition, depots: Sequence[PublishedDepot]) -> tuple[tu
     """The depots that need a look, the most urgent first, as on the page of all; before them the
     days on which drivers are too few nearly everywhere."""
     front, head, before = edition.front, edition.head, edition.before()
-    # older gaps nobody can act on
-    newest = [replace(depot, recent=depot.recent[-NEWEST:]) for depot in depots]
-    attention = [(depot, why) for depot in newest if (why := reasons(depot, head, front, before))]
+    attention = [(depot, why) for depot in depots if (why := reasons(depot, head, front, before))]
     gravest = sorted(attention, key=lambda entry: (*urgency(entry[0], front, entry[1]), entry[0].depot_id))
     everywhere = scarcity(depots, front)
     listed = [(depot.depot_id, display.clauses(*sentences)) for depot, sentences in gravest[:MOST_OUTSTANDING]]

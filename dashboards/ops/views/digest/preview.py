@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.reading.store import PublicationStore
-from dashboards.ops.views.depot_table import city_of
+from dashboards.ops.views.attention import city_of
 from dashboards.ops.views.digest import mail, wording
 from dashboards.ops.views.digest.content import DigestScope, NoSuchCity, digest
 from dashboards.ops.views.digest.language import in_language

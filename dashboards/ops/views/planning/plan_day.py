@@ -9,6 +9,7 @@ from datetime import date
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.csv import CsvSheet
+from dashboards.ops.reading.header import cell_href
 from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedOverride
 from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, PERCENT, MovedVans, Side, WhatIfAnswer
@@ -57,7 +58,7 @@ class PlanPage:
     depot_id: str
     day: str
     iso: str
-    days: tuple[SelectOption, ...]
+    href: str
     kinds: tuple[SelectOption, ...]
     value: str
     last_days: tuple[SelectOption, ...]
@@ -74,6 +75,7 @@ class PlanPage:
     override: str
     override_id: int | None
     reasons: tuple[tuple[str, str], ...]  # as they are declared, and in words for the reader
+    saves: tuple[tuple[str, str], ...]  # fields of the override that the question would be; empty where it is none
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class PlanOptions:
     others: Sequence[str] = ()
     city: str = ""
     city_depots: int = 0
+    scope: str = ALONE  # that was asked for
 
 
 def plan_page(
@@ -107,12 +110,15 @@ def plan_page(
         depot.depot_id,
         display.day(day.target_date),
         day.target_date.isoformat(),
-        _day_options(ahead, day.target_date),
+        cell_href(depot.depot_id, day.target_date),
         _kind_options(options, answer),
-        value,
+        value or str(_suggested(answer, day, levels)),
         _day_options([target for target in ahead if target >= day.target_date], last),
         _scopes(depot.depot_id, options),
-        tuple(SelectOption(other, other, other in chosen) for other in options.others[:MOST_OTHERS]),
+        tuple(
+            SelectOption(other, other, options.scope != CITY and other in chosen)
+            for other in options.others[:MOST_OTHERS]
+        ),
         missing,
         *(_answered(answer, some, levels, day) if answer else ("", (), (), (), "")),
         day.open or depot.may_open(day.target_date),
@@ -120,7 +126,21 @@ def plan_page(
         override_sentence(day.override, levels),
         day.override.id if day.override else None,
         tuple((reason, reason_text(reason)) for reason in options.reasons),
+        _saves(answer, options) if answer else (),
     )
+
+
+def _saves(answer: WhatIfAnswer, options: PlanOptions) -> tuple[tuple[str, str], ...]:
+    """The fields of the form that saves what was supposed; empty for what is no number of orders."""
+    supposed = answer.supposed
+    if supposed.kind not in (ORDERS, PERCENT):
+        return ()
+    fields = [("amount", f"{supposed.value:g}"), ("unit", supposed.kind)]
+    if supposed.last is not None:
+        fields.append(("last", supposed.last.isoformat()))
+    if options.scope == CITY:
+        return (*fields, ("scope", CITY))
+    return (*fields, *(("others", other) for other in supposed.others))
 
 
 def _supposed(answer: WhatIfAnswer | None, day: PublishedDay) -> tuple[str, date, Collection[str]]:
@@ -176,7 +196,7 @@ def _kind_options(options: PlanOptions, answer: WhatIfAnswer | None) -> tuple[Se
 
 def _scopes(depot_id: str, options: PlanOptions) -> tuple[SelectOption, ...]:
     """Scopes of a wish or a question: the depot of the page, or its whole city."""
-    scopes = [SelectOption(ALONE, depot_id, True)]
+    scopes = [SelectOption(ALONE, depot_id, options.scope != CITY)]
     if options.city and options.city_depots > 1:
         text = ngettext(
             "all {n} depot of {city}",
@@ -185,7 +205,7 @@ def _scopes(depot_id: str, options: PlanOptions) -> tuple[SelectOption, ...]:
             n=display.number(options.city_depots),
             city=options.city,
         )
-        scopes.append(SelectOption(CITY, text, False))
+        scopes.append(SelectOption(CITY, text, options.scope == CITY))
     return tuple(scopes)
 
 

@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
-from dashboards.ops.views.depot_table import city_of
+from dashboards.ops.views.attention import city_of
 from dashboards.ops.views.roster_text import shares
 from forecaster.core.language import N_, _
 from forecaster.ledger.publication import PublishedDepot
@@ -19,7 +19,6 @@ from forecaster.ledger.week_plan import Position, ShiftCover, WeekPlan
 from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
 from forecaster.staffing.people.rule_sentences import rule_sentence, summary
 
-MOST_LISTED = 100  # depots on the page of all
 FORMS = (("xlsx", "Excel"), ("ics", N_("Calendar")), ("csv", "CSV"))
 
 
@@ -67,27 +66,6 @@ class DepotWeekPage:
     rules: tuple[str, ...]
     files: tuple[tuple[str, str], ...]  # address, name
     shares: str  # how orders of the day in front fall on shifts, where that is learned; else empty
-
-
-@dataclass(frozen=True)
-class WeekLine:
-    """A depot on the page of all."""
-
-    depot_id: str
-    href: str
-    missing: str  # empty where nobody is
-    cost: str
-    summary: str
-
-
-@dataclass(frozen=True)
-class AllWeeks:
-    lines: tuple[WeekLine, ...]  # most expected cost first
-    cities: tuple[str, ...]
-    city: str
-    depots: str  # how many have a plan
-    more: str  # said where not all are listed
-    files: tuple[tuple[str, str], ...]
 
 
 def week_file(edition: Edition, depot_id: str = "", city: str = "") -> WeekFile:
@@ -145,29 +123,9 @@ def _person(position: Position, letters: Mapping[str, str], depot_id: str, dates
     return PersonWeek(position.name, tuple(shifts.get(day, "") for day in dates), display.decimal(hours), address)
 
 
-def all_weeks(edition: Edition, city: str = "") -> AllWeeks:
-    """Weeks of all depots, or of a city's, for the page. Raises NoPlans."""
-    file = week_file(edition, city=city)
-    plans = sorted((week.plan for week in file.weeks), key=lambda plan: (-plan.cost, plan.depot_id))
-    lines = tuple(
-        WeekLine(
-            plan.depot_id,
-            _address(plan.depot_id),
-            display.number(plan.missing) if plan.missing else "",
-            _money(plan.cost) if plan.cost >= 0.005 else "",
-            summary(plan, _money, display.decimal),
-        )
-        for plan in plans[:MOST_LISTED]
-    )
-    more = len(plans) - len(lines)
-    return AllWeeks(
-        lines,
-        tuple(sorted({city_of(depot) for depot in edition.outline()} - {""})),
-        city,
-        display.depots(len(plans)),
-        _("The {n} depots whose weeks cost most are listed; the files have all.", n=MOST_LISTED) if more else "",
-        tuple((f"/roster?{urlencode({'city': city, 'format': form})}", _(name)) for form, name in FORMS),
-    )
+def files_of_all(city: str = "") -> list[tuple[str, str]]:
+    """Addresses and names of the plans of every depot, or of a city's, as files."""
+    return [(f"/roster?{urlencode({'city': city, 'format': form})}", _(name)) for form, name in FORMS]
 
 
 def short_names(names: Sequence[str]) -> Mapping[str, str]:

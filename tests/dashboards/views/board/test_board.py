@@ -1,4 +1,4 @@
-"""Every depot is a row that can be sorted, searched and chosen by city; what needs attention comes first."""
+"""The week board: rows that can be sorted, searched and filtered, cells with crews, past publications, comparisons."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from dashboards.ops.views.depot_table import TableQuery
+from dashboards.ops.views.board.query import BoardQuery
 from forecaster.ledger import overview
 from forecaster.ledger.publication import PublishedDepot, PublishedOverride, PublishedRoster, RecentDay
 from forecaster.ledger.store import Ledger
@@ -17,7 +17,7 @@ from tests.dashboards.visitor import Get, text, visitor
 
 
 def rows(get: Get, address: str) -> list[str]:
-    return re.findall(r'<th scope="row"><a href="[^"]+">([^<]+)</a>', get(address).text)
+    return re.findall(r'<th scope="row"><a href="/depot/[^"]+">([^<]+)</a>', get(address).text)
 
 
 @pytest.fixture
@@ -36,8 +36,12 @@ def test_rows_can_be_chosen_by_city_and_by_words_of_the_depot(network: Get) -> N
 
 def test_rows_are_sorted_as_asked_and_an_unknown_wish_is_the_usual_order(network: Get) -> None:
     assert rows(network, "/?sort=depot") == sorted(rows(network, "/"))
-    orders = [int(number) for number in re.findall(r'<b class="o">([\d,]+)</b>', network("/?sort=orders").text)]
+    wednesday = CUTOFF + timedelta(days=2)
+    page = network(f"/?sort={wednesday}").text
+    assert 'aria-sort="descending"><a href="/">Wed' in page
+    orders = [int(number) for number in re.findall(rf"/day/{wednesday}/[^>]+><b>([\d,]+)</b>", page)]
     assert orders == sorted(orders, reverse=True)
+    assert len(orders) == 6
     assert rows(network, "/?sort=nonsense&page=x") == rows(network, "/")
     assert rows(network, "/?page=99999999999999999999") == rows(network, "/")
 
@@ -48,26 +52,20 @@ def test_many_depots_are_turned_by_the_hundred(url: str) -> None:
     first, second = rows(get, "/"), rows(get, "/?page=2")
     assert (len(first), len(second), len({*first, *second})) == (100, 30, 130)
     assert "Page 2 of 2" in text(get("/?page=7"))
-    assert 'href="/?page=2#depots" rel="next"' in get("/").text
+    assert 'href="/?page=2" rel="next"' in get("/").text
 
 
-def test_what_changed_since_the_publication_before_is_told_with_its_sign(url: str) -> None:
+def test_what_changed_since_the_publication_before_is_said_at_the_depot(url: str) -> None:
     fill(url, earlier(0.8), publication())
-    with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
-        head = ledger.current()
-        assert head is not None
-        before = overview.medians(connection, 1)[("BOS-01", CUTOFF + timedelta(days=2))]
-        now = ledger.depots(2)[0].days[1].quantiles[2]
     get = visitor(url)
     row = next(part for part in get("/").text.split("<tr>") if ">BOS-01<" in part)
-    assert f'<td class="n">+{round(now - before)}</td>' in row
     assert "more than was said before" in row
-    assert "Change" not in text(visitor(url)("/wall"))
+    assert "largest change first" in get("/").text
 
 
 def test_a_night_run_again_is_no_change(url: str) -> None:
     fill(url, publication(run_id="a"), publication(run_id="b"))
-    assert ">Change<" not in visitor(url)("/").text
+    assert "largest change first" not in visitor(url)("/").text
 
 
 def odd(first: PublishedDepot) -> PublishedDepot:
@@ -83,7 +81,8 @@ def test_what_needs_attention_comes_first_and_says_why(url: str) -> None:
     get = visitor(url)
     assert rows(get, "/")[0] == "NYC-03"
     page = text(get("/"))
-    assert "NYC-03 New York no count for Mon 16 Jun 8 chances in 10 of being short" in page
+    assert "NYC-03 New York no count for Mon 16 Jun" in page
+    assert "8 chances in 10 of being short" in get("/").text
     assert "1 needs attention" in page
     assert "NYC-03 no count for Mon 16 Jun; 8 chances in 10" in text(get("/wall"))
     assert "1 depot has no count for Mon 16 Jun. NYC-03" in text(get("/health"))
@@ -100,8 +99,9 @@ def with_roster(first: PublishedDepot, **chances: float) -> PublishedDepot:
 def test_the_whole_week_is_looked_at_and_days_that_are_over_or_today_are_not(url: str) -> None:
     depots = (with_roster(depot(1), day1=0.9), with_roster(depot(4), day4=0.75, day5=0.6), depot(7))
     fill(url, replace(publication(), depots=depots))
-    page = text(visitor(url)("/"))
-    assert "NYC-02 New York 8 chances in 10 of being short on Fri 20 Jun, and on 1 other day" in page
+    page = visitor(url)("/").text
+    assert "NYC-02, Fri 20 Jun: " in page
+    assert "8 chances in 10 of being short" in page
     assert "1 needs attention" in page
 
 
@@ -117,17 +117,17 @@ def test_a_day_with_a_planners_number_is_no_case_for_attention(url: str) -> None
     assert "none need attention" in text(visitor(url)("/"))
 
 
-def test_a_shortage_of_a_third_of_all_depots_has_a_banner_and_a_word_at_each_depot(url: str) -> None:
+def test_a_shortage_of_a_third_of_all_depots_is_said_on_the_wall_and_counted_on_the_board(url: str) -> None:
     depots = tuple(with_roster(depot(n), day4=0.75) if n < 6 else depot(n) for n in range(18))
     fill(url, replace(publication(), depots=depots))
     get = visitor(url)
     sentence = "Too few drivers are likely at many depots at once: 6 of 18 on Fri 20 Jun."
-    assert sentence in text(get("/"))
     assert sentence in text(get("/wall"))
     assert "6 need attention" in text(get("/"))
-    assert text(get("/")).count("8 chances in 10 of being short on Fri 20 Jun") == 6
+    assert "6 short" in text(get("/"))
+    assert get("/").text.count("8 chances in 10 of being short") == 6
     fill(url, replace(publication(run_id="b"), depots=(*depots, depot(18))))  # 6 of 19 are fewer than a third
-    assert "Too few drivers" not in text(get("/"))
+    assert "Too few drivers" not in text(get("/wall"))
 
 
 def test_the_likeliest_shortage_of_the_day_in_front_comes_first_on_page_and_wall(url: str) -> None:
@@ -142,7 +142,7 @@ def test_the_likeliest_shortage_of_the_day_in_front_comes_first_on_page_and_wall
     assert [text(get("/wall")).index(name) for name in worst[:4]] == sorted(
         text(get("/wall")).index(name) for name in worst[:4]
     )
-    assert "8 chances in 10 of being short, and on 1 other day" in text(get("/"))
+    assert "8 chances in 10 of being short, and on 1 other day" in text(get("/wall"))
 
 
 def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) -> None:
@@ -160,9 +160,9 @@ def test_a_depot_that_closes_where_orders_were_expected_needs_a_look(url: str) -
 
 
 def test_addresses_of_rows_keep_what_was_asked() -> None:
-    query = TableQuery.of({"city": "São Paulo", "q": " a&b ", "page": "3", "sort": "change"})
-    assert query.to(page=4) == "/?sort=change&city=S%C3%A3o+Paulo&q=a%26b&page=4#depots"
-    assert TableQuery().to() == "/#depots"
+    query = BoardQuery.of({"city": "São Paulo", "q": " a&b ", "page": "3", "sort": "change"})
+    assert query.to(page=4) == "/?sort=change&city=S%C3%A3o+Paulo&q=a%26b&page=4"
+    assert BoardQuery().to() == "/"
 
 
 @pytest.mark.parametrize("at_once", [1, 2, overview.AT_ONCE])
@@ -173,7 +173,7 @@ def test_an_outline_is_the_publication_without_its_longer_past(
     fill(url, replace(publication(), depots=(odd(depot(0)), depot(1), replace(depot(2), recent=()))))
     with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
         whole = ledger.depots(1)
-        assert overview.outline(connection, 1) == tuple(replace(d, recent=d.recent[-2:], marks=()) for d in whole)
+        assert overview.outline(connection, 1) == tuple(replace(d, recent=d.recent[-8:], marks=()) for d in whole)
 
 
 def test_the_first_view_of_very_many_depots_is_under_50_kb(url: str) -> None:
@@ -199,3 +199,111 @@ def test_late_nights_and_readings_are_told(url: str) -> None:
     page = text(visitor(url, NOON + timedelta(days=3))("/health"))
     assert "The newest reading is 4 days old: the source is late." in page
     assert "Nothing is late." in text(visitor(url)("/health"))
+
+
+def crews(first: PublishedDepot, chance_short: float) -> PublishedDepot:
+    """With this chance of being short on the second day ahead."""
+    return with_roster(first, day2=chance_short)
+
+
+@pytest.mark.parametrize(("chance_short", "step", "covered"), [(0.02, 0, 10), (0.2, 1, 8), (0.4, 2, 6), (0.97, 4, 0)])
+def test_a_cell_shows_the_crew_and_the_chance_that_it_suffices(
+    url: str, chance_short: float, step: int, covered: int
+) -> None:
+    fill(url, replace(publication(), depots=(crews(depot(0), chance_short), depot(1))))
+    drivers = depot(0).days[1].drivers
+    cell = re.search(
+        r'<td class="(s\d) meant"><a href="/day/2025-06-18/BOS-01"[^>]*>(.*?)</td>', visitor(url)("/").text
+    )
+    assert cell is not None
+    assert cell[1] == f"s{step}"
+    assert f'<i>{drivers}</i><u class="c{covered}"></u>' in cell[2]
+
+
+def test_filters_leave_the_depots_that_are_short_or_overridden(url: str) -> None:
+    day = depot(1).days[2]
+    override = PublishedOverride(1, int(day.quantiles[2]), day.quantiles, "event", "", "Ana", PUBLISHED, CUTOFF)
+    planned = replace(depot(1), days=(*depot(1).days[:2], replace(day, override=override), *depot(1).days[3:]))
+    fill(url, replace(publication(), depots=(crews(depot(0), 0.9), planned, replace(depot(2), tier="fallback"))))
+    get = visitor(url)
+    assert rows(get, "/?only=short") == ["BOS-01"]
+    assert rows(get, "/?only=overridden") == ["NYC-01"]
+    assert rows(get, "/?only=fallback") == ["PHL-01"]
+    assert "likely short: 1" in text(get("/"))
+    assert "a planner’s number" in get("/").text
+
+
+def test_the_network_and_each_city_have_a_row_with_their_sums(network: Get) -> None:
+    page = network("/").text
+    [totals] = re.findall(r'<tbody class="totals">.*?</tbody>', page, re.S)
+    assert re.findall(r'<th scope="row">(?:<a [^>]+>)?([^<]+?)(?:</a>)? <small>', totals) == [
+        "Network",
+        "Boston",
+        "New York",
+        "Philadelphia",
+    ]
+    boston = [depot(0), depot(3)]
+    days = [[member.days[step] for member in boston] for step in range(7)]
+    sums = [str(sum(day.drivers or 0 for day in pair)) for pair in days if any(day.open for day in pair)]
+    assert re.findall(r"<i>(\d+)</i>", totals.split("<tr")[2]) == sums
+
+
+def test_by_city_each_city_is_a_sheet_of_its_own(network: Get) -> None:
+    page = network("/?sort=city").text
+    assert page.count('<tbody class="sheet">') == 3
+    assert rows(network, "/?sort=city&city=Boston") == ["BOS-01", "BOS-02"]
+
+
+def test_a_past_publication_is_shown_beside_what_came(url: str) -> None:
+    fill(url, earlier(0.8), publication())
+    get = visitor(url)
+    yesterday = (PUBLISHED - timedelta(days=1)).date()
+    page = get(f"/?as_of={yesterday}&beside=actual")
+    assert "A past publication." in text(page)
+    assert "Below each: the orders that came." in text(page)
+    came = round(depot(0).recent[-1].came or 0)
+    assert re.search(rf"/day/{CUTOFF}/BOS-01\?as_of={yesterday}.*?</a><small>{came}</small>", page.text)
+    assert f'href="/?as_of={yesterday}" rel="prev"' in get("/").text
+    assert 'rel="next"' in page.text
+    assert get("/?as_of=yesterday").status_code == 422
+
+
+def test_the_week_before_stands_beside_each_day(url: str) -> None:
+    fill(url, publication())
+    page = visitor(url)("/?beside=last-week").text
+    before = {recent.date: recent.came for recent in depot(0).recent}
+    day = depot(0).days[1].target_date
+    assert re.search(rf"/day/{day}/BOS-01.*?</a><small>{round(before[day - timedelta(days=7)] or 0)}</small>", page)
+
+
+@pytest.mark.parametrize(
+    ("address", "leads_to"),
+    [
+        ("/roster", "/?sort=city"),
+        ("/roster?city=Boston", "/?sort=city&city=Boston"),
+        ("/week", "/"),
+        ("/week?depot=BOS-01", "/depot/BOS-01#who"),
+        ("/plan?depot=BOS-01&day=2025-06-18", "/day/2025-06-18/BOS-01#plan"),
+    ],
+)
+def test_addresses_of_earlier_pages_lead_to_the_board(network: Get, address: str, leads_to: str) -> None:
+    answer = network(address)
+    assert (answer.status_code, answer.headers["location"]) == (308, leads_to)
+
+
+def test_a_day_that_is_not_published_is_refused_with_those_that_are(network: Get) -> None:
+    answer = network("/day/2031-01-01/BOS-01")
+    assert answer.status_code == 404
+    assert "wanted one of Tue 17 Jun – Mon 23 Jun" in text(answer)
+
+
+def test_a_depot_day_is_a_page_with_that_day_in_front(network: Get) -> None:
+    day = depot(0).days[3].target_date
+    page = network(f"/day/{day}/BOS-01").text
+    assert "<title>BOS-01, Fri 20 Jun" in page
+    assert "Orders expected Fri 20 Jun" in text(network(f"/day/{day}/BOS-01"))
+
+
+def test_a_city_that_is_not_there_is_answered_with_the_one_that_may_be_meant(network: Get) -> None:
+    page = text(network("/?city=boston%20"))
+    assert "No depot is meant by this. Did you mean Boston ?" in page

@@ -1,0 +1,137 @@
+"""HTTP routes of the week board, of a depot's day, and of the addresses that lead to them."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from typing import TYPE_CHECKING
+from urllib.parse import urlencode
+from zoneinfo import ZoneInfo
+
+from fastapi import APIRouter, HTTPException, Request
+from fastapi.responses import RedirectResponse, Response
+
+from dashboards.ops.http.render import HTML, Renderer, RenderPage
+from dashboards.ops.reading.editions import Edition
+from dashboards.ops.reading.header import cell_href, href
+from dashboards.ops.reading.point_in_time import NotRetained
+from dashboards.ops.routes.depots import depot_content
+from dashboards.ops.views.board.board import Counts, board, counts
+from dashboards.ops.views.board.query import ACTUAL, SORTS, BoardQuery, is_day
+from dashboards.ops.views.network import network
+from forecaster.plugins import optional
+
+if TYPE_CHECKING:
+    from forecaster.config import Spec
+
+GET = ["GET", "HEAD"]
+
+
+def router(renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | None) -> APIRouter:
+    """The board at /, a depot's day where there are no planners (`plans`), and what leads there."""
+    routes = APIRouter(include_in_schema=False)
+
+    @routes.api_route("/", methods=GET)
+    def week_board(request: Request) -> Response:
+        query = BoardQuery.of(request.query_params)
+
+        def make(edition: Edition) -> bytes:
+            return board_content(edition, query, renderer, page, plans=plans, spec=spec)
+
+        return renderer.of_publication(request, HTML, make, query, as_of=query.as_of or None)
+
+    if not plans:
+
+        @routes.api_route("/day/{day}/{depot_id:path}", methods=GET)
+        def one_day(request: Request, day: date, depot_id: str) -> Response:
+            def make(edition: Edition) -> bytes:
+                return depot_content(edition, depot_id, page, day=day)
+
+            moment = renderer.store.quarter_hour()
+            return renderer.of_publication(request, HTML, make, moment, as_of=request.query_params.get("as_of"))
+
+    _add_earlier_addresses(routes, renderer)
+    return routes
+
+
+def _add_earlier_addresses(routes: APIRouter, renderer: Renderer) -> None:
+    """Lead from the addresses of earlier pages to where their content is; /roster?format= has files."""
+
+    @routes.api_route("/roster", methods=GET)
+    def roster_files(request: Request) -> Response:
+        if "format" not in request.query_params:
+            return _moved(request, BoardQuery(sort="city", city=request.query_params.get("city", "")).to())
+        if (weeks := optional("people.routes")) is None:
+            raise HTTPException(404)
+        file: Response = weeks.roster_file(renderer, request)
+        return file
+
+    @routes.api_route("/week", methods=GET)
+    def week(request: Request) -> Response:
+        depot_id = request.query_params.get("depot", "")
+        city = request.query_params.get("city", "")
+        return _moved(request, f"{href(depot_id)}#who" if depot_id else BoardQuery(city=city).to())
+
+    @routes.api_route("/plan", methods=GET)
+    def plan(request: Request, depot: str = "", day: str = "") -> Response:
+        if not depot:
+            return _moved(request, "/")
+        more = [(name, word) for name, word in request.query_params.multi_items() if name not in ("depot", "day")]
+        address = cell_href(depot, date.fromisoformat(day)) if is_day(day) else href(depot)
+        return _moved(request, f"{address}{'?' if more else ''}{urlencode(more)}#plan")
+
+
+def _moved(request: Request, address: str) -> Response:
+    return RedirectResponse(request.app.state.access_context.prefix + address, 308)
+
+
+def board_content(
+    edition: Edition, query: BoardQuery, renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | None
+) -> bytes:
+    """The page of the board."""
+    front, dates = edition.front, _publication_days(edition)
+    shown = edition.head.published_at.astimezone(ZoneInfo(edition.head.timezone)).date().isoformat()
+    earlier = max((day for day in dates if day < shown), default="")
+    later = min((day for day in dates if day > shown), default="")
+    view = board(edition, query, _actuals(edition, query, renderer))
+    address = view.query.to()
+    return page(
+        "board.html",
+        front=front,
+        board=view,
+        network=network(edition.head, edition.outline(), front, edition.totals(), edition.cities is not None),
+        sorts=SORTS,
+        plans=plans,
+        decisions=(),
+        earlier=earlier,
+        later=later,
+        files=_plan_files(view.shifts, query),
+        here=f"{address[2:]}&" if len(address) > 1 else "",
+        notice=edition.notice.sentence if edition.notice else None,
+    )
+
+
+def _publication_days(edition: Edition) -> list[str]:
+    """The local days as of which something was published, newest first."""
+    zone = ZoneInfo(edition.head.timezone)
+    heads = edition.ledger.publications(edition.head.pipeline)
+    return [head.published_at.astimezone(zone).date().isoformat() for head in heads]
+
+
+def _actuals(edition: Edition, query: BoardQuery, renderer: Renderer) -> Counts:
+    """Counts of the days that a past publication forecast, of the publication after its last day."""
+    if not edition.past or query.beside != ACTUAL:
+        return {}
+    ended = edition.front.target_dates[-1] + timedelta(days=1)
+    try:
+        since = renderer.store.edition(edition.cities, as_of=ended.isoformat())
+    except NotRetained:
+        return {}
+    return counts(since.outline())
+
+
+def _plan_files(shifts: bool, query: BoardQuery) -> list[tuple[str, str]]:
+    """Addresses and names of the plans of people as files."""
+    if not shifts or (weeks := optional("people.routes")) is None:
+        return []
+    files: list[tuple[str, str]] = weeks.files_of_all(query.city)
+    return files

@@ -1,0 +1,167 @@
+"""What needs a look among the days ahead: likely shortages, large changes, counts that are missing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import date
+
+from dashboards.ops.formatting import display
+from dashboards.ops.formatting.far_weeks import GLANCE
+from dashboards.ops.reading.header import Front, median_and_range
+from dashboards.ops.views.roster_text import chance
+from forecaster.core.language import _, ngettext
+from forecaster.ledger.publication import PublishedDay, PublishedDepot
+from forecaster.ledger.records import Head
+
+NEWEST = 2  # days up to the cutoff whose count should be there
+MOVED = 0.15  # share of what was expected before that is worth a look
+MOVED_LEAST = 10  # orders
+SHORT = 0.5  # chance of being short that is worth a look
+# share and number of depots short on one day that make it the network's
+SCARCE, SCARCE_LEAST = 1 / 3, 5
+EarlierMedians = Mapping[tuple[str, date], float]
+
+
+def scarcity(depots: Sequence[PublishedDepot], front: Front) -> str:
+    """Days of the next two weeks on which many depots at once are likely short, which the network
+    must solve, in a sentence; empty where there are none."""
+    targets = [target for target in front.target_dates[:GLANCE] if target >= front.today]
+    short = Counter(day.target_date for depot in depots for day in depot.days if is_short(day))
+    least = max(SCARCE_LEAST, SCARCE * len(depots))
+    days = {day: short[day] for day in targets if short[day] >= least}
+    if not days:
+        return ""
+    (first, most), *later = days.items()
+    all_depots = display.number(len(depots))
+    parts = [_("{n} of {all} on {day}", n=display.number(most), all=all_depots, day=display.day(first))]
+    parts += [_("{n} on {day}", n=display.number(number), day=display.day(day)) for day, number in later]
+    return _("Too few drivers are likely at many depots at once: {days}.", days=display.listed(parts))
+
+
+def reasons(
+    depot: PublishedDepot, head: Head, front: Front, before: EarlierMedians, *, shortages: bool = True
+) -> tuple[str, ...]:
+    """Why this depot needs a look, the gravest first: what somebody can still act on, of two weeks.
+    A day for which a planner has set a number has been looked at. `shortages`: likely ones, too."""
+    missing = [day for day in depot.recent[-NEWEST:] if day.open and day.demand is None]
+    sentences = [_("no count for {day}", day=display.day(missing[-1].date))] if missing else []
+    meant = depot.days[front.meant]
+    days = [meant, *(day for day in depot.days[:GLANCE] if day.target_date > front.today and day is not meant)]
+    days = [day for day in days if day.override is None]
+    sentences += _shortage(days, meant) if shortages else []
+    sentences += _largest_move(depot, days, meant, head, before)
+    if depot.tier is not None and depot.tier != head.tier:
+        sentences.append(_("the same weekdays before are repeated: the model does not know this depot"))
+    return tuple(sentences)
+
+
+def urgency(depot: PublishedDepot, front: Front, sentences: Sequence[str]) -> tuple[float, ...]:
+    """Sort key of what needs attention: the likeliest to be short on the day in front first, then
+    most reasons."""
+    day = depot.days[front.meant]
+    return (-chance_of_shortage(day) if sentences and day.override is None else 0.0, -len(sentences))
+
+
+def chance_of_shortage(day: PublishedDay) -> float:
+    """The chance of being short, where that is worth a look; else 0."""
+    chance_short = day.roster.chance_short if day.open and day.roster else 0.0
+    return chance_short if chance_short >= SHORT else 0.0
+
+
+def is_short(day: PublishedDay) -> bool:
+    return chance_of_shortage(day) > 0
+
+
+def _shortage(days: Sequence[PublishedDay], meant: PublishedDay) -> list[str]:
+    """The day in front, or else the one on which drivers are most likely too few, where that is
+    likelier than not, and on how many others too."""
+    short = [day for day in days if is_short(day)]
+    if not short:
+        return []
+    worst = max(short, key=lambda day: (day is meant, chance_of_shortage(day)))
+    assert worst.roster is not None
+    likely, day = chance(worst.roster.chance_short), display.day(worst.target_date)
+    if worst is meant:
+        sentence = _("{chance} of being short", chance=likely)
+    else:
+        sentence = _("{chance} of being short on {day}", chance=likely, day=day)
+    if len(short) == 1:
+        return [sentence]
+    others = display.number(len(short) - 1)
+    return [
+        ngettext(
+            "{shortage}, and on {n} other day",
+            "{shortage}, and on {n} other days",
+            len(short) - 1,
+            n=others,
+            shortage=sentence,
+        )
+    ]
+
+
+def _largest_move(
+    depot: PublishedDepot, days: Sequence[PublishedDay], meant: PublishedDay, head: Head, before: EarlierMedians
+) -> list[str]:
+    """The day in front, or else the one that moved most since the publication before."""
+    moves = [(day, move) for day in days if (move := _move(depot, day, head, before))]
+    if not moves:
+        return []
+    day, (_size, sentence) = max(moves, key=lambda day_and_move: (day_and_move[0] is meant, day_and_move[1][0]))
+    return [sentence if day is meant else _("{day}: {text}", day=display.day(day.target_date), text=sentence)]
+
+
+def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians) -> tuple[float, str] | None:
+    """By how many orders a day moved since the publication before, in a sentence too; None: no
+    cause to act. A day that closed comes before any other."""
+    change, was = change_of(depot, day, head, before)
+    if not day.open and was >= MOVED_LEAST:
+        return float("inf"), _("closed; {n} orders were said before", n=display.orders(was))
+    if not day.open or change is None or abs(change) < max(MOVED_LEAST, MOVED * was):
+        return None
+    amount = display.orders(abs(change))
+    if was > 0:
+        amount = _("{n} ({share})", n=amount, share=display.percent(abs(change) / was, 0))
+    if change > 0:
+        return abs(change), _("{n} more than was said before", n=amount)
+    return abs(change), _("{n} fewer than was said before", n=amount)
+
+
+def change_of(
+    depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierMedians
+) -> tuple[float | None, float]:
+    """Difference from the previous forecast, and that forecast; None where there was none."""
+    was = before.get((depot.depot_id, day.target_date))
+    return (None, 0.0) if was is None else (median_and_range(day, head.levels).median - was, was)
+
+
+def city_of(depot: PublishedDepot) -> str:
+    return depot.attributes.get("city", "")
+
+
+def days_of(depots: Iterable[PublishedDepot], chosen: slice = slice(None)) -> list[PublishedDay]:
+    """These days of all depots."""
+    return [day for depot in depots for day in depot.days[chosen]]
+
+
+def has_vans(day: PublishedDay) -> bool:
+    """Whether the pipeline counts vans."""
+    return day.roster is not None and day.roster.vans is not None
+
+
+def is_staffed(day: PublishedDay) -> bool:
+    """Whether drivers were planned for this day."""
+    return day.drivers is not None
+
+
+def has_shifts(day: PublishedDay) -> bool:
+    """Whether this day is rostered by shifts, so that there may be a plan of who works them."""
+    return day.roster is not None and bool(day.roster.shifts)
+
+
+def by_city(depots: Sequence[PublishedDepot]) -> dict[str, list[PublishedDepot]]:
+    """The depots of each city; of an empty name those without one."""
+    cities: dict[str, list[PublishedDepot]] = {}
+    for depot in depots:
+        cities.setdefault(city_of(depot), []).append(depot)
+    return cities

@@ -1,0 +1,379 @@
+"""The week board: a row for each depot and a cell for each day, below the rows of the network and its cities.
+
+A cell has the orders expected, the drivers planned, and a bar for the share of chances with which they suffice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, timedelta
+from typing import Any
+
+from dashboards.ops.formatting import display
+from dashboards.ops.formatting.far_weeks import WEEK
+from dashboards.ops.reading.editions import Edition
+from dashboards.ops.reading.header import Front, cell_href, href, median_and_range
+from dashboards.ops.views.attention import (
+    EarlierMedians,
+    change_of,
+    city_of,
+    days_of,
+    has_shifts,
+    is_short,
+    is_staffed,
+    reasons,
+    urgency,
+)
+from dashboards.ops.views.board.query import ACTUAL, BESIDE, FILTERS, SORTS, BoardQuery, is_day
+from dashboards.ops.views.network import Together, drivers, groups, together
+from dashboards.ops.views.roster_text import chance
+from forecaster.core.language import _, ngettext
+from forecaster.core.language.near_words import nearest_word
+from forecaster.ledger.publication import PublishedDay, PublishedDepot
+from forecaster.ledger.records import Head
+
+ROWS = 100  # depots on one page
+MOST_CITIES = 60  # rows of cities, and cities to choose from
+STEPS = (0.1, 0.33, 0.5, 0.8)  # chance of being short from which on a cell has the next colour
+TENTHS = 10  # lengths of the bar
+
+Counts = Mapping[tuple[str, date], float]
+
+
+@dataclass(frozen=True)
+class BoardDay:
+    """Head of a column."""
+
+    iso: str
+    weekday: str
+    day: str
+    name: str
+    meant: bool
+    is_sorted: bool
+    href: str  # the board in the order of this day's orders
+
+
+@dataclass(frozen=True)
+class BoardCell:
+    """A depot's day. `step` counts `STEPS` that the chance of being short passes, -1 without a crew; `covered` is the
+    chance that the crew suffices, in tenths."""
+
+    href: str
+    open: bool
+    orders: str
+    tight: str  # the same where there is little room
+    range: str
+    crew: str  # drivers, empty where none are planned
+    step: int
+    covered: int
+    text: str  # the cell in words
+    beside: str  # the count that is compared with; empty where there is none
+    overridden: bool
+    meant: bool
+
+
+@dataclass(frozen=True)
+class BoardRow:
+    depot_id: str
+    href: str
+    city: str
+    tier: str
+    reasons: tuple[str, ...]  # why it needs attention, but for shortages, which its cells show
+    cells: tuple[BoardCell, ...]
+
+
+@dataclass(frozen=True)
+class TotalCell:
+    """A day of the network or of a city. `short` counts depots that are likelier than not to be short."""
+
+    open: bool
+    orders: str
+    tight: str  # the same where there is little room
+    range: str
+    crew: str
+    short: int
+    beside: str
+    meant: bool
+
+
+@dataclass(frozen=True)
+class TotalRow:
+    name: str
+    href: str
+    depots: int
+    cells: tuple[TotalCell, ...]
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A link to another view of the board."""
+
+    text: str
+    href: str
+    chosen: bool
+
+
+@dataclass(frozen=True)
+class Board:
+    query: BoardQuery
+    days: tuple[BoardDay, ...]
+    totals: tuple[TotalRow, ...]  # of the network, then of its cities; readers of some cities have no network
+    rows: tuple[BoardRow, ...]
+    staffed: bool
+    shifts: bool
+    compared: bool  # with a publication before
+    matches: int
+    pages: int
+    weeks: tuple[Choice, ...]
+    filters: tuple[Choice, ...]
+    city_filters: tuple[Choice, ...]
+    nearest: str  # the city that may have been meant
+    beside: tuple[Choice, ...]
+    summary: str
+
+    @property
+    def past(self) -> bool:
+        """Whether a past publication was asked for."""
+        return bool(self.query.as_of)
+
+
+def board(edition: Edition, query: BoardQuery, actuals: Counts | None = None) -> Board:
+    """The board of an edition; `actuals` are counts of days since, of a past one."""
+    head, front, depots = edition.head, edition.front, edition.outline()
+    before = edition.before()
+    weeks = -(-len(front.target_dates) // WEEK)
+    week = min(query.week, weeks)
+    chosen = slice(WEEK * (week - 1), WEEK * week)
+    matching = [depot for depot in depots if _matches(depot, query, chosen)]
+    attention = {depot.depot_id: reasons(depot, head, front, before) for depot in matching}
+    ordered = sorted(matching, key=_order(query, head, front, before, attention))
+    pages = max(-(-len(ordered) // ROWS), 1)
+    page = min(query.page, pages)
+    beside = _counts_beside(query, depots, actuals or {})
+    shown = BoardQuery(**{**vars(query), "week": week, "page": page})
+    cities = sorted({city_of(depot) for depot in depots} - {""})
+    return Board(
+        shown,
+        tuple(_heading(day, front, shown) for day in front.target_dates[chosen]),
+        _totals(edition, chosen, beside, shown),
+        tuple(_row(depot, edition, chosen, beside, shown) for depot in ordered[(page - 1) * ROWS : page * ROWS]),
+        any(map(is_staffed, days_of(depots))),
+        any(map(has_shifts, days_of(depots))),
+        bool(before),
+        len(ordered),
+        pages,
+        _weeks(front, weeks, shown),
+        _filters(depots, chosen, shown),
+        tuple(Choice(city, shown.to(city=city), city == query.city) for city in cities)
+        if 1 < len(cities) <= MOST_CITIES
+        else (),
+        "" if query.city in ("", *cities) else nearest_word(query.city, cities) or "",
+        _beside_choices(shown, edition.past),
+        _summary(query, len(ordered), sum(map(bool, attention.values()))),
+    )
+
+
+def _heading(day: date, front: Front, query: BoardQuery) -> BoardDay:
+    iso = day.isoformat()
+    meant = day == front.target_dates[front.meant]
+    is_sorted = query.sort == iso
+    address = query.to(sort="attention" if is_sorted else iso)
+    return BoardDay(iso, display.weekday(day), display.short_day(day), display.day(day), meant, is_sorted, address)
+
+
+def _totals(edition: Edition, chosen: slice, beside: Counts, query: BoardQuery) -> tuple[TotalRow, ...]:
+    """The row of the network, where the reader sees every city, and those of its cities."""
+    head, front = edition.head, edition.front
+    whole, cities = groups(head, edition.outline(), together(edition.totals(), head.levels))
+    rows = []
+    if edition.cities is None or len(cities) == 1:  # quantiles of some cities do not add up
+        rows.append(_total(_("Network") if edition.cities is None else whole.name, "", whole, front, chosen, beside))
+    if len(cities) > 1:
+        for city in cities[:MOST_CITIES]:
+            is_city = city.name == city_of(city.depots[0])  # not the depots without one
+            address = query.to(city="" if city.name == query.city else city.name) if is_city else ""
+            rows.append(_total(city.name, address, city, front, chosen, beside))
+    return tuple(rows)
+
+
+def _total(name: str, address: str, of: Together, front: Front, chosen: slice, beside: Counts) -> TotalRow:
+    places = range(*chosen.indices(len(front.target_dates)))
+    return TotalRow(name, address, len(of.depots), tuple(_total_cell(of, front, place, beside) for place in places))
+
+
+def _total_cell(of: Together, front: Front, place: int, beside: Counts) -> TotalCell:
+    target, crew = front.target_dates[place], drivers(of.depots, place)
+    known = [beside[cell] for depot in of.depots if (cell := (depot.depot_id, target)) in beside]
+    return TotalCell(
+        of.is_open(place),
+        display.orders(of.medians[place]),
+        display.short(of.medians[place]),
+        of.range(place) or "",
+        "" if crew is None else display.number(crew),
+        sum(is_short(depot.days[place]) for depot in of.depots),
+        display.orders(sum(known)) if known else "",
+        place == front.meant,
+    )
+
+
+def _row(depot: PublishedDepot, edition: Edition, chosen: slice, beside: Counts, query: BoardQuery) -> BoardRow:
+    head, front = edition.head, edition.front
+    meant = front.target_dates[front.meant]
+    past = f"?as_of={query.as_of}" if query.as_of else ""
+    return BoardRow(
+        depot.depot_id,
+        href(depot.depot_id) + past,
+        city_of(depot),
+        depot.tier or head.tier,
+        reasons(depot, head, front, edition.before(), shortages=False),
+        tuple(
+            _cell(depot, day, head, beside.get((depot.depot_id, day.target_date)), day.target_date == meant, past)
+            for day in depot.days[chosen]
+        ),
+    )
+
+
+def _cell(
+    depot: PublishedDepot, day: PublishedDay, head: Head, beside: float | None, meant: bool, past: str
+) -> BoardCell:
+    numbers = median_and_range(day, head.levels)
+    crew = day.roster if day.open and day.drivers is not None else None
+    short = crew.chance_short if crew else 0.0
+    orders, name = display.orders(numbers.median), display.day(day.target_date)
+    words = [display.in_orders(numbers.median) if day.open else _("closed")]
+    if day.open and day.drivers is not None:
+        words.append(display.drivers(day.drivers))
+    if crew:
+        words.append(_("{chance} of being short", chance=chance(short)))
+    if day.override is not None:
+        words.append(_("a planner’s number"))
+    return BoardCell(
+        cell_href(depot.depot_id, day.target_date) + past,
+        day.open,
+        orders,
+        display.short(numbers.median),
+        display.span(numbers.low, numbers.high),
+        display.number(day.drivers) if day.open and day.drivers is not None else "",
+        sum(short >= least for least in STEPS) if crew else -1,
+        round(TENTHS * (1 - short)),
+        _("{day}: {text}", day=f"{depot.depot_id}, {name}", text=display.listed(words)),
+        "" if beside is None else display.orders(beside),
+        day.override is not None,
+        meant,
+    )
+
+
+def _counts_beside(query: BoardQuery, depots: Sequence[PublishedDepot], actuals: Counts) -> Counts:
+    """Counts by depot and target day: what came on it, or a week before it."""
+    if query.beside == ACTUAL:
+        return actuals
+    if not query.beside:
+        return {}
+    week = timedelta(days=WEEK)
+    return {(depot_id, day + week): count for (depot_id, day), count in counts(depots).items()}
+
+
+def counts(depots: Sequence[PublishedDepot]) -> Counts:
+    """The counts of the last days before a publication, by depot and day."""
+    return {
+        (depot.depot_id, recent.date): recent.came
+        for depot in depots
+        for recent in depot.recent
+        if recent.came is not None
+    }
+
+
+def _weeks(front: Front, weeks: int, query: BoardQuery) -> tuple[Choice, ...]:
+    if weeks < 2:
+        return ()
+    return tuple(
+        Choice(
+            display.days(front.target_dates[WEEK * (number - 1) : WEEK * number]),
+            query.to(week=number),
+            number == query.week,
+        )
+        for number in range(1, weeks + 1)
+    )
+
+
+def _filters(depots: Sequence[PublishedDepot], chosen: slice, query: BoardQuery) -> tuple[Choice, ...]:
+    """The filters that leave any depot, with how many."""
+    choices = []
+    for only, text in FILTERS.items():
+        number = sum(_is_among(depot, only, chosen) for depot in depots)
+        if number or only == query.only:
+            words = _("{filter}: {n}", filter=_(text), n=display.number(number))
+            choices.append(Choice(words, query.to(only="" if only == query.only else only), only == query.only))
+    return tuple(choices)
+
+
+def _beside_choices(query: BoardQuery, past: bool) -> tuple[Choice, ...]:
+    return tuple(
+        Choice(_(text), query.to(beside="" if beside == query.beside else beside), beside == query.beside)
+        for beside, text in BESIDE.items()
+        if past or beside != ACTUAL
+    )
+
+
+def _is_among(depot: PublishedDepot, only: str, chosen: slice) -> bool:
+    if only == "short":
+        return any(map(is_short, depot.days[chosen]))
+    if only == "overridden":
+        return any(day.override is not None for day in depot.days[chosen])
+    return depot.tier is not None
+
+
+def _matches(depot: PublishedDepot, query: BoardQuery, chosen: slice) -> bool:
+    if query.city not in ("", city_of(depot)) or (query.only and not _is_among(depot, query.only, chosen)):
+        return False
+    text = " ".join((depot.depot_id, *depot.attributes.values())).casefold()
+    return all(word in text for word in query.search.casefold().split())
+
+
+def _order(
+    query: BoardQuery, head: Head, front: Front, before: EarlierMedians, attention: Mapping[str, tuple[str, ...]]
+) -> Callable[[PublishedDepot], Any]:
+    places = {day.isoformat(): place for place, day in enumerate(front.target_dates)}
+
+    def key(depot: PublishedDepot) -> tuple[Any, ...]:
+        place = (city_of(depot), depot.depot_id)
+        if query.sort == "depot":
+            return (depot.depot_id,)
+        if query.sort == "city":
+            return (city_of(depot), *urgency(depot, front, attention[depot.depot_id]), depot.depot_id)
+        if query.sort in places:
+            return (-median_and_range(depot.days[places[query.sort]], head.levels).median, *place)
+        if query.sort == "change":
+            return (-abs(change_of(depot, depot.days[front.meant], head, before)[0] or 0.0), *place)
+        return (*urgency(depot, front, attention[depot.depot_id]), *place)
+
+    return key
+
+
+def _summary(query: BoardQuery, matches: int, attention: int) -> str:
+    """ "12 depots in Boston with “02”, what needs attention first; 3 need attention."."""
+    values = {"n": display.number(matches), "city": query.city, "words": query.search}
+    if query.city and query.search:
+        text = ngettext("{n} depot in {city} with “{words}”", "{n} depots in {city} with “{words}”", matches, **values)
+    elif query.city:
+        text = ngettext("{n} depot in {city}", "{n} depots in {city}", matches, **values)
+    elif query.search:
+        text = ngettext("{n} depot with “{words}”", "{n} depots with “{words}”", matches, **values)
+    else:
+        text = display.depots(matches)
+    if is_day(query.sort):
+        order = _("most orders on {day} first", day=display.day(date.fromisoformat(query.sort)))
+    else:
+        order = _(SORTS[query.sort])
+    needy = display.number(attention)
+    if not attention:
+        return _("{depots}, {order}; none need attention.", depots=text, order=order)
+    return ngettext(
+        "{depots}, {order}; {n} needs attention.",
+        "{depots}, {order}; {n} need attention.",
+        attention,
+        n=needy,
+        depots=text,
+        order=order,
+    )

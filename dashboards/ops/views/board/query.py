@@ -1,0 +1,84 @@
+"""Query of the week board: what is shown of a publication, in which order, beside what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+from urllib.parse import urlencode
+
+from forecaster.core.language import N_
+
+SORTS: Mapping[str, str] = {
+    "attention": N_("what needs attention first"),
+    "depot": N_("by name"),
+    "city": N_("by city"),
+    "change": N_("largest change first"),
+}
+FILTERS: Mapping[str, str] = {
+    "short": N_("likely short"),
+    "overridden": N_("overridden"),
+    "fallback": N_("without a model of their own"),
+}
+ACTUAL = "actual"
+BESIDE: Mapping[str, str] = {
+    "last-week": N_("Beside the week before"),
+    ACTUAL: N_("Beside what came"),
+}
+LONGEST = 200  # letters of a city or a search
+
+
+@dataclass(frozen=True)
+class BoardQuery:
+    """What a reader asks of the board; anything unknown means the usual.
+
+    `sort` is a key of `SORTS` or the ISO date of a shown day, whose orders then decide; `only` a key
+    of `FILTERS`; `beside` a key of `BESIDE`; `week` counts from 1; `as_of` is an ISO date.
+    """
+
+    sort: str = "attention"
+    city: str = ""
+    search: str = ""
+    only: str = ""
+    beside: str = ""
+    week: int = 1
+    page: int = 1
+    as_of: str = ""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> BoardQuery:
+        sort, only, beside = (query.get(name, "") for name in ("sort", "only", "beside"))
+        return cls(
+            sort if sort in SORTS or is_day(sort) else "attention",
+            query.get("city", "")[:LONGEST],
+            query.get("q", "").strip()[:LONGEST],
+            only if only in FILTERS else "",
+            beside if beside in BESIDE else "",
+            _number(query.get("week", "")),
+            _number(query.get("page", "")),
+            query.get("as_of", "")[:64],
+        )
+
+    def to(self, **changes: Any) -> str:
+        """The address of the same with changes; a change of what is shown leads to its first page."""
+        shown = {**USUAL, **{name: getattr(self, field) for name, field in FIELDS.items()}, "page": 1, **changes}
+        query = urlencode({name: value for name, value in shown.items() if value != USUAL[name]})
+        return f"/?{query}" if query else "/"
+
+
+FIELDS = {"sort": "sort", "city": "city", "q": "search", "only": "only", "beside": "beside", "week": "week"}
+FIELDS |= {"page": "page", "as_of": "as_of"}
+USUAL: Mapping[str, Any] = {name: getattr(BoardQuery(), field) for name, field in FIELDS.items()}
+
+
+def is_day(word: str) -> bool:
+    """Whether a word is an ISO date, as in 2026-11-28."""
+    try:
+        return date.fromisoformat(word).isoformat() == word
+    except ValueError:
+        return False
+
+
+def _number(word: str) -> int:
+    return max(int(word), 1) if word.isascii() and word.isdigit() and len(word) < 6 else 1
