@@ -38,6 +38,7 @@ from dashboards.ops.routes.planning_requests import (
     fields,
     form_day,
     form_number,
+    mistake,
     supposition,
 )
 from dashboards.ops.views.api_schema import to_json
@@ -245,7 +246,7 @@ class PlanningRoutes:
         try:
             return make()
         except (OverrideError, ValidationError) as error:
-            return self._refuse(request, 422, _mistake(error))
+            return self._refuse(request, 422, mistake(error))
         except (DeskError, BundleError) as error:
             return self._refuse(request, 409, _told(request, error))
 
@@ -355,11 +356,3 @@ def _told(request: Request, error: ForecasterError) -> str:
     """Sentence for readers; the log gets the details."""
     access_context(request).troubles.warn("%s", error)
     return _(error.for_readers)
-
-
-def _mistake(error: OverrideError | ValidationError) -> str:
-    if isinstance(error, OverrideError):
-        return str(error)
-    first = error.errors()[0]
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{'.'.join(map(str, first['loc']))[:80]}: found {shown(first['input'])}, {message[:1].lower()}{message[1:]}"
