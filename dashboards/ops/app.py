@@ -119,9 +119,10 @@ def page_app(
     ):
         app.include_router(routes)
     if spec is not None:
-        from dashboards.ops.routes.planning import router  # which loads what forecasts
+        from dashboards.ops.routes import acceptance, planning  # which load what forecasts
 
-        app.include_router(router(spec, store, page, refuse))
+        app.include_router(planning.router(spec, store, page, refuse))
+        app.include_router(acceptance.router(context, refuse))
     return app
 
 

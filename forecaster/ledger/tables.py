@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.columns.sentences import sentence_columns
 
-REVISION = "0001"
+REVISION = "0002"
 # not alembic's own name: other tools in the same database use that one
 REVISION_TABLE = "forecaster_revision"
 
@@ -385,4 +385,16 @@ override_results = sa.Table(
     # the model's median in the last publication before the day
     sa.Column("model_orders", sa.Float, nullable=False),
     sa.Column("actual", sa.Float),  # null = not known yet, or the depot was closed
+)
+
+accepted_crews = sa.Table(
+    "accepted_crews",
+    metadata,
+    sa.Column("pipeline", sa.Text, primary_key=True),
+    sa.Column("depot_id", sa.Text, primary_key=True),
+    sa.Column("target_date", sa.Date, primary_key=True),
+    sa.Column("at", Instant, primary_key=True),  # the newest counts
+    sa.Column("drivers", sa.Integer, nullable=False),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("withdrawn_at", Instant),
 )

@@ -27,6 +27,23 @@ def test_a_new_ledger_has_the_tables_and_the_revision_of_the_code(url: str) -> N
     engine.dispose()
 
 
+@pytest.mark.parametrize("opening", [Ledger.open, Ledger.open_reader])
+def test_a_ledger_of_the_first_revision_is_brought_to_todays(url: str, opening: type[Ledger]) -> None:
+    Ledger.open(url).close()
+    engine = connect.writer(url)
+    with engine.begin() as connection:
+        tables.accepted_crews.drop(connection)
+        connection.exec_driver_sql(f"update {REVISION_TABLE} set version_num = '0001'")
+    engine.dispose()
+    opening(url).close()  # type: ignore[operator]
+    engine = connect.writer(url)
+    with engine.begin() as connection:
+        command.check(connect.config(connection))  # raises if the schema differs from the tables
+        columns = sa.inspect(connection).get_pk_constraint("accepted_crews")["constrained_columns"]
+        assert columns == [column.name for column in tables.accepted_crews.primary_key]
+    engine.dispose()
+
+
 def test_a_reader_cannot_write(ledger: Ledger, url: str) -> None:
     ledger.publish(publication())
     with Ledger.open_reader(url) as reader, pytest.raises(LedgerError, match=r"read-?only"):

@@ -30,6 +30,7 @@ from forecaster.errors import LedgerError
 from forecaster.ledger.records import Head, Run
 from forecaster.ledger.soundness import require_unchanged
 from forecaster.ledger.store import Ledger
+from forecaster.planning import accepted_crews
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -49,6 +50,7 @@ class LedgerSnapshot:
     ledger: Ledger
     head: Head | None
     last: Run | None
+    accepted: datetime | None  # when planners last accepted a crew, or withdrew it
 
     def holds(self, stamp: object | None, writes: int) -> bool:
         """True while its files are as they were, this page has not written, and `REREAD_SECONDS`
@@ -180,13 +182,19 @@ class PublicationStore:
         snapshot = self._snapshot
         if snapshot is None or not snapshot.holds(self.stamp(), self._writes):
             return None
-        return (snapshot.head, snapshot.last, self.quarter_hour()), snapshot.at
+        return (snapshot.head, snapshot.last, snapshot.accepted, self.quarter_hour()), snapshot.at
 
     def read_number(self) -> tuple[object, float]:
         """The same, read now where that is necessary. Raises LedgerError."""
         _, head, last = self._now()
         snapshot = self._snapshot
-        return (head, last, self.quarter_hour()), snapshot.at if snapshot else monotonic()
+        number = head, last, snapshot.accepted if snapshot else None, self.quarter_hour()
+        return number, snapshot.at if snapshot else monotonic()
+
+    def accepted_at(self) -> datetime | None:
+        """The instant at which planners last accepted a crew, or withdrew it. Raises LedgerError."""
+        self._now()
+        return self._snapshot.accepted if self._snapshot else None
 
     def forget(self) -> None:
         """Read the ledger again for the next request: this page has written."""
@@ -206,7 +214,11 @@ class PublicationStore:
                 with ledger.transaction() as connection:
                     require_unchanged(connection, head.publication_id)
             last = next(iter(ledger.runs(head.pipeline, limit=1, ended=True, nights=True)), None) if head else None
-            self._snapshot = LedgerSnapshot(stamp, writes, at, monotonic(), ledger, head, last)
+            accepted = None
+            if head is not None:
+                with ledger.transaction() as connection:
+                    accepted = accepted_crews.last_change(connection, head.pipeline)
+            self._snapshot = LedgerSnapshot(stamp, writes, at, monotonic(), ledger, head, last, accepted)
         return ledger, head, last
 
     @contextmanager

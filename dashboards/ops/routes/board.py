@@ -17,7 +17,9 @@ from dashboards.ops.reading.point_in_time import NotRetained
 from dashboards.ops.routes.depots import depot_content
 from dashboards.ops.views.board.board import Counts, board, counts
 from dashboards.ops.views.board.query import ACTUAL, SORTS, BoardQuery, is_day
+from dashboards.ops.views.board.rail import RailDecision, decisions
 from dashboards.ops.views.network import network
+from forecaster.planning import accepted_crews
 from forecaster.plugins import optional
 
 if TYPE_CHECKING:
@@ -37,7 +39,8 @@ def router(renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | No
         def make(edition: Edition) -> bytes:
             return board_content(edition, query, renderer, page, plans=plans, spec=spec)
 
-        return renderer.of_publication(request, HTML, make, query, as_of=query.as_of or None)
+        accepted_at = renderer.store.accepted_at()  # acceptances are no part of an edition
+        return renderer.of_publication(request, HTML, make, (query, accepted_at), as_of=query.as_of or None)
 
     if not plans:
 
@@ -101,13 +104,21 @@ def board_content(
         network=network(edition.head, edition.outline(), front, edition.totals(), edition.cities is not None),
         sorts=SORTS,
         plans=plans,
-        decisions=(),
+        decisions=() if edition.past else _decisions(edition, spec),
         earlier=earlier,
         later=later,
         files=_plan_files(view.shifts, query),
         here=f"{address[2:]}&" if len(address) > 1 else "",
         notice=edition.notice.sentence if edition.notice else None,
     )
+
+
+def _decisions(edition: Edition, spec: Spec | None) -> tuple[RailDecision, ...]:
+    """What is to be decided today, of crews that nobody has accepted."""
+    head, front = edition.head, edition.front
+    with edition.ledger.transaction() as connection:
+        accepted = accepted_crews.read_accepted(connection, head.pipeline, front.today)
+    return decisions(edition.outline(), front, head.levels, spec.staffing if spec else None, accepted)
 
 
 def _publication_days(edition: Edition) -> list[str]:

@@ -39,6 +39,7 @@ from dashboards.ops.routes.planning_requests import (
     fields,
     form_day,
     form_number,
+    mistake,
     supposition,
 )
 from dashboards.ops.views.api_schema import to_json
@@ -54,7 +55,7 @@ from dashboards.ops.views.planning.plan_day import (
 from forecaster.config import Spec
 from forecaster.core.language import ENGLISH, _, use_language
 from forecaster.errors import BundleError, DeskError, ForecasterError, OverrideError
-from forecaster.planning import service
+from forecaster.planning import accepted_crews, service
 from forecaster.planning.override_groups import OverrideGroup
 from forecaster.planning.overrides import Override, ProposedOverride, shown
 from forecaster.planning.scenario import WhatIfAnswer
@@ -146,6 +147,9 @@ class PlanningRoutes:
             missing = _told(request, state.missing) if state.missing else None
             plan = plan_page(published, forecast, edition.head.levels, options, missing, state.answer, some)
             who = _form_context(request)
+            with edition.ledger.transaction() as connection:
+                accepted = accepted_crews.read_accepted(connection, edition.head.pipeline, day).get((depot_id, day))
+            who |= {"crew": forecast.drivers if forecast.open else None, "accepted": accepted}
             body = depot_content(edition, depot_id, self._page, day=day, plans=True, plan=plan, who=who)
             return Response(body, media_type=HTML)
 
@@ -248,7 +252,7 @@ class PlanningRoutes:
         try:
             return make()
         except (OverrideError, ValidationError) as error:
-            return self._refuse(request, 422, _mistake(error))
+            return self._refuse(request, 422, mistake(error))
         except (DeskError, BundleError) as error:
             return self._refuse(request, 409, _told(request, error))
 
@@ -358,11 +362,3 @@ def _told(request: Request, error: ForecasterError) -> str:
     """Sentence for readers; the log gets the details."""
     access_context(request).troubles.warn("%s", error)
     return _(error.for_readers)
-
-
-def _mistake(error: OverrideError | ValidationError) -> str:
-    if isinstance(error, OverrideError):
-        return str(error)
-    first = error.errors()[0]
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{'.'.join(map(str, first['loc']))[:80]}: found {shown(first['input'])}, {message[:1].lower()}{message[1:]}"

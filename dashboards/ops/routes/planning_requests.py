@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
 from fastapi import Depends, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from dashboards.ops.access import planner
 from dashboards.ops.access.csrf import FIELD
@@ -64,6 +64,21 @@ class WithdrawalIn(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
     by: str = ""
     note: str = ""
+
+
+class CrewWithdrawalForm(BaseModel):
+    """The form of a depot-day of which nothing is accepted any more."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    depot_id: str
+    target_date: Day
+
+
+class CrewForm(CrewWithdrawalForm):
+    """The form of a depot-day whose crew is accepted; `drivers` is the crew that the planner saw."""
+
+    drivers: int
+    by: str = ""
 
 
 class GroupIn(BaseModel):
@@ -219,3 +234,12 @@ def form_day(text: str) -> date | None:
         return date.fromisoformat(text) if text.strip() else None
     except ValueError:
         raise OverrideError(_("last: found {text}, wanted a day such as 2025-06-18", text=shown(text))) from None
+
+
+def mistake(error: OverrideError | ValidationError) -> str:
+    """Sentence on a request that cannot be meant."""
+    if isinstance(error, OverrideError):
+        return str(error)
+    first = error.errors()[0]
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{'.'.join(map(str, first['loc']))[:80]}: found {shown(first['input'])}, {message[:1].lower()}{message[1:]}"

@@ -109,7 +109,25 @@ document.querySelector("form[data-filter]")?.addEventListener("input", (event) =
   }, 200);
 });
 
+// --- the rail
+async function accept(link) {
+  const { csrf } = await (await fetch(link.dataset.accept.replace("/accepted", "/api/v1/me"))).json();
+  const crew = { depot_id: link.dataset.depot, target_date: link.dataset.day, drivers: link.dataset.drivers };
+  const name = localStorage.getItem("name");
+  const body = new URLSearchParams(name ? { ...crew, by: name } : crew);
+  const answer = await fetch(link.dataset.accept, { method: "POST", headers: { "X-CSRF-Token": csrf }, body });
+  if (!answer.ok) throw new Error(answer.statusText);
+  const { main } = await main_of(location.href);
+  side.replaceChildren(...main.querySelector("[data-side]").children);
+}
+
 document.addEventListener("click", (event) => {
+  const accepted = event.target.closest("[data-accept]");
+  if (accepted && localStorage.getItem("name") !== null) {
+    event.preventDefault();
+    accept(accepted).catch(() => { location.href = accepted.href; });
+    return;
+  }
   const link = event.target.closest(".grid td > a, .rail a");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();

@@ -16,7 +16,7 @@ from dashboards.ops.formatting.far_weeks import GLANCE, FarWeek, far_weeks
 from dashboards.ops.reading.header import Front, cell_href, median_and_range
 from dashboards.ops.views.attention import is_staffed
 from dashboards.ops.views.change import NONE_BEFORE_OF_ALL, Why, in_few_words, why
-from dashboards.ops.views.planning.plan_day import override_sentence, planners_number
+from dashboards.ops.views.planning.override_text import override_sentence, planners_number
 from dashboards.ops.views.roster_text import sentence, shares
 from forecaster.core.language import N_, _, ngettext
 from forecaster.core.language.holiday_names import NOWHERE, HolidayRegion, region_of, translated_holiday

@@ -32,6 +32,7 @@ ADMINS = (401, 403, 403, 200, 403, 403)
 NYC = "/depot/NYC-01", "/api/v1/depots/NYC-01"
 ASKED = "depot=NYC-01&date=2025-06-18&day=2025-06-18"
 WISH = {"depot_id": "NYC-01", "target_date": "2025-06-18", "orders": 200, "reason": "weather"}
+CREW = {"depot_id": "NYC-01", "target_date": "2025-06-18", "drivers": depot(1).days[1].drivers}
 GROUP = {"depot_ids": ["NYC-01"], "first": "2025-06-18", "orders": 200, "reason": "weather"}
 
 # route → what a row asks, and what each of WHO gets
@@ -64,6 +65,8 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/overrides"): ("/overrides", SIGNED_IN),
     ("POST", "/overrides"): ("/overrides", (401, 403, 303, 303, 403, 403)),
     ("POST", "/overrides/{number}/withdrawal"): ("/overrides/999/withdrawal", (401, 403, 422, 422, 403, 403)),
+    ("POST", "/accepted"): ("/accepted", (401, 403, 303, 303, 403, 403)),
+    ("POST", "/accepted/withdrawal"): ("/accepted/withdrawal", (401, 403, 303, 422, 403, 403)),
     ("GET", "/api/v1/what-if"): (f"/api/v1/what-if?{ASKED}&kind=orders&value=5", (401, 409, 409, 409, 403, 404)),
     ("GET", "/api/v1/overrides"): ("/api/v1/overrides", SIGNED_IN),
     ("GET", "/api/v1/overrides/worth"): ("/api/v1/overrides/worth", SIGNED_IN),
@@ -102,6 +105,8 @@ BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", "/api/v1/overrides"): WISH,
     ("POST", "/api/v1/overrides/group"): GROUP,
     ("POST", "/overrides/{number}/withdrawal"): {},
+    ("POST", "/accepted"): CREW,
+    ("POST", "/accepted/withdrawal"): {"depot_id": "NYC-01", "target_date": "2025-06-18"},
     ("POST", "/api/v1/overrides/{number}/withdrawal"): {},
 }
 

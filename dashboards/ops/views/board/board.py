@@ -106,7 +106,7 @@ class TotalRow:
 
 
 @dataclass(frozen=True)
-class Choice:
+class BoardLink:
     """A link to another view of the board."""
 
     text: str
@@ -125,11 +125,11 @@ class Board:
     compared: bool  # with a publication before
     matches: int
     pages: int
-    weeks: tuple[Choice, ...]
-    filters: tuple[Choice, ...]
-    city_filters: tuple[Choice, ...]
+    weeks: tuple[BoardLink, ...]
+    filters: tuple[BoardLink, ...]
+    city_filters: tuple[BoardLink, ...]
     nearest: str  # the city that may have been meant
-    beside: tuple[Choice, ...]
+    beside: tuple[BoardLink, ...]
     summary: str
 
     @property
@@ -165,7 +165,7 @@ def board(edition: Edition, query: BoardQuery, actuals: Counts | None = None) ->
         pages,
         _weeks(front, weeks, shown),
         _filters(depots, chosen, shown),
-        tuple(Choice(city, shown.to(city=city), city == query.city) for city in cities)
+        tuple(BoardLink(city, shown.to(city=city), city == query.city) for city in cities)
         if 1 < len(cities) <= MOST_CITIES
         else (),
         "" if query.city in ("", *cities) else nearest_word(query.city, cities) or "",
@@ -284,11 +284,11 @@ def counts(depots: Sequence[PublishedDepot]) -> Counts:
     }
 
 
-def _weeks(front: Front, weeks: int, query: BoardQuery) -> tuple[Choice, ...]:
+def _weeks(front: Front, weeks: int, query: BoardQuery) -> tuple[BoardLink, ...]:
     if weeks < 2:
         return ()
     return tuple(
-        Choice(
+        BoardLink(
             display.days(front.target_dates[WEEK * (number - 1) : WEEK * number]),
             query.to(week=number),
             number == query.week,
@@ -297,20 +297,20 @@ def _weeks(front: Front, weeks: int, query: BoardQuery) -> tuple[Choice, ...]:
     )
 
 
-def _filters(depots: Sequence[PublishedDepot], chosen: slice, query: BoardQuery) -> tuple[Choice, ...]:
+def _filters(depots: Sequence[PublishedDepot], chosen: slice, query: BoardQuery) -> tuple[BoardLink, ...]:
     """The filters that leave any depot, with how many."""
     choices = []
     for only, text in FILTERS.items():
         number = sum(_is_among(depot, only, chosen) for depot in depots)
         if number or only == query.only:
             words = _("{filter}: {n}", filter=_(text), n=display.number(number))
-            choices.append(Choice(words, query.to(only="" if only == query.only else only), only == query.only))
+            choices.append(BoardLink(words, query.to(only="" if only == query.only else only), only == query.only))
     return tuple(choices)
 
 
-def _beside_choices(query: BoardQuery, past: bool) -> tuple[Choice, ...]:
+def _beside_choices(query: BoardQuery, past: bool) -> tuple[BoardLink, ...]:
     return tuple(
-        Choice(_(text), query.to(beside="" if beside == query.beside else beside), beside == query.beside)
+        BoardLink(_(text), query.to(beside="" if beside == query.beside else beside), beside == query.beside)
         for beside, text in BESIDE.items()
         if past or beside != ACTUAL
     )

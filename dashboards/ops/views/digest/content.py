@@ -22,7 +22,7 @@ from dashboards.ops.views.attention import city_of, reasons, scarcity, urgency
 from dashboards.ops.views.change import in_few_words
 from dashboards.ops.views.depot import DayAheadRow, depot_page
 from dashboards.ops.views.network import drivers, together
-from dashboards.ops.views.planning.plan_day import planners_number
+from dashboards.ops.views.planning.override_text import planners_number
 from forecaster.core.language import _, ngettext
 from forecaster.ledger.once.digests import CLOSED, Crews
 from forecaster.ledger.publication import WITHOUT_OWN_MODEL, PublishedChange, PublishedDay, PublishedDepot

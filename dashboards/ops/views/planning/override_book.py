@@ -9,7 +9,7 @@ from zoneinfo import ZoneInfo
 
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.csv import CsvSheet
-from dashboards.ops.views.planning.plan_day import reason_text, why_text
+from dashboards.ops.views.planning.override_text import reason_text, why_text
 from forecaster.core.language import _, ngettext
 from forecaster.ledger.records import Head
 from forecaster.planning.overrides import Override, as_of_day, find_superseded

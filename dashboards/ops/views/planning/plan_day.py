@@ -10,8 +10,9 @@ from datetime import date
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.csv import CsvSheet
 from dashboards.ops.reading.header import cell_href
+from dashboards.ops.views.planning.override_text import override_sentence, reason_text
 from forecaster.core.language import N_, _, ngettext
-from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedOverride
+from forecaster.ledger.publication import PublishedDay, PublishedDepot
 from forecaster.planning.scenario import CLOSED, OPEN, ORDERS, PERCENT, MovedVans, Side, WhatIfAnswer
 
 KINDS = {
@@ -19,14 +20,6 @@ KINDS = {
     PERCENT: N_("more or fewer orders, in per cent"),
     CLOSED: N_("the depot is closed"),
     OPEN: N_("the depot is open"),
-}
-REASONS = {
-    "local event": N_("local event"),
-    "weather": N_("weather"),
-    "marketing": N_("marketing"),
-    "customer told us": N_("customer told us"),
-    "data was wrong": N_("data was wrong"),
-    "other": N_("other"),
 }
 YES, NO = ":1", ":0"  # behind a covariate that is on or off, in the form's list
 ALONE, CITY = "depot", "city"  # whom a form is for
@@ -347,39 +340,6 @@ def remark(answer: WhatIfAnswer, levels: tuple[float, ...], day: PublishedDay) -
     if others:
         sentences.append(_("Other days move with it: {days}.", days=display.listed(others)))
     return " ".join(sentences)
-
-
-def override_sentence(override: PublishedOverride | None, levels: tuple[float, ...]) -> str:
-    """ "140 orders by Ana (weather: storm), until Tue 24 Jun; the model says 120."; empty without
-    an override."""
-    if override is None:
-        return ""
-    return _(
-        "{orders} by {planner} ({why}), until {day}; the model says {number}.",
-        orders=display.in_orders(override.orders),
-        planner=override.by,
-        why=why_text(override.reason, override.note),
-        day=display.day(override.until),
-        number=display.orders(override.quantiles[levels.index(0.5)]),
-    )
-
-
-def planners_number(override: PublishedOverride | None, levels: tuple[float, ...]) -> str:
-    """ "Ana’s number; the model says 103"; empty without an override."""
-    if override is None:
-        return ""
-    number = display.orders(override.quantiles[levels.index(0.5)])
-    return _("{planner}’s number; the model says {number}", planner=override.by, number=number)
-
-
-def why_text(reason: str, note: str) -> str:
-    """A planner's reason, and what they wrote next to it."""
-    return _("{reason}: {note}", reason=reason_text(reason), note=note) if note else reason_text(reason)
-
-
-def reason_text(reason: str) -> str:
-    """A reason in the reader's language, where it is one of those that every pipeline has."""
-    return _(REASONS[reason]) if reason in REASONS else reason
 
 
 def _cost_of_all(day: str, some: bool) -> str:

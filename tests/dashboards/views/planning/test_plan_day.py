@@ -7,12 +7,12 @@ from datetime import UTC, date, datetime
 
 import pytest
 
+from dashboards.ops.views.planning.override_text import planners_number
 from dashboards.ops.views.planning.plan_day import (
     PlanOptions,
     kind_and_value,
     moved_vans,
     plan_page,
-    planners_number,
     scenario_text,
     together,
     what_if_sheet,

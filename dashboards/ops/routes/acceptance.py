@@ -1,0 +1,83 @@
+"""HTTP routes of crews that planners accept as they are published: forms, which lead back to the front page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from fastapi import APIRouter, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from dashboards.ops.access import audit, planner
+from dashboards.ops.access.context import AccessContext
+from dashboards.ops.access.roles import RoleFirst
+from dashboards.ops.routes.errors import Refuse
+from dashboards.ops.routes.planning import Planner
+from dashboards.ops.routes.planning_requests import Body, CrewForm, CrewWithdrawalForm, fields, mistake
+from forecaster.core.language import _
+from forecaster.errors import OverrideError
+from forecaster.ledger.publication import PublishedDepot
+from forecaster.planning import accepted_crews
+from forecaster.planning.overrides import check_words
+
+
+def router(context: AccessContext, refuse: Refuse) -> APIRouter:
+    """The routes of a pipeline; `refuse` answers with a plain sentence."""
+    routes = APIRouter(route_class=RoleFirst, include_in_schema=False)
+
+    async def answer(request: Request, write: Callable[[], None]) -> Response:
+        request.state.audited = True  # a repeated write changes nothing and has no entry
+        try:
+            await run_in_threadpool(write)
+        except (OverrideError, ValidationError) as error:
+            return refuse(request, 422, mistake(error))
+        return RedirectResponse(f"{context.prefix}/", 303)
+
+    @routes.post("/accepted")
+    async def accept(request: Request, by: Planner, content: Body) -> Response:
+        """Accept a depot-day's published crew."""
+
+        def write() -> None:
+            form = CrewForm.model_validate(fields(request, content))
+            name, cell = planner.name(by, form.by) or by.name, (form.depot_id, form.target_date)
+            check_words(name, "")
+            _check_crew(context.store.edition(by.cities).depot(form.depot_id), form)
+            pipeline, crew = context.pipeline_shown(), form.drivers
+            with context.writing() as connection:
+                if accepted_crews.accept(connection, pipeline, cell, drivers=crew, by=name, at=datetime.now(UTC)):
+                    audit(request, f"accepted a crew of {crew} for {form.depot_id} on {form.target_date}", connection)
+
+        return await answer(request, write)
+
+    @routes.post("/accepted/withdrawal")
+    async def withdraw(request: Request, by: Planner, content: Body) -> Response:
+        """Withdraw the acceptance of a depot-day's crew."""
+
+        def write() -> None:
+            form = CrewWithdrawalForm.model_validate(fields(request, content))
+            context.store.edition(by.cities).depot(form.depot_id)
+            pipeline, cell = context.pipeline_shown(), (form.depot_id, form.target_date)
+            with context.writing() as connection:
+                accepted_crews.withdraw(connection, pipeline, cell, datetime.now(UTC))
+                audit(request, f"withdrew the acceptance of {form.depot_id} on {form.target_date}", connection)
+
+        return await answer(request, write)
+
+    return routes
+
+
+def _check_crew(depot: PublishedDepot, form: CrewForm) -> None:
+    """Raises OverrideError unless this crew is published."""
+    crew = next((day.drivers for day in depot.days if day.target_date == form.target_date and day.open), None)
+    if crew != form.drivers:
+        raise OverrideError(
+            _(
+                "drivers: found {drivers}, wanted the published crew of {depot} on {day}, which is {crew}",
+                drivers=form.drivers,
+                depot=depot.depot_id,
+                day=form.target_date,
+                crew="–" if crew is None else crew,
+            )
+        )

@@ -1,0 +1,58 @@
+"""Crews that planners accept as they are published, in the ledger. An acceptance holds while the
+published crew is the accepted one.
+
+A row is never deleted, and of a depot's day the newest counts. Each function works on a connection
+whose transaction the caller holds.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+
+import sqlalchemy as sa
+
+from forecaster.core.language import _
+from forecaster.errors import OverrideError
+from forecaster.ledger import tables
+from forecaster.planning.overrides import Cell
+
+_TABLE = tables.accepted_crews
+
+
+def accept(connection: sa.Connection, pipeline: str, cell: Cell, *, drivers: int, by: str, at: datetime) -> bool:
+    """Accept a crew (idempotent). False where the same crew is accepted already."""
+    query = sa.select(_TABLE).where(_of(pipeline, cell)).order_by(_TABLE.c.at.desc()).limit(1)
+    newest = connection.execute(query).first()
+    if newest is not None and newest.drivers == drivers and newest.withdrawn_at is None:
+        return False
+    row = {"pipeline": pipeline, "depot_id": cell[0], "target_date": cell[1], "at": at, "drivers": drivers, "by": by}
+    connection.execute(_TABLE.insert().values(**row))
+    return True
+
+
+def withdraw(connection: sa.Connection, pipeline: str, cell: Cell, at: datetime) -> None:
+    """Withdraw what is accepted of a depot's day. Raises OverrideError where nothing is."""
+    change = _TABLE.update().where(_of(pipeline, cell), _TABLE.c.withdrawn_at.is_(None)).values(withdrawn_at=at)
+    if not connection.execute(change).rowcount:
+        raise OverrideError(_("{depot} on {day}: found no accepted crew, wanted one", depot=cell[0], day=cell[1]))
+
+
+def read_accepted(connection: sa.Connection, pipeline: str, since: date) -> dict[Cell, int]:
+    """Accepted crew, in drivers, by depot and day from `since` on."""
+    query = sa.select(_TABLE).where(_TABLE.c.pipeline == pipeline, _TABLE.c.target_date >= since)
+    rows = connection.execute(query.order_by(_TABLE.c.at)).all()
+    newest = {(row.depot_id, row.target_date): row for row in rows}
+    return {cell: row.drivers for cell, row in newest.items() if row.withdrawn_at is None}
+
+
+def last_change(connection: sa.Connection, pipeline: str) -> datetime | None:
+    """The instant of the last acceptance or withdrawal; None where there was none."""
+    row = _TABLE.c
+    query = sa.select(sa.func.max(row.at), sa.func.max(row.withdrawn_at)).where(row.pipeline == pipeline)
+    return max((at for at in connection.execute(query).one() if at is not None), default=None)
+
+
+def _of(pipeline: str, cell: Cell) -> sa.ColumnElement[bool]:
+    """The rows of a depot's day."""
+    row = _TABLE.c
+    return sa.and_(row.pipeline == pipeline, row.depot_id == cell[0], row.target_date == cell[1])

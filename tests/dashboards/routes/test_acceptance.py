@@ -1,0 +1,103 @@
+"""Planners accept published crews of the depots that they see, and each change has its row of the audit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi import FastAPI
+
+from dashboards.ops.app import create_app
+from forecaster.config import Spec, load
+from forecaster.ledger import access as ledger_access
+from forecaster.ledger.store import Ledger
+from forecaster.planning.accepted_crews import read_accepted
+from tests.dashboards.guests import SECRET, declared, house, signed_in
+from tests.dashboards.seed import NOON, depot, fill, publication
+from tests.dashboards.visitor import ask_locally
+
+DAY = depot(0).days[1]  # Wednesday 18 June
+CREW = {"depot_id": "BOS-01", "target_date": "2025-06-18", "drivers": str(DAY.drivers)}
+CELL = {"depot_id": "BOS-01", "target_date": "2025-06-18"}
+
+
+@pytest.fixture
+def spec(tmp_path: Path, url: str) -> Spec:
+    file = tmp_path / "pipeline.yaml"
+    source = "demand: {source: {kind: csv, path: demand.csv}}"
+    file.write_text(f"name: harbor-fleet\n{source}\nstate: .\nledger: {url}\n", "utf-8")
+    fill(url, publication(3))
+    return load(file)
+
+
+@pytest.fixture
+def app(url: str, spec: Spec) -> FastAPI:
+    return create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
+
+
+def accepted(url: str) -> tuple[dict[tuple[str, date], int], list[str]]:
+    """The accepted crews, and the sentences of the audit, the oldest first."""
+    with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
+        rows = ledger_access.entries(connection, "harbor-fleet")
+        return read_accepted(connection, "harbor-fleet", DAY.target_date), [row.what for row in reversed(rows)]
+
+
+def test_a_crew_is_accepted_once_and_withdrawn_and_both_lead_to_the_front_page(app: FastAPI, url: str) -> None:
+    for _ in range(2):
+        answer = ask_locally(app, "POST", "/accepted", data=CREW)
+        assert (answer.status_code, answer.headers.get("location")) == (303, "/")
+    said = [f"accepted a crew of {DAY.drivers} for BOS-01 on 2025-06-18"]
+    assert accepted(url) == ({("BOS-01", DAY.target_date): DAY.drivers}, said)
+    answer = ask_locally(app, "POST", "/accepted/withdrawal", data=CELL)
+    assert (answer.status_code, answer.headers.get("location")) == (303, "/")
+    assert accepted(url) == ({}, [*said, "withdrew the acceptance of BOS-01 on 2025-06-18"])
+    assert ask_locally(app, "POST", "/accepted/withdrawal", data=CELL).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"drivers": "99"}, f"found 99, wanted the published crew of BOS-01 on 2025-06-18, which is {DAY.drivers}"),
+        ({"target_date": "2025-06-19"}, "wanted the published crew of BOS-01 on 2025-06-19, which is –"),
+        ({"target_date": "2026-06-19"}, "wanted the published crew of BOS-01 on 2026-06-19, which is –"),
+        ({"drivers": "many"}, "found 'many', input should be a valid integer"),
+        ({"by": "\x1b[31m"}, "found '\\x1b[31m', wanted letters"),
+        ({"extra": "1"}, "found '1', extra inputs are not permitted"),
+    ],
+)
+def test_what_is_not_published_is_not_accepted(app: FastAPI, url: str, wrong: Mapping[str, Any], sentence: str) -> None:
+    answer = ask_locally(app, "POST", "/accepted", data={**CREW, **wrong}, headers={"accept": "application/json"})
+    assert (answer.status_code, sentence in answer.text.replace("&#39;", "'")) == (422, True), answer.text
+    assert accepted(url) == ({}, [])
+
+
+def test_an_unknown_depot_is_told(app: FastAPI) -> None:
+    assert ask_locally(app, "POST", "/accepted", data={**CREW, "depot_id": "X"}).status_code == 404
+
+
+def test_planners_of_one_city_accept_there_alone_and_readers_nowhere(
+    url: str, spec: Spec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PAGE_SECRET", SECRET)
+    app = house(url, declared(roles={"planner": ["paula"]}, cities={"paula": ["New York"], "vic": ["*"]}), spec=spec)
+    paula, vic = signed_in(app, "paula"), signed_in(app, "vic")
+    crew = depot(1).days[1].drivers
+    assert vic.writes("/accepted", data=CREW).status_code == 403
+    for path, body in (("/accepted", CREW), ("/accepted/withdrawal", CELL)):
+        assert paula.writes(path, data=body).status_code == 404  # as if there were no such depot
+    assert paula("/accepted", "POST", data=CREW).status_code == 403  # without a token of our pages
+    assert accepted(url) == ({}, [])
+    own = {"depot_id": "NYC-01", "target_date": "2025-06-18", "drivers": str(crew), "by": "somebody else"}
+    assert paula.writes("/accepted", data=own).status_code == 303
+    assert accepted(url)[0] == {("NYC-01", DAY.target_date): crew}
+    with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
+        [row] = ledger_access.entries(connection, "harbor-fleet")
+    assert (row.who, row.role, row.path) == ("paula", "planner", "/accepted")
+
+
+def test_a_page_without_a_pipeline_file_accepts_nothing(url: str, spec: Spec) -> None:
+    reading = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON)
+    assert ask_locally(reading, "POST", "/accepted", data=CREW).status_code == 404
