@@ -21,7 +21,7 @@ pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(not CHROMIUM.exists(), reason="there is no /usr/bin/chromium on this machine"),
 ]
-MOST_CLICKS = 6
+MOST_CLICKS = 5
 PATIENCE = 180_000  # milliseconds for a first forecast on a busy machine
 SERVED = (
     "import sys; from pathlib import Path; from dashboards.start.server import start; start(Path(sys.argv[1]), port=0)"
