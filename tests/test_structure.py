@@ -95,6 +95,7 @@ def test_tests_mirror_the_code() -> None:
         f"dashboards/{file.parent.relative_to(ROOT / 'dashboards/ops').as_posix()}".removesuffix("/.")
         for file in python_files("dashboards/ops")
     }
-    pages |= {file.parent.relative_to(ROOT).as_posix() for file in python_files("dashboards/inference")}
+    others = (*python_files("dashboards/inference"), *python_files("dashboards/start"))
+    pages |= {file.parent.relative_to(ROOT).as_posix() for file in others}
     flows = {file.parent.relative_to(ROOT).as_posix() for file in python_files("flows")}
     assert folders - packages - pages - flows - of_no_package - {"."} == set()

@@ -3,13 +3,13 @@ last nights."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
 from hashlib import sha256
 from pathlib import Path
-from types import CodeType
+from types import CodeType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from anyio import to_thread
@@ -134,9 +134,10 @@ def bare_app(
     *,
     cached: PublicationStore | None = None,
     outside: ASGIApp | None = None,
+    bodies: Mapping[str, Any] = MappingProxyType({}),
 ) -> FastAPI:
     """An application without routes; what stands before them lets people in, and finds their
-    language."""
+    language. `bodies` are options of `BodyLimits`."""
     app = FastAPI(
         title="Depot forecasts",
         version=__version__,
@@ -150,7 +151,7 @@ def bare_app(
     if cached is not None:
         app.add_middleware(ResponseCache, store=cached, but=("/feed/", "/runs/"))
     app.add_middleware(HeadRequests, but=CHANGING)
-    app.add_middleware(BodyLimits)
+    app.add_middleware(BodyLimits, **bodies)
     app.add_middleware(AccessMiddleware, context=context, refuse=refuse, outside=outside)
     app.add_middleware(LanguageMiddleware, default=language, secure=context.secure, prefix=context.prefix)
     errors.handle(app, refuse)

@@ -57,7 +57,9 @@ def load_spec(file: Path) -> Spec:
 
 def entry_point(name: str) -> Any:
     """Object of another part of the project under the entry-point group `forecaster.lines`."""
-    extra = {"nightly": "train,flows", "page": "dashboard", "digest": "dashboard"}.get(name, "flows")
+    extra = {"nightly": "train,flows", "page": "dashboard", "start": "train,dashboard", "digest": "dashboard"}.get(
+        name, "flows"
+    )
     entry = next(iter(entry_points(group="forecaster.lines", name=name)), None)
     with needs_extra(extra):
         if entry is None:

@@ -14,11 +14,11 @@ import typer
 from forecaster.cli.options import AsOf, File, entry_point, instant, load_spec, needs_extra, parsed_time, print_line
 from forecaster.core.terminal import escaped_lines
 from forecaster.errors import NO_DATA, OUR_FAULT, SpecError
+from forecaster.onboarding import DATA_FILES
 from forecaster.onboarding.description.questions import Question, TableAnswers
 from forecaster.plugins import plugin
 
-DATA_FILES = {".csv", ".tsv", ".txt", ".gz", ".bz2", ".xz", ".zip", ".zst", ".parquet"}
-DATA_FILES |= {".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"}
+NEW_FOLDER, PIPELINE = Path("my-fleet"), "pipeline.yaml"
 
 
 def init(
@@ -152,8 +152,24 @@ def check(
     raise typer.Exit(NO_DATA if outcome.fault else 0)
 
 
+def start(
+    folder: Annotated[
+        Path, typer.Argument(metavar="[DIR]", help="The project's folder; my-fleet by default.")
+    ] = NEW_FOLDER,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+) -> None:
+    """Open a guide in the browser: from a file to forecasts.
+
+    Its steps do what `init --from`, `check`, `run` and `serve` do, in forms. Files that are dropped there go into DIR.
+    """
+    entry_point("start")(folder, host=host, port=port)
+
+
 def serve(
-    file: File,
+    file: Annotated[
+        Path | None, typer.Argument(metavar="[FILE]", help="The pipeline file; pipeline.yaml here by default.")
+    ] = None,
     others: Annotated[list[Path] | None, typer.Argument(metavar="OTHERS", help="Further pipeline files.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
@@ -164,9 +180,14 @@ def serve(
 ) -> None:
     """Show the forecasts as a web page.
 
-    Of several files each pipeline has its pages under /p/NAME, and the front page shows all of them.
+    Of several files each pipeline has its pages under /p/NAME, and the front page shows all of them. Without FILE, and
+    without a pipeline.yaml here, the guide of `start` opens.
     """
-    entry_point("page")(*map(load_spec, [file, *(others or [])]), host=host, port=port, metrics=metrics)
+    if file is None and not Path(PIPELINE).is_file():
+        start(NEW_FOLDER, host, port)
+        return
+    files = [file or Path(PIPELINE), *(others or [])]
+    entry_point("page")(*map(load_spec, files), host=host, port=port, metrics=metrics)
 
 
 def infer(

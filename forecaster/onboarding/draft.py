@@ -38,6 +38,8 @@ class Draft:
     depots_columns: tuple[tuple[str, str, str], ...] = ()
     notes: tuple[str, ...] = ()  # what was seen and has no key of its own
     known_future: tuple[str, ...] = ()  # columns that may be known ahead
+    staffing: Mapping[str, Any] | None = None
+    starts_from_prior: bool = False
     made_on: date = field(default_factory=date.today)
 
 
@@ -65,8 +67,11 @@ def text(draft: Draft) -> str:
         "",
         *_calendar(draft),
         "",
+        *_training(draft),
         "# Whom to roster: set these to your own numbers, or leave them out to forecast orders alone.",
-        "# staffing: {orders_per_driver: 90, cost_short: 38, cost_idle: 22}",
+        f"staffing: {_value(draft.staffing)}"
+        if draft.staffing
+        else "# staffing: {orders_per_driver: 90, cost_short: 38, cost_idle: 22}",
     ]
     return "\n".join(lines) + "\n"
 
@@ -109,6 +114,11 @@ def _calendar(draft: Draft) -> list[str]:
     return ["calendar:", _line(2, "country", country, why), *future * bool(draft.known_future)]
 
 
+def _training(draft: Draft) -> list[str]:
+    why = "a pretrained model forecasts within seconds, until the first model is ready"
+    return ["training:", _line(2, "start", "prior", why), ""] if draft.starts_from_prior else []
+
+
 def _line(indent: int, key: str, value: Any, reason: str) -> str:
     """A key with its value, and its reason behind it, or above it where both are long."""
     entry = f"{' ' * indent}{_value(key)}: {_value(value)}"
@@ -123,7 +133,7 @@ def _value(value: Any) -> str:
         return f"[{', '.join(map(_value, value))}]"
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{_value(key)}: {_value(each)}' for key, each in value.items())}}}"
-    if isinstance(value, bool | int):
+    if isinstance(value, bool | int | float):
         return json.dumps(value)
     text = str(value)
     return text if _PLAIN.fullmatch(text) and yaml.safe_load(text) == text else json.dumps(text, ensure_ascii=False)

@@ -86,31 +86,79 @@ def create(
     pipeline file already.
     """
     code = place.country(country) if country else None
-    each_once = {file.resolve(): file for file in files}.values()
     demand, readings, depots = _understood(
-        [tables.read(file) for file in each_once], answers or TableAnswers(), choose, _command(files, folder, country)
+        read_once(files), answers or TableAnswers(), choose, _command(files, folder, country)
     )
-    name = _name(demand.path)
-    folder = folder or Path(name)
+    folder = folder or Path(_name(demand.path))
     file = folder / PIPELINE
     if file.exists():
         raise SpecError(f"{file}: exists; wanted another folder, or the file out of the way")
     seen = facts.of(readings, now.date())
+    if seen is not None and code is None:
+        code = _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
+    understanding = understand(demand, readings, depots, folder, code=code, now=now)
+    _write(file, draft.text(understanding.draft))
+    fault, verdict = _checked(file, understanding.seen, now)
+    lines = _summary(file, understanding, verdict, is_usable=fault is None)
+    return Start(tuple(lines), fault)
+
+
+@dataclass(frozen=True)
+class Understanding:
+    """Files as they are understood: the table of readings, its description with open questions, and the pipeline file
+    that follows from both."""
+
+    table: FileTable
+    readings: Description
+    seen: Facts
+    details: Details
+    country: str | None
+    draft: Draft
+
+    @property
+    def not_used(self) -> list[str]:
+        """Columns of a long table that play no part."""
+        return _not_used(self.table, self.readings, self.details)
+
+    def lines(self) -> list[str]:
+        """The paragraph that reads the table back, its first days as they would be counted, and why."""
+        readings = self.readings
+        why = [f"counts    {readings.demand_column or 'rows'}: {readings.why_demand}"] if readings.why_demand else []
+        return [*summary.lines(readings, self.seen, self.not_used), *why]
+
+
+def read_once(files: Sequence[Path]) -> list[FileTable]:
+    """The tables of these files, each file once. Raises SpecError as `tables.read` does."""
+    return [tables.read(file) for file in {file.resolve(): file for file in files}.values()]
+
+
+def understand(
+    demand: FileTable,
+    readings: Description,
+    depots: parts.DepotFile | None,
+    folder: Path,
+    *,
+    code: str | None,
+    now: datetime,
+    time_zone: str | None = None,
+) -> Understanding:
+    """Understanding of sorted tables for a pipeline file in this folder, by the likeliest choice of each open question;
+    `code` is the country, `time_zone` stands in place of its main one.
+
+    Raises SpecError where no row has a day up to today and a count.
+    """
+    seen = facts.of(readings, now.date())
     if seen is None:
         raise SpecError(f"{demand.path}: found no row with a day up to today and a count; wanted daily counts")
-    code = code or _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
-    zone = ZoneInfo(_time_zone(code)[0])
+    code = code or _country_in(demand)
+    named_zone = (time_zone, "as answered") if time_zone else _time_zone(code)
+    zone = ZoneInfo(named_zone[0])
     readings, date_zone = on_days_of(readings, zone)
     readings, day_starts = business_day.of(readings)
     seen = facts.of(readings, now.date()) or seen
     details = _details(demand, readings, depots, seen, zone, date_zone, day_starts, now)
-    content = draft.text(_draft(demand, readings, depots, seen, details, code, name, folder))
-    _write(file, content)
-    fault, verdict = _checked(file, seen, now)
-    not_used = _not_used(demand, readings, details)
-    return Start(
-        tuple(_summary(file, readings, seen, details, not_used, code, verdict, is_usable=fault is None)), fault
-    )
+    content = _draft(demand, readings, depots, seen, details, code, named_zone, folder)
+    return Understanding(demand, readings, seen, details, code, content)
 
 
 def _understood(
@@ -224,7 +272,7 @@ def _draft(
     seen: Facts,
     details: Details,
     code: str | None,
-    name: str,
+    time_zone: tuple[str, str],
     folder: Path,
 ) -> Draft:
     spans, stamps = details.spans, details.stamps
@@ -235,14 +283,14 @@ def _draft(
     )
     recording = ("arrival", "not asked where columns.recorded_at says it") if stamps.column else recording
     return Draft(
-        name=name,
+        name=_name(demand.path),
         files=tuple(str(path) for path in parts.paths(demand)),
         source=(
             *keys.source(demand, readings, folder),
             *([("null_values", list(details.null_values), "words for unknown counts")] if details.null_values else []),
         ),
         columns=tuple(keys.columns(readings, details.order_id, details.open_column, stamps, details.limits)),
-        time_zone=_time_zone(code),
+        time_zone=time_zone,
         country=(code, "public holidays" if code else "two letters, for public holidays; none was named"),
         aggregate=keys.aggregate(readings),
         recorded=recording,
@@ -311,25 +359,15 @@ def _as_of(zone: ZoneInfo, seen: Facts) -> datetime:
     return datetime.combine(seen.last + timedelta(days=1), time(3, 15), zone).astimezone(UTC)
 
 
-def _summary(
-    file: Path,
-    readings: Description,
-    seen: Facts,
-    details: Details,
-    not_used: list[str],
-    code: str | None,
-    verdict: Sequence[str],
-    *,
-    is_usable: bool,
-) -> list[str]:
+def _summary(file: Path, understanding: Understanding, verdict: Sequence[str], *, is_usable: bool) -> list[str]:
+    seen, code = understanding.seen, understanding.country
     as_of = f" --as-of {seen.last + timedelta(days=1)}" if seen.is_archive else ""
     quoted = shlex.quote(str(file))
     lines = [
         f"{file}: written; each key has its reason beside it",
         f"seen      {count(seen.depots, 'depot')}, {count(seen.days, 'day')}, {seen.first} to {seen.last}, "
         f"{count(seen.readings, 'reading')}",
-        *summary.lines(readings, seen, not_used),
-        *([f"counts    {readings.demand_column or 'rows'}: {readings.why_demand}"] if readings.why_demand else []),
+        *understanding.lines(),
         f"country   {code or 'not known, so no public holidays: set calendar.country and timezone, or give --country'}",
     ]
     further = [
@@ -339,7 +377,7 @@ def _summary(
     lines += [f"archive   ends on {seen.last}: work as of the day after"] * seen.is_archive
     return [
         *lines,
-        *(f"note      {note}" for note in details.notes),
+        *(f"note      {note}" for note in understanding.details.notes),
         *verdict,
         "Next:",
         f"  forecaster check {quoted}{as_of}   tries the sources against the contract",

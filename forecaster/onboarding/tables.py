@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,11 @@ class FileTable:
     # of the source: its kind and how it is read
     settings: dict[str, Any] = field(default_factory=dict)
     more: tuple[Path, ...] = ()  # further files of the same form, whose rows are in the frame
+
+    def without(self, names: Sequence[str]) -> FileTable:
+        """The table without the columns of these names."""
+        kept = [name for name in self.columns if name not in names]
+        return replace(self, columns=tuple(kept), frame=self.frame[[name for name in kept if name in self.frame]])
 
 
 def read(path: Path) -> FileTable:

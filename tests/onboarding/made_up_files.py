@@ -86,3 +86,82 @@ def archive(folder: Path, last: date) -> Path:
 
 
 SHAPES: tuple[Callable[[Path, date], Path], ...] = (long_csv, wide_csv, workbook, hourly_parquet, archive)
+
+
+FEW = {"Köln": 12, "Wedding": 30, "München": 7}  # orders a day, of files with a row an order
+
+
+def daily_csv(folder: Path, last: date) -> Path:
+    """A row a store and day, as the product itself would write it."""
+    file = folder / "counts.csv"
+    readings(last).set_axis(["store", "date", "orders"], axis="columns").to_csv(file, index=False)
+    return file
+
+
+def daily_parquet(folder: Path, last: date) -> Path:
+    """The same as Parquet."""
+    table = readings(last).set_axis(["store", "date", "orders"], axis="columns")
+    file = folder / "counts.parquet"
+    table.assign(date=pd.to_datetime(table["date"])).to_parquet(file)
+    return file
+
+
+def wide_workbook(folder: Path, last: date) -> Path:
+    """Two titles, then a column a depot and one with their sum."""
+    import xlsxwriter
+
+    table = readings(last).pivot(index="day", columns="depot", values="count")
+    file = folder / "standorte.xlsx"
+    with xlsxwriter.Workbook(str(file)) as book:
+        sheet, day_form = book.add_worksheet("2026"), book.add_format({"num_format": "dd.mm.yyyy"})
+        sheet.write(0, 0, "Tageszahlen aller Standorte")
+        sheet.write(1, 0, "Quelle: Kasse")
+        sheet.write_row(3, 0, ["Datum", *table.columns, "Summe"])
+        for row, (day, counts) in enumerate(table.iterrows(), start=4):
+            sheet.write_datetime(row, 0, pd.Timestamp(day).to_pydatetime(), day_form)
+            sheet.write_row(row, 1, [*map(int, counts), int(counts.sum())])
+    return file
+
+
+def hourly_csv(folder: Path, last: date) -> Path:
+    """A row an hour, which makes a fourth of the day's count."""
+    rows = [
+        f"{depot},{day} {hour:02d}:00,{count // 4}"
+        for depot, day, count in readings(last).itertuples(index=False)
+        for hour in (9, 12, 15, 18)
+    ]
+    file = folder / "hourly.csv"
+    file.write_text("\n".join(["site,timestamp,orders", *rows]) + "\n", "utf-8")
+    return file
+
+
+def orders(folder: Path, last: date, *, amounts: bool = False) -> Path:
+    """A row an order, with its number, minute and depot, and with amounts its euros."""
+    rng = np.random.default_rng(5)
+    rows = []
+    for back in range(DAYS - 1, -1, -1):
+        day = last - timedelta(days=back)
+        for depot, level in FEW.items():
+            for minute in sorted(rng.integers(8 * 60, 20 * 60, rng.poisson(level))):
+                amount = f",{rng.gamma(4, 9):.2f}" if amounts else ""
+                rows.append(f"{100_000 + len(rows)},{day} {minute // 60:02d}:{minute % 60:02d},{depot}{amount}")
+    file = folder / "orders.csv"
+    header = "order_id,ordered_at,depot" + ",amount" * amounts
+    file.write_text("\n".join([header, *rows]) + "\n", "utf-8")
+    return file
+
+
+def orders_with_amounts(folder: Path, last: date) -> Path:
+    """The same with euros, which are not to be summed."""
+    return orders(folder, last, amounts=True)
+
+
+OF_NEWCOMERS: tuple[Callable[[Path, date], Path], ...] = (
+    daily_csv,
+    wide_workbook,
+    long_csv,
+    hourly_csv,
+    orders,
+    orders_with_amounts,
+    daily_parquet,
+)

@@ -29,12 +29,15 @@ def csrf_token(request: Request) -> str:
     return token
 
 
-async def check(request: Request) -> None:
-    """Raises HTTPException where the write did not come from one of our pages."""
+async def check(request: Request, token: str | None = None) -> None:
+    """Raises HTTPException where the write did not come from one of our pages; `token` is the one of a form that the
+    route has read itself."""
     if is_foreign(request, access_context(request)):
         raise HTTPException(403, _("this came from another site; wanted a page of ours"))
     try:
-        whose = _signer(access_context(request)).loads(await _token(request), max_age=HOURS * 3600)
+        whose = _signer(access_context(request)).loads(
+            await _token(request) if token is None else token, max_age=HOURS * 3600
+        )
     except BadSignature:
         raise HTTPException(403, _("the page was open for too long, or is not ours; load it again")) from None
     if whose != _whose(person(request)):

@@ -26,18 +26,22 @@ class BodyLimits:
     """ASGI middleware that gives the app a `receive` which raises HTTPException 413, 408 or 503."""
 
     def __init__(
-        self, app: ASGIApp, largest: Callable[[str], int] = lambda _: LARGEST_BODY, advice: str = ", wanted a form"
+        self,
+        app: ASGIApp,
+        largest: Callable[[str], int] = lambda _: LARGEST_BODY,
+        advice: str = ", wanted a form",
+        seconds: float = BODY_SECONDS,
     ) -> None:
         """`largest` is the number of bytes that a path takes, `advice` ends the sentence about more
-        of them."""
-        self.app, self._largest, self._advice = app, largest, advice
+        of them; a body may take so many `seconds`."""
+        self.app, self._largest, self._advice, self._seconds = app, largest, advice, seconds
         self._held = 0  # bytes, of all requests that are not answered yet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return await self.app(scope, receive, send)
         largest, declared = self._largest(scope["path"]), Headers(scope=scope).get("content-length", "0")
-        count, whole, until = 0, False, monotonic() + BODY_SECONDS
+        count, whole, until = 0, False, monotonic() + self._seconds
 
         async def limited() -> Message:
             nonlocal count, whole
@@ -45,7 +49,7 @@ class BodyLimits:
                 return await receive()
             if whole_number(declared, 0, largest) is None:
                 raise self._too_large(largest)
-            message = await _in_time(receive, until)
+            message = await self._in_time(receive, until)
             size = len(message.get("body", b""))
             count, self._held = count + size, self._held + size
             if count > largest:
@@ -64,13 +68,12 @@ class BodyLimits:
     def _too_large(self, largest: int) -> HTTPException:
         return HTTPException(413, f"found a body of more than {largest:,} bytes{self._advice}", CLOSE)
 
-
-async def _in_time(receive: Receive, until: float) -> Message:
-    try:
-        async with asyncio.timeout(max(until - monotonic(), 0)):
-            return await receive()
-    except TimeoutError:
-        raise HTTPException(408, f"the body did not come within {BODY_SECONDS:g} s", CLOSE) from None
+    async def _in_time(self, receive: Receive, until: float) -> Message:
+        try:
+            async with asyncio.timeout(max(until - monotonic(), 0)):
+                return await receive()
+        except TimeoutError:
+            raise HTTPException(408, f"the body did not come within {self._seconds:g} s", CLOSE) from None
 
 
 def whole_number(text: str, least: int, most: int) -> int | None:

@@ -22,7 +22,7 @@ for (const form of document.querySelectorAll("form[data-filter]")) {
 
 // A screen on a wall: what is new takes the place of what is shown, and a line tells where that cannot be had.
 const sky = document.querySelector("[data-refresh]");
-if (sky) setInterval(renew, 1000 * Number(sky.dataset.refresh));
+const renewing = sky && setInterval(renew, 1000 * Number(sky.dataset.refresh));
 
 async function renew() {
   const main = document.getElementById("main");
@@ -31,11 +31,13 @@ async function renew() {
     const made = new DOMParser().parseFromString(await answered.text(), "text/html");
     main.replaceWith(made.getElementById("main"));
     document.title = made.title;
+    if (!document.querySelector("[data-refresh]")) clearInterval(renewing);
   } catch (error) {
     main.querySelector("[data-offline]").hidden = false;
   }
 }
 
+<<<<<<< HEAD
 // Colours of day or night: as the device has them, until one is chosen here.
 const THEMES = ["", "light", "dark"];
 const theme = document.querySelector("[data-theme-switch]");
@@ -51,5 +53,13 @@ if (theme) {
   theme.addEventListener("click", () => {
     localStorage.setItem("theme", THEMES[(THEMES.indexOf(localStorage.getItem("theme") ?? "") + 1) % THEMES.length]);
     show_theme();
+=======
+// A file that is too large is told before it is sent.
+for (const input of document.querySelectorAll("input[data-most]")) {
+  input.addEventListener("change", () => {
+    const isTooLarge = [...input.files].some((file) => file.size > Number(input.dataset.most));
+    input.setCustomValidity(isTooLarge ? input.dataset.tooLarge : "");
+    input.reportValidity();
+>>>>>>> 24a17906 (Add a guide in the browser: from a file to forecasts)
   });
 }

@@ -1,0 +1,125 @@
+"""Folder of a project: uploaded files next to the pipeline file, as sources lie."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+
+from starlette.exceptions import HTTPException
+
+from forecaster.config import Spec, load
+from forecaster.core.language import _
+from forecaster.errors import SpecError
+from forecaster.onboarding import DATA_FILES
+from forecaster.onboarding.start import PIPELINE
+
+LARGEST_FILE = 100 << 20  # bytes of an upload; `init --from` takes larger ones from the disk
+MOST_STORED = 2 << 30  # bytes of all data files in the folder
+_LONGEST_NAME = 80
+
+
+@dataclass(frozen=True)
+class ProjectFolder:
+    """The folder, which may not be there yet."""
+
+    path: Path
+
+    @property
+    def pipeline(self) -> Path:
+        return self.path / PIPELINE
+
+    @property
+    def spec(self) -> Spec | None:
+        """The pipeline file; None where there is none. Raises SpecError where it is wrong."""
+        return load(self.pipeline) if self.pipeline.is_file() else None
+
+    def require_spec(self) -> Spec:
+        """The pipeline file. Raises HTTPException 404 where there is none, SpecError where it is wrong."""
+        spec = self.spec
+        if spec is None:
+            raise HTTPException(404, _("there is no pipeline file yet; the first step makes one of your data"))
+        return spec
+
+    def files(self) -> list[Path]:
+        """Data files of the folder, the newest first."""
+        files = [file for file in self.path.glob("*") if file.suffix.lower() in DATA_FILES and file.is_file()]
+        return sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)
+
+    def file(self, name: str) -> Path:
+        """The data file of this name. Raises HTTPException 404 for any other path."""
+        for file in self.files():
+            if file.name == name:
+                return file
+        raise HTTPException(404, _("there is no data file “{name}” in {folder}", name=name[:80], folder=self.path))
+
+    async def store(self, name: str, content: AsyncIterator[bytes]) -> Path:
+        """Write an upload under its name, with a number where there is another file of it; nothing is replaced.
+
+        Raises HTTPException 413 for one that is too large, SpecError for one of another kind.
+        """
+        plain = re.sub(r"[^\w.() +-]+", "_", name.replace("\\", "/").rpartition("/")[2]).lstrip(".")
+        stem, suffix = Path(plain).stem[:_LONGEST_NAME], Path(plain).suffix
+        if suffix.lower() not in DATA_FILES:
+            wanted = ", ".join(sorted(DATA_FILES))
+            raise SpecError(
+                _("{file}: found a file of another kind, wanted one of {wanted}", file=plain, wanted=wanted)
+            )
+        stored = sum(file.stat().st_size for file in self.files())
+        self.path.mkdir(parents=True, exist_ok=True)
+        partial, size = self.path / f".upload-{os.urandom(8).hex()}", 0
+        try:
+            with partial.open("xb") as out:
+                async for piece in content:
+                    size += len(piece)
+                    if size > LARGEST_FILE or stored + size > MOST_STORED:
+                        raise HTTPException(413, too_large(size))
+                    out.write(piece)
+            return self._linked(partial, stem, suffix)
+        except OSError as error:
+            raise SpecError(f"{self.path}: cannot be written: {error.strerror}; wanted a folder of yours") from error
+        finally:
+            partial.unlink(missing_ok=True)
+
+    def _linked(self, partial: Path, stem: str, suffix: str) -> Path:
+        number = 1
+        while True:
+            file = self.path / (f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}")
+            try:
+                file.hardlink_to(partial)
+            except FileExistsError:
+                number += 1
+            else:
+                return file
+
+    def write(self, text: str, now: datetime) -> None:
+        """Write the pipeline file; an earlier one is kept beside it. Raises SpecError where the text is none, and where
+        it cannot be written."""
+        beside = self.path / f".{PIPELINE}"
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            beside.write_text(text, "utf-8")
+            load(beside)
+            if self.pipeline.exists() and self.pipeline.read_text("utf-8") != text:
+                self.pipeline.replace(self.path / f"pipeline-until-{now:%Y%m%dT%H%M%S}.yaml")
+            beside.replace(self.pipeline)
+        except SpecError as error:
+            raise SpecError(str(error).replace(str(beside), str(self.pipeline))) from error
+        except OSError as error:
+            sentence = f"{self.pipeline}: cannot be written: {error.strerror}; wanted a folder of yours"
+            raise SpecError(sentence) from error
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def too_large(size: int | None = None) -> str:
+    """Sentence about an upload of so many bytes that is too large."""
+    return _(
+        "found a file of more than {n} bytes, wanted at most {limit} MB; put a larger file into the folder yourself, "
+        "and choose it on this page",
+        n=f"{size or LARGEST_FILE:,}",
+        limit=LARGEST_FILE >> 20,
+    )

@@ -1,0 +1,209 @@
+"""First night of a project: a run in a process of its own, and how far it has come by its log and by the ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from dashboards.ops.formatting import display
+from dashboards.ops.formatting.retelling import told_objections
+from dashboards.ops.views.accuracy import COMPARED, TIERS
+from dashboards.ops.views.money.value import TITLES
+from forecaster.check import dry_run
+from forecaster.check.dry_run import DryRun
+from forecaster.cli.options import instant
+from forecaster.config import Spec
+from forecaster.core.language import N_, _
+from forecaster.core.metric_names import STAGES
+from forecaster.core.processes import parent_watch
+from forecaster.core.progress import LOG
+from forecaster.errors import NoLedger
+from forecaster.ledger.records import Head, Run
+from forecaster.ledger.store import Ledger
+from forecaster.ledger.value import LAST_WEEK, PUBLISHED
+from forecaster.publishing import caveats
+from forecaster.staffing import value_account
+
+PAST = 14  # nights before the first one that are published too, which show accuracy and value
+_WEEKS = 26
+_WAYS = {
+    **COMPARED,
+    "candidate": N_("your model"),
+    "prior": TIERS["prior"],
+    "seasonal_window_average": N_("mean of the last same weekdays"),
+}
+_EXPECTED = ("ingest", "panel", "preview", "train", "backtest", "export", "predict")  # stages that come, as a rule
+_TAIL = 6  # lines of a log that say why a run ended
+
+
+@dataclass(frozen=True)
+class StageState:
+    """A stage of a night: `state` is "done", "now" or "next"; `message` is the last that its run said."""
+
+    name: str
+    meaning: str
+    state: str
+    message: str
+
+
+@dataclass(frozen=True)
+class NightState:
+    """How far the first night is: whether it runs, its stages, what is published, and what is known of its worth.
+
+    `accuracy` and `value` are pairs of a name and an amount; `fault` says why a run ended without forecasts.
+    """
+
+    runs: bool
+    stages: tuple[StageState, ...] = ()
+    tier: str = ""
+    cutoff: date | None = None  # last day that the published forecast knows
+    fault: str = ""
+    objections: str = ""  # to the model
+    days: int = 0  # held out
+    accuracy: tuple[tuple[str, str], ...] = ()
+    value: tuple[tuple[str, str], ...] = ()
+
+
+def as_of(spec: Spec, cutoff: date, now: datetime) -> str | None:
+    """The option `--as-of` of a run: the day after the last reading of an archive, None for a feed."""
+    local = now.astimezone(spec.zone).date()
+    return (cutoff + timedelta(days=1)).isoformat() if caveats.is_archive(cutoff, local) else None
+
+
+def checked(spec: Spec, now: datetime) -> DryRun:
+    """The dry run; of an archive as of the day after it. Raises as `dry_run.check` does."""
+    outcome = dry_run.check(spec, now=now)
+    day = as_of(spec, outcome.profile.cutoff, now) if outcome.profile else None
+    return dry_run.check(spec, now=now, as_of=instant(day, spec)) if day else outcome
+
+
+class FirstNight:
+    """The run that the guide started, one at a time. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, file: Path, spec: Spec, day: str | None) -> None:
+        """Start a run of this pipeline file, unless one is at work."""
+        with self._lock:
+            if self.runs:
+                return
+            command = [sys.executable, "-m", "forecaster", "run", file.name, "--plain"]
+            command += ["--past", str(min(PAST, spec.backtest.days)), *(["--as-of", day] if day else [])]
+            spec.paths.folder.mkdir(parents=True, exist_ok=True)
+            environment = {**parent_watch.environment(), LOG: "json"}
+            with _log(spec).open("wb") as log:
+                self._process = subprocess.Popen(
+                    command, cwd=file.parent, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                )
+
+    @property
+    def runs(self) -> bool:
+        """True while the run is at work."""
+        return self._process is not None and self._process.poll() is None
+
+    def stop(self) -> None:
+        """Tell the run to end."""
+        if self._process is not None and self.runs:
+            self._process.terminate()
+
+    def state(self, spec: Spec) -> NightState:
+        """How far the run is, or how the last night went."""
+        lines, runs = _lines(_log(spec)), self.runs
+        run, head, account = _ledger(spec)
+        failed = self._process is not None and not runs and head is None
+        return NightState(
+            runs,
+            tuple(_stages(lines, runs)) if self._process is not None else (),
+            head.tier if head else "",
+            head.cutoff if head else None,
+            _fault(run, lines) if failed else "",
+            *_verdict(run),
+            account,
+        )
+
+
+def _log(spec: Spec) -> Path:
+    return spec.paths.folder / "start.log"
+
+
+def _lines(log: Path) -> list[dict[str, Any]]:
+    """Lines of the log: objects of the run, and other lines as their text."""
+    try:
+        texts = log.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    lines = []
+    for text in texts:
+        try:
+            line = json.loads(text)
+        except ValueError:
+            line = None
+        lines.append(line if isinstance(line, dict) else {"stage": None, "message": text})
+    return lines
+
+
+def _stages(lines: Sequence[Mapping[str, Any]], runs: bool) -> list[StageState]:
+    """The stages that have begun, and the expected ones after them."""
+    order, messages = list[str](), dict[str, str]()
+    for line in lines:
+        stage = line.get("stage")
+        if stage in STAGES:
+            order += [stage] if not order or (order[-1] != stage and stage not in order) else []
+            messages[stage] = str(line.get("message", ""))
+    current = order[-1] if order and runs else None
+    expected = [stage for stage in _EXPECTED if stage not in order]
+    names = [*order, *(expected if runs else [])]
+    return [
+        StageState(
+            stage,
+            STAGES[stage].meaning,
+            "now" if stage == current else "done" if stage in order else "next",
+            messages.get(stage, ""),
+        )
+        for stage in names
+    ]
+
+
+def _ledger(spec: Spec) -> tuple[Run | None, Head | None, tuple[tuple[str, str], ...]]:
+    """The last night, the publication that is up, and what rosters cost."""
+    try:
+        with Ledger.open_reader(spec.ledger_url) as ledger:
+            runs = ledger.runs(spec.name, limit=1, nights=True)
+            head = ledger.current(spec.name)
+            with ledger.transaction() as connection:
+                account = value_account.account(connection, spec.name, _WEEKS) if spec.staffing else None
+    except NoLedger:
+        return None, None, ()
+    ways = account.whole.ways if account is not None and account.first is not None else ()
+    shown = (way for way in ways if way.way in (PUBLISHED, LAST_WEEK))
+    costs = tuple(
+        (_(TITLES[way.way]), display.money(way.cost.amount, account.currency if account else None)) for way in shown
+    )
+    return (runs[0] if runs else None), head, costs
+
+
+def _verdict(run: Run | None) -> tuple[str, int, tuple[tuple[str, str], ...]]:
+    """Objections to the model, the number of held-out depot-days, and the error of each method on them."""
+    if run is None or run.verdict is None:
+        return "", 0, ()
+    compared: Mapping[str, Mapping[str, float]] = run.verdict["compared"]
+    rows = tuple((_(_WAYS.get(name, name)), display.percent(metrics["wape"])) for name, metrics in compared.items())
+    days = max((int(metrics["days"]) for metrics in compared.values()), default=0)
+    objections = display.clauses(*told_objections(run.verdict)) if run.verdict["objections"] else ""
+    return objections, days, rows
+
+
+def _fault(run: Run | None, lines: Sequence[Mapping[str, Any]]) -> str:
+    if run is not None and run.message:
+        return run.message
+    return os.linesep.join(str(line["message"]) for line in lines[-_TAIL:])
