@@ -222,8 +222,8 @@ def test_a_day_is_overridden_and_the_override_withdrawn_by_keys_alone(browser: B
         page.keyboard.press("ArrowDown")
         reach("by")
         page.keyboard.type("Ana")
-        page.keyboard.press("Enter")
-        page.get_by_text("77 orders by Ana").first.wait_for()
+        with page.expect_navigation(url="**/p/bravo/day/2025-06-18/BRAVO-2"):
+            page.keyboard.press("Enter")
         page.goto(f"{several}p/bravo/overrides")
         assert page.locator("tbody").first.inner_text().count("BRAVO-2") == 1
         tab_through(page)
@@ -231,8 +231,8 @@ def test_a_day_is_overridden_and_the_override_withdrawn_by_keys_alone(browser: B
         reach("by")
         page.keyboard.type("Ana")
         reach("Withdraw")
-        page.keyboard.press("Space")
-        page.wait_for_url("**/p/bravo/day/2025-06-18/BRAVO-2")
+        with page.expect_navigation(url="**/p/bravo/day/2025-06-18/BRAVO-2"):
+            page.keyboard.press("Space")
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 640)])
