@@ -10,15 +10,19 @@ from zoneinfo import ZoneInfo
 from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import RedirectResponse, Response
 
+from dashboards.ops.formatting.csv import MEDIA_TYPE
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import Edition
 from dashboards.ops.reading.header import cell_href, href
 from dashboards.ops.reading.point_in_time import NotRetained
 from dashboards.ops.routes.depots import depot_content
 from dashboards.ops.views.board.board import Counts, board, counts
+from dashboards.ops.views.board.board_file import board_csv, board_workbook
 from dashboards.ops.views.board.query import ACTUAL, SORTS, BoardQuery, is_day
 from dashboards.ops.views.board.rail import RailDecision, decisions
 from dashboards.ops.views.network import network
+from forecaster.core.language import _
+from forecaster.errors import MissingExtra
 from forecaster.planning import accepted_crews
 from forecaster.plugins import optional
 
@@ -26,6 +30,10 @@ if TYPE_CHECKING:
     from forecaster.config import Spec
 
 GET = ["GET", "HEAD"]
+FILES = {
+    "csv": (MEDIA_TYPE, board_csv),
+    "xlsx": ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", board_workbook),
+}
 
 
 def router(renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | None) -> APIRouter:
@@ -35,6 +43,8 @@ def router(renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | No
     @routes.api_route("/", methods=GET)
     def week_board(request: Request) -> Response:
         query = BoardQuery.of(request.query_params)
+        if "format" in request.query_params:
+            return _board_file(request, renderer, query)
 
         def make(edition: Edition) -> bytes:
             return board_content(edition, query, renderer, page, plans=plans, spec=spec)
@@ -83,6 +93,24 @@ def _add_earlier_addresses(routes: APIRouter, renderer: Renderer) -> None:
         return _moved(request, f"{address}{'?' if more else ''}{urlencode(more)}#plan")
 
 
+def _board_file(request: Request, renderer: Renderer, query: BoardQuery) -> Response:
+    """What the board shows as a file: ?format=csv or xlsx."""
+    form = request.query_params["format"]
+    if form not in FILES:
+        raise HTTPException(422, _("format: found {form}, wanted {forms}", form=form[:40], forms=", ".join(FILES)))
+    media_type, write = FILES[form]
+
+    def make(edition: Edition) -> bytes:
+        return write(edition, query)
+
+    try:
+        answer = renderer.of_publication(request, media_type, make, query, as_of=query.as_of or None)
+    except MissingExtra as error:
+        raise HTTPException(501, str(error)) from error
+    answer.headers["Content-Disposition"] = f'attachment; filename="week.{form}"'
+    return answer
+
+
 def _moved(request: Request, address: str) -> Response:
     return RedirectResponse(request.app.state.access_context.prefix + address, 308)
 
@@ -108,6 +136,7 @@ def board_content(
         earlier=earlier,
         later=later,
         files=_plan_files(view.shifts, query),
+        file=f"/?{address[2:]}&format=" if len(address) > 1 else "/?format=",
         here=f"{address[2:]}&" if len(address) > 1 else "",
         notice=edition.notice.sentence if edition.notice else None,
     )

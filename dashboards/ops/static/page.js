@@ -63,3 +63,32 @@ for (const input of document.querySelectorAll("input[data-most]")) {
 >>>>>>> 24a17906 (Add a guide in the browser: from a file to forecasts)
   });
 }
+
+// A chart as a picture: its colours are those of the style sheet, which a file of its own has not.
+function save_chart(button) {
+  const chart = [...button.closest("figure").querySelectorAll("svg.chart")].find((svg) => svg.checkVisibility());
+  const copy = chart.cloneNode(true), box = chart.viewBox.baseVal;
+  const drawn = [chart, ...chart.querySelectorAll("*")], copies = [copy, ...copy.querySelectorAll("*")];
+  drawn.forEach((element, place) => {
+    const style = getComputedStyle(element);
+    for (const name of ["fill", "fill-opacity", "stroke", "stroke-width", "stroke-dasharray", "font", "text-anchor"]) {
+      copies[place].setAttribute(name === "font" ? "style" : name, name === "font" ? `font:${style.font}` : style.getPropertyValue(name));
+    }
+  });
+  const picture = new Image(), canvas = document.createElement("canvas");
+  Object.assign(canvas, { width: 2 * box.width, height: 2 * box.height });
+  picture.addEventListener("load", () => {
+    const pen = canvas.getContext("2d");
+    pen.fillStyle = getComputedStyle(button.closest("section")).backgroundColor;
+    pen.fillRect(0, 0, canvas.width, canvas.height);
+    pen.drawImage(picture, 0, 0, canvas.width, canvas.height);
+    Object.assign(document.createElement("a"), { href: canvas.toDataURL(), download: `${button.dataset.png}.png` }).click();
+  });
+  copy.setAttribute("width", canvas.width);
+  copy.setAttribute("height", canvas.height);
+  picture.src = `data:image/svg+xml,${encodeURIComponent(new XMLSerializer().serializeToString(copy))}`;
+}
+for (const button of document.querySelectorAll("[data-png]")) {
+  button.hidden = false;
+  button.addEventListener("click", () => save_chart(button));
+}

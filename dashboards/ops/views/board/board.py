@@ -140,14 +140,11 @@ class Board:
 
 def board(edition: Edition, query: BoardQuery, actuals: Counts | None = None) -> Board:
     """The board of an edition; `actuals` are counts of days since, of a past one."""
-    head, front, depots = edition.head, edition.front, edition.outline()
+    front, depots = edition.front, edition.outline()
     before = edition.before()
     weeks = -(-len(front.target_dates) // WEEK)
-    week = min(query.week, weeks)
-    chosen = slice(WEEK * (week - 1), WEEK * week)
-    matching = [depot for depot in depots if _matches(depot, query, chosen)]
-    attention = {depot.depot_id: reasons(depot, head, front, before) for depot in matching}
-    ordered = sorted(matching, key=_order(query, head, front, before, attention))
+    week, chosen = shown_days(front, query)
+    ordered, attention = selected(edition, query)
     pages = max(-(-len(ordered) // ROWS), 1)
     page = min(query.page, pages)
     beside = _counts_beside(query, depots, actuals or {})
@@ -172,6 +169,21 @@ def board(edition: Edition, query: BoardQuery, actuals: Counts | None = None) ->
         _beside_choices(shown, edition.past),
         _summary(query, len(ordered), sum(map(bool, attention.values()))),
     )
+
+
+def shown_days(front: Front, query: BoardQuery) -> tuple[int, slice]:
+    """The week that is shown, from 1, and the places of its days among the target days."""
+    week = min(query.week, -(-len(front.target_dates) // WEEK))
+    return week, slice(WEEK * (week - 1), WEEK * week)
+
+
+def selected(edition: Edition, query: BoardQuery) -> tuple[list[PublishedDepot], Mapping[str, tuple[str, ...]]]:
+    """The depots that are asked for, in their order, and why each needs attention."""
+    head, front, before = edition.head, edition.front, edition.before()
+    _, chosen = shown_days(front, query)
+    matching = [depot for depot in edition.outline() if _matches(depot, query, chosen)]
+    attention = {depot.depot_id: reasons(depot, head, front, before) for depot in matching}
+    return sorted(matching, key=_order(query, head, front, before, attention)), attention
 
 
 def _heading(day: date, front: Front, query: BoardQuery) -> BoardDay:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from dataclasses import replace
 from datetime import timedelta
 
 import pytest
+from python_calamine import CalamineWorkbook
 
 from dashboards.ops.views.board.query import BoardQuery
 from forecaster.ledger import overview
@@ -307,3 +310,25 @@ def test_a_depot_day_is_a_page_with_that_day_in_front(network: Get) -> None:
 def test_a_city_that_is_not_there_is_answered_with_the_one_that_may_be_meant(network: Get) -> None:
     page = text(network("/?city=boston%20"))
     assert "No depot is meant by this. Did you mean Boston ?" in page
+
+
+def test_what_the_board_shows_is_a_file_too(network: Get) -> None:
+    rows_of_boston = list(csv.DictReader(io.StringIO(network("/?city=Boston&format=csv").text)))
+    assert {row["depot_id"] for row in rows_of_boston} == {"BOS-01", "BOS-02"}
+    assert len(rows_of_boston) == 2 * 7
+    day = depot(0).days[1]
+    first = next(row for row in rows_of_boston if row["depot_id"] == "BOS-01" and row["target_date"] == "2025-06-18")
+    assert (float(first["median"]), int(first["drivers"])) == (day.quantiles[2], day.drivers)
+    answer = network("/?city=Boston&format=xlsx")
+    assert answer.headers["content-disposition"] == 'attachment; filename="week.xlsx"'
+    book = CalamineWorkbook.from_filelike(io.BytesIO(answer.content))
+    drivers = book.get_sheet_by_name("Drivers").to_python()
+    assert drivers[0][3] == day.target_date
+    assert next(row for row in drivers if row[0] == "BOS-01")[:4] == [
+        "BOS-01",
+        "Boston",
+        depot(0).days[0].drivers,
+        day.drivers,
+    ]
+    assert network("/?format=pdf").status_code == 422
+    assert 'href="/?city=Boston&amp;format=csv"' in network("/?city=Boston").text
