@@ -37,7 +37,6 @@ async function renew() {
   }
 }
 
-<<<<<<< HEAD
 // Colours of day or night: as the device has them, until one is chosen here.
 const THEMES = ["", "light", "dark"];
 const theme = document.querySelector("[data-theme-switch]");
@@ -53,14 +52,15 @@ if (theme) {
   theme.addEventListener("click", () => {
     localStorage.setItem("theme", THEMES[(THEMES.indexOf(localStorage.getItem("theme") ?? "") + 1) % THEMES.length]);
     show_theme();
-=======
+  });
+}
+
 // A file that is too large is told before it is sent.
 for (const input of document.querySelectorAll("input[data-most]")) {
   input.addEventListener("change", () => {
     const isTooLarge = [...input.files].some((file) => file.size > Number(input.dataset.most));
     input.setCustomValidity(isTooLarge ? input.dataset.tooLarge : "");
     input.reportValidity();
->>>>>>> 24a17906 (Add a guide in the browser: from a file to forecasts)
   });
 }
 
