@@ -14,7 +14,11 @@ from forecaster.ledger.store import Ledger
 from tests.e2e.browsing import AT_NOON, CHROMIUM, FLAGS, ROOT, running
 
 FOLDER = ROOT / "dashboards" / "screenshots"
-SHOTS = (("network", "", 1280, 1180), ("depot", "depot/{depot}", 390, 1180))  # name, address, width and height
+SHOTS = (  # name, address, width and height
+    ("board", "", 1440, 1000),
+    ("board-phone", "", 390, 1180),
+    ("depot", "depot/{depot}", 390, 1180),
+)
 
 
 def take(pipeline: Path, folder: Path) -> None:

@@ -92,3 +92,7 @@ for (const button of document.querySelectorAll("[data-png]")) {
   button.hidden = false;
   button.addEventListener("click", () => save_chart(button));
 }
+
+for (const link of document.querySelectorAll(".crumbs a")) {
+  if (link.pathname === location.pathname) link.setAttribute("aria-current", "page");
+}

@@ -111,7 +111,8 @@ def decisions(
     shown = []
     for cost, cell in worst:
         day, remedies = cell.day, _remedies(cell, costs, lenders, currency)
-        name, orders = _day_name(day.target_date, front.today), display.in_orders(day.quantiles[middle])
+        name = display.near(day.target_date, front.today) or display.day(day.target_date)
+        orders = display.in_orders(day.quantiles[middle])
         short = _("{chance} of being short", chance=chance(cell.roster.chance_short))
         cause = display.clauses(why(day), in_few_words(day.change, front.today)) or short
         sentence = _("{sentence}.", sentence=cause[:1].upper() + cause[1:])
@@ -221,8 +222,3 @@ def _has_van(cell: _Cell, costs: Prices | None) -> bool:
     if cell.roster.vans is None or (costs is not None and costs.vans_used(cell.drivers + 1) <= cell.roster.vans):
         return True
     return cell.roster.shortage is None and cell.roster.left is None
-
-
-def _day_name(day: date, today: date) -> str:
-    near, name = display.near(day, today), display.day(day)
-    return _("{near}, {day}", near=near, day=name) if near else name
