@@ -82,7 +82,7 @@ NAVIGATION = {
         "commands",
     ],
     "Understand": ["model", "results", "data-dictionary", "bundle", "SECURITY", "glossary"],
-    "Change": ["architecture", "contributing"],
+    "Change": ["architecture", "page-design", "contributing"],
     "Elsewhere in the repository": [
         "README </README>",
         "A team's installation </dashboards/runbooks/production>",
