@@ -85,6 +85,7 @@ def common(
 # In the order in which --help lists them.
 GROUPS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
     "Begin": {
+        "demo": project.demo,
         "start": project.start,
         "init": project.init,
         "check": project.check,

@@ -18,7 +18,7 @@ from forecaster.onboarding import DATA_FILES
 from forecaster.onboarding.description.questions import Question, TableAnswers
 from forecaster.plugins import plugin
 
-NEW_FOLDER, PIPELINE = Path("my-fleet"), "pipeline.yaml"
+NEW_FOLDER, DEMO_FOLDER, PIPELINE = Path("my-fleet"), Path("forecaster-demo"), "pipeline.yaml"
 
 
 def init(
@@ -153,9 +153,7 @@ def check(
 
 
 def start(
-    folder: Annotated[
-        Path, typer.Argument(metavar="[DIR]", help="The project's folder; my-fleet by default.")
-    ] = NEW_FOLDER,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="The project's folder.")] = NEW_FOLDER,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
 ) -> None:
@@ -164,6 +162,24 @@ def start(
     Its steps do what `init --from`, `check`, `run` and `serve` do, in forms. Files that are dropped there go into DIR.
     """
     entry_point("start")(folder, host=host, port=port)
+
+
+def demo(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A new folder.")] = DEMO_FOLDER,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
+) -> None:
+    """Show forecasts of a simulated fleet, in one line.
+
+    Makes the sample of `init`, runs it, and serves its page. A demo that is there already is shown as it is.
+    """
+    is_new = not (folder / PIPELINE).is_file()
+    serve_guide = entry_point("start")
+    if is_new:
+        from forecaster.operations import starter
+
+        starter.create(folder, from_prior=True)
+    serve_guide(folder, host=host, port=port, runs=is_new)
 
 
 def serve(

@@ -123,8 +123,9 @@ class Understanding:
     def lines(self) -> list[str]:
         """The paragraph that reads the table back, its first days as they would be counted, and why."""
         readings = self.readings
-        why = [f"counts    {readings.demand_column or 'rows'}: {readings.why_demand}"] if readings.why_demand else []
-        return [*summary.lines(readings, self.seen, self.not_used), *why]
+        why = readings.why_demand if readings.layout in ("long", "single") else ""
+        counts = [f"counts    {readings.demand_column or 'rows'}: {why}"] if why else []
+        return [*summary.lines(readings, self.seen, self.not_used), *counts]
 
 
 def read_once(files: Sequence[Path]) -> list[FileTable]:

@@ -18,12 +18,12 @@ from forecaster.publishing import caveats
 EXPORTED = timedelta(hours=2)
 
 
-def create(folder: Path, *, end: date | None = None) -> str:
+def create(folder: Path, *, end: date | None = None, from_prior: bool = False) -> str:
     """Write pipeline.yaml, demand.csv, depots.csv and events.csv; returns what to do next.
 
-    The sample ends with `end`, or with the last day that its source would have told of by now.
-    Raises SpecError when the day is not over, or the folder holds something already or cannot be
-    written.
+    The sample ends with `end`, or with the last day that its source would have told of by now. With
+    `from_prior` its training starts from the prior, which forecasts before it. Raises SpecError when
+    the day is not over, or the folder holds something already or cannot be written.
     """
     from forecaster.demand.sample import simulate
 
@@ -41,7 +41,8 @@ def create(folder: Path, *, end: date | None = None) -> str:
         folder.mkdir(parents=True, exist_ok=True)
         simulate.write(sample, folder)
         file = folder / "pipeline.yaml"
-        file.write_text(template, "utf-8")
+        start = "training: {start: prior, " if from_prior else "training: {"
+        file.write_text(template.replace("training: {", start), "utf-8")
     except OSError as error:
         raise SpecError(f"{folder}: cannot be written: {error.strerror}; wanted a folder of yours") from error
     quoted = shlex.quote(str(file))

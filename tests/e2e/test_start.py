@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import date, timedelta
 from pathlib import Path
 
@@ -31,10 +32,17 @@ SERVED = (
 @pytest.fixture
 def address(tmp_path: Path) -> Iterator[str]:
     """Address of the guide of a new folder; its run ends with it."""
-    command = [sys.executable, "-c", SERVED, str(tmp_path / "fleet")]
+    with guide("-c", SERVED, str(tmp_path / "fleet")) as address:
+        yield address
+
+
+@contextmanager
+def guide(*arguments: str) -> Iterator[str]:
+    """The address that a guide prints, which runs in a process of its own."""
+    command = [sys.executable, *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
-        line = re.search(r"http://\S+/start", server.stdout.readline())
+        line = re.search(r"http://\S+", server.stdout.readline())
         assert line is not None
         yield line[0]
         server.send_signal(signal.SIGTERM)
@@ -85,12 +93,13 @@ def test_a_newcomer_comes_to_a_right_first_forecast(
         clicks.arrives("/start/forecast")
         page.get_by_role("heading", level=1, name="The first forecast is ready").wait_for(timeout=PATIENCE)
         clicks.on(page.get_by_role("link", name="Open the page of the forecasts"))
-        rows = page.locator(".depots tbody tr").all_inner_texts()
+        rows = page.locator(".grid tbody:not(.totals) tr")
+        tomorrow = rows.locator("td.meant b").all_inner_texts()
+        forecasts = dict(zip(rows.locator("th").all_inner_texts(), tomorrow, strict=True))
         assert messages == []
-    forecasts = {row.split()[0]: float(row.split()[2].replace(",", "")) for row in rows}
     assert forecasts.keys() == levels.keys()
     for depot, level in levels.items():
-        assert forecasts[depot] == pytest.approx(level * 1.06, rel=0.5 if of_orders else 0.15)
+        assert float(forecasts[depot].replace(",", "")) == pytest.approx(level * 1.06, rel=0.5 if of_orders else 0.15)
     assert clicks.count <= MOST_CLICKS
 
 
@@ -124,3 +133,17 @@ def test_a_file_that_is_too_large_is_told_before_it_is_sent(browser: Browser, ad
         assert "wanted at most 100 MB" in chosen.evaluate("input => input.validationMessage")
         page.get_by_role("button", name="Read them").click()
         assert page.url == address
+
+
+def test_a_demo_is_one_line(browser: Browser, tmp_path: Path) -> None:
+    folder = str(tmp_path / "demo")
+    with guide("-m", "forecaster", "demo", folder, "--port", "0") as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)  # which is the page of the forecasts as soon as there is one
+        page.get_by_role("heading", level=1, name="The first forecast is ready").wait_for(timeout=PATIENCE)
+        page.get_by_role("link", name="Open the page of the forecasts").click()
+        assert "Orders expected" in page.get_by_role("heading", level=1).inner_text()
+    with guide("-m", "forecaster", "demo", folder, "--port", "0") as address, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(address)
+        assert "Orders expected" in page.get_by_role("heading", level=1).inner_text()
