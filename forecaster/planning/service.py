@@ -9,7 +9,7 @@ stored once.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -96,8 +96,8 @@ class GroupChange:
         return OverrideChange(override, self.revised)
 
     def sentence(self, *, for_readers: bool = False, number: Number = _whole) -> str:
-        """For people: what was saved, and what the page shows; `number` writes numbers as they
-        do."""
+        """For people: what was saved or withdrawn, and what the page shows; `number` writes numbers
+        as they do."""
         if len(self.overrides) == 1:
             return self.of_one_day().sentence(for_readers=for_readers, number=number)
         first, last = self.overrides[0], self.overrides[-1]
@@ -107,6 +107,15 @@ class GroupChange:
         if len(depots) > 1:
             whose = ngettext("{n} depot", "{n} depots", len(depots), n=number(len(depots)))
         when = f"{days[0]}" if len(days) == 1 else _("{first} to {last}", first=days[0], last=days[-1])
+        if first.withdrawn is not None:
+            message = _(
+                "overrides {first} to {last} withdrawn: {depots} on {days}",
+                first=first.id,
+                last=last.id,
+                depots=whose,
+                days=when,
+            )
+            return message + self.revised.later(for_readers)
         orders = sum(override.orders for override in self.overrides)
         message = ngettext(
             "overrides {first} to {last}: {depots} on {days}, {n} order together ({reason})",
@@ -219,6 +228,36 @@ def withdraw(
         )
         newer = find_superseded(override_table.read_overrides(connection, spec.name)).get(override.id)
         return _shown(connection, spec, override, newer, audit)
+
+
+def withdraw_group(
+    spec: Spec,
+    override_ids: Collection[int],
+    *,
+    by: str,
+    note: str = "",
+    now: datetime | None = None,
+    audit: Audit[GroupChange] | None = None,
+) -> GroupChange:
+    """Take several overrides back: all of them, or none; the rows stay. Raises as `withdraw`."""
+    check_words(by, note)
+    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+        at = now or datetime.now(UTC)
+        overrides = tuple(
+            override_table.withdraw(connection, spec.name, number, by=by, note=note, at=at)
+            for number in sorted(override_ids)
+        )
+        change = GroupChange(overrides, 0, _bring_into_line(connection, spec))
+        if audit is not None:
+            audit(connection, change)
+    return change
+
+
+def saved_together(overrides: Iterable[Override], override_id: int) -> tuple[Override, ...]:
+    """The overrides that were saved at once with one of these, it too, but for those that were withdrawn."""
+    valid = [override for override in overrides if override.withdrawn is None]
+    first = next((override for override in valid if override.id == override_id), None)
+    return tuple(override for override in valid if first and (override.by, override.at) == (first.by, first.at))
 
 
 def list_overrides(ledger: Ledger, pipeline: str) -> tuple[Override, ...]:

@@ -34,6 +34,7 @@ from dashboards.ops.routes.planning_requests import (
     GroupIn,
     WishForm,
     WishIn,
+    WithdrawalForm,
     WithdrawalIn,
     described,
     fields,
@@ -149,6 +150,9 @@ class PlanningRoutes:
             who = _form_context(request)
             with edition.ledger.transaction() as connection:
                 accepted = accepted_crews.read_accepted(connection, edition.head.pipeline, day).get((depot_id, day))
+            saved = forecast.override
+            book = self._visible(edition) if saved else ()
+            who |= {"together": len(service.saved_together(book, saved.id)) if saved else 0}
             who |= {"crew": forecast.drivers if forecast.open else None, "accepted": accepted}
             body = depot_content(edition, depot_id, self._page, day=day, plans=True, plan=plan, who=who)
             return Response(body, media_type=HTML)
@@ -241,6 +245,7 @@ class PlanningRoutes:
         """Withdraw an override: note, and by where nobody signs in."""
 
         def make() -> Response:
+            WithdrawalIn.model_validate(fields(request, content))
             return self._withdraw(request, by, number, content, partial(_as_json, 200))
 
         return await run_in_threadpool(self._or_refused, request, make)
@@ -321,10 +326,15 @@ class PlanningRoutes:
         return group
 
     def _withdraw(self, request: Request, by: Person, number: int, content: bytes, answer: Answer) -> Response:
-        withdrawal = WithdrawalIn.model_validate(fields(request, content))
+        withdrawal = WithdrawalForm.model_validate(fields(request, content))
         if by.cities is not None and number not in {row.id for row in self._visible(self._edition(request))}:
             raise OverrideError(_("found {number}, wanted the number of an override", number=number))
         name, note = planner.name(by, withdrawal.by), withdrawal.note.strip()
+        if withdrawal.together:
+            group = service.saved_together(self._visible(self._edition(request)), number)
+            if group:  # else it is not there, or was withdrawn, which is refused below
+                ids = [override.id for override in group]
+                return answer(service.withdraw_group(self._spec, ids, by=name, note=note, audit=_auditing(request)))
         return answer(service.withdraw(self._spec, number, by=name, note=note, audit=_auditing(request)))
 
 

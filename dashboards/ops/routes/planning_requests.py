@@ -66,6 +66,12 @@ class WithdrawalIn(BaseModel):
     note: str = ""
 
 
+class WithdrawalForm(WithdrawalIn):
+    """The same by a form; `together`: with those that were saved at once with it."""
+
+    together: bool = False
+
+
 class CrewWithdrawalForm(BaseModel):
     """The form of a depot-day of which nothing is accepted any more."""
 

@@ -70,7 +70,7 @@ function wire(part) {
   for (const form of part.querySelectorAll("form[method=post]")) {
     form.addEventListener("submit", async (event) => {
       event.preventDefault();
-      await open_panel(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+      await open_panel(form.action, { method: "POST", body: new URLSearchParams(new FormData(form, event.submitter)) });
       refresh_board(location.href);
     });
   }

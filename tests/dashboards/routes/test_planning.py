@@ -258,3 +258,19 @@ def test_a_what_if_needs_its_number(app: FastAPI) -> None:
 def test_the_book_of_overrides_is_among_the_pages(app: FastAPI, get: Get) -> None:
     assert '<a class="crumb" href="/overrides">Overrides</a>' in ask_locally(app, "GET", "/depot/BOS-01").text
     assert 'href="/overrides"' not in get("/depot/BOS-01").text  # a page without a pipeline file has none
+
+
+def test_what_was_saved_at_once_is_withdrawn_at_once(app: FastAPI, url: str) -> None:
+    group = {"depot_ids": ["BOS-01", "NYC-01"], "first": "2025-06-18", "last": "2025-06-20", "percent": 10}
+    saved = ask_locally(app, "POST", "/api/v1/overrides/group", json=group | {"reason": "weather", "by": "Ana"})
+    ids = [override["id"] for override in saved.json()["overrides"]]
+    other = ask_locally(app, "POST", "/api/v1/overrides", json=WISH | {"target_date": "2025-06-21", "by": "Bo"})
+    answer = ask_locally(app, "POST", f"/overrides/{ids[-1]}/withdrawal", data={"by": "Ana", "together": "true"})
+    assert answer.status_code == 303
+    with Ledger.open_reader(url) as ledger:
+        book = list_overrides(ledger, "harbor-fleet")
+    assert {override.id for override in book if override.withdrawn is None} == {other.json()["override"]["id"]}
+    assert len(ids) > 2
+    again = ask_locally(app, "POST", f"/overrides/{ids[0]}/withdrawal", data={"by": "Ana", "together": "true"})
+    assert again.status_code == 422
+    assert "was withdrawn on" in text(again)
