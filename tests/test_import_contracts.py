@@ -29,7 +29,7 @@ PAGE_LAYERS = "Layers of the page"
 VALUES = "Packages exchange values and are independent"
 INFERENCE_LAYERS = "Layers of the inference service"
 SOURCE = "Layers of demand"
-CONTAINERS = ("forecaster", "dashboards/ops", "dashboards/inference")
+CONTAINERS = ("forecaster", "dashboards/ops", "dashboards/inference", "dashboards/start")
 
 
 def lint(folder: Path) -> str:
@@ -76,6 +76,7 @@ PLANTED = [
     ("dashboards/ops/formatting/charts.py", "def late():\n    import dashboards.ops.routes.pages", PAGE_LAYERS),
     ("dashboards/inference/served_models.py", "import dashboards.inference.app", INFERENCE_LAYERS),
     ("dashboards/inference/nights.py", "import forecaster.demand.sample.simulate", PAGE),
+    ("dashboards/start/folder.py", "import dashboards.start.nights", "Layers of the guide"),
     ("forecaster/demand/history", "import forecaster.demand.validation.contract", SOURCE),
     ("forecaster/demand/parsing.py", "import forecaster.demand.ingest", SOURCE),
     ("flows/lines.py", "import forecaster.training.worthwhile", "Plug-in: worthwhile"),

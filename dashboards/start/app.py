@@ -28,7 +28,7 @@ from forecaster.config import Spec
 from forecaster.config.access import Access
 from forecaster.core import language as languages
 from forecaster.core.state_paths import StatePaths
-from forecaster.errors import ForecasterError, LedgerError
+from forecaster.errors import ForecasterError, LedgerError, SpecError
 from forecaster.ledger.store import Ledger
 
 UPLOAD_SECONDS = 1800.0
@@ -63,26 +63,25 @@ class Guide:
         with self._lock:
             file = self.folder.pipeline
             changed = file.stat().st_mtime_ns if file.is_file() else 0
-            if changed != self._changed:
-                self._make_steps(self.folder.spec)
-                self._changed, self._page = changed, None
-            if self._page is None and (spec := self._shown()) is not None:
-                access = spec.page.access
-                self._page = create_app(
-                    spec.ledger_url, pipeline=spec.name, clock=self._clock, access=access, spec=spec
-                )
+            if changed != self._changed or self._page is None:
+                self._renew(changed)
             return self._steps, self._page
 
-    def _shown(self) -> Spec | None:
-        """The pipeline as soon as something is published."""
-        spec = self.folder.spec
+    def _renew(self, changed: int) -> None:
+        """Make both anew by a changed file, and the page as soon as something is published. Of a wrong file, which the
+        steps tell, nothing is taken up. Raises SpecError where the first one is wrong."""
         try:
-            if spec is not None:
-                with Ledger.open_reader(spec.ledger_url) as ledger:
-                    return spec if ledger.current(spec.name) else None
-        except LedgerError:  # of which the steps tell
-            return None
-        return None
+            spec = self.folder.spec
+        except SpecError:
+            if self._changed < 0:
+                raise
+            return
+        if changed != self._changed:
+            self._make_steps(spec)
+            self._changed, self._page = changed, None
+        if spec is not None and _is_published(spec):
+            access = spec.page.access
+            self._page = create_app(spec.ledger_url, pipeline=spec.name, clock=self._clock, access=access, spec=spec)
 
     def _make_steps(self, spec: Spec | None) -> None:
         access, name = (spec.page.access, spec.name) if spec else (Access(), None)
@@ -127,3 +126,11 @@ class Guide:
     async def _serving(self, _: Any) -> AsyncIterator[None]:
         yield
         self.night.stop()
+
+
+def _is_published(spec: Spec) -> bool:
+    try:
+        with Ledger.open_reader(spec.ledger_url) as ledger:
+            return ledger.current(spec.name) is not None
+    except LedgerError:  # of which the steps tell
+        return False

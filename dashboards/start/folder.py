@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import chain, count
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
@@ -78,22 +80,19 @@ class ProjectFolder:
                     if size > LARGEST_FILE or stored + size > MOST_STORED:
                         raise HTTPException(413, too_large(size))
                     out.write(piece)
-            return self._linked(partial, stem, suffix)
+            return self._named(partial, stem, suffix)
         except OSError as error:
             raise SpecError(f"{self.path}: cannot be written: {error.strerror}; wanted a folder of yours") from error
         finally:
             partial.unlink(missing_ok=True)
 
-    def _linked(self, partial: Path, stem: str, suffix: str) -> Path:
-        number = 1
-        while True:
-            file = self.path / (f"{stem}{suffix}" if number == 1 else f"{stem}-{number}{suffix}")
-            try:
-                file.hardlink_to(partial)
-            except FileExistsError:
-                number += 1
-            else:
-                return file
+    def _named(self, partial: Path, stem: str, suffix: str) -> Path:
+        names = chain([f"{stem}{suffix}"], (f"{stem}-{number}{suffix}" for number in count(2)))
+        for file in map(self.path.joinpath, names):
+            with suppress(FileExistsError):
+                file.open("xb").close()  # nobody else takes the name from now on
+                return partial.replace(file)
+        raise AssertionError("numbers do not end")
 
     def write(self, text: str, now: datetime) -> None:
         """Write the pipeline file; an earlier one is kept beside it. Raises SpecError where the text is none, and where

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Annotated, Any
@@ -122,13 +121,19 @@ class GuideSteps:
         self._audited(request)
         fields = await _fields(request)
         choices = Choices.of(fields)
-        if ("do", "write") in fields:
-            with suppress(SpecError):  # which the page of these choices tells
-                understanding, content = await run_in_threadpool(columns.understand, self.folder, choices, self.clock())
-                if not understanding.readings.questions:
-                    self.folder.write(draft.text(content), self.clock())
-                    return _see("/start/check")
+        text = await run_in_threadpool(self._following, choices) if ("do", "write") in fields else None
+        if text is not None:
+            self.folder.write(text, self.clock())
+            return _see("/start/check")
         return _see("/start/columns", choices.query)
+
+    def _following(self, choices: Choices) -> str | None:
+        """The pipeline file that follows; None where a question is open, or something is wrong that the page tells."""
+        try:
+            understanding, content = columns.understand(self.folder, choices, self.clock())
+        except SpecError:
+            return None
+        return None if understanding.readings.questions else draft.text(content)
 
     async def write_own(self, request: Request, admin: Admin) -> Response:
         """Write a pipeline file that somebody wrote, as for a database."""

@@ -218,6 +218,16 @@ def test_a_pipeline_of_ones_own_is_checked_before_it_is_written(tmp_path: Path, 
     assert len([*(tmp_path / "fleet").glob("pipeline-until-*.yaml")]) == 1
 
 
+def test_a_file_that_is_edited_wrongly_meanwhile_is_told(tmp_path: Path, ask: Ask) -> None:
+    own = "name: own\ndemand:\n  source: {kind: csv, path: counts.csv}\n"
+    ask("POST", "/start/pipeline", data={"text": own})
+    (tmp_path / "fleet" / "pipeline.yaml").write_text(own + "epoch: 3\n", "utf-8")
+    answer = ask("GET", "/start/check")
+    assert answer.status_code == 422
+    assert "unknown key 'epoch'" in html.unescape(answer.text)
+    assert ask("GET", "/start").status_code == 200
+
+
 def test_where_people_sign_in_the_guide_is_for_administrators(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet"
     fleet.mkdir()
