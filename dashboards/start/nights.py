@@ -133,7 +133,7 @@ class FirstNight:
 
 
 def _log(spec: Spec) -> Path:
-    return spec.paths.folder / "start.log"
+    return spec.paths.guide_log
 
 
 def _lines(log: Path) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@
     reports/RUN/            the report of a night's model, and which run of MLflow it is
     report.html, check.html the last run and the last check, as pages
     up.json, logs/, prefect/, artifacts/    what `forecaster up` and Prefect keep
+    start.log           the run that the guide of `forecaster start` began
 
 Names here are a promise: a state that an earlier version wrote is read by later ones.
 """
@@ -128,6 +129,11 @@ class StatePaths:
     @property
     def check_report(self) -> Path:
         return self.folder / "check.html"
+
+    @property
+    def guide_log(self) -> Path:
+        """The log of the run that the guide of `forecaster start` began."""
+        return self.folder / "start.log"
 
     @property
     def local_stack(self) -> Path:

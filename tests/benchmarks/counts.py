@@ -175,8 +175,10 @@ def addresses() -> list[str]:
     """Every page and view of the catalogue, and what stands beside it."""
     from dashboards.ops.views.catalogue import VIEWS
 
-    declared = [view.page for view in VIEWS if view.page] + [f"/api/v1/{view.name}" for view in VIEWS]
-    beside = ["/depot/BOS-01", "/my-depot?depot=BOS-01", "/week?depot=BOS-01", "/api/v1/depots/BOS-01"]
+    declared = [view.page for view in VIEWS if view.page and view.page != "/roster"] + [
+        f"/api/v1/{view.name}" for view in VIEWS
+    ]
+    beside = ["/depot/BOS-01", "/my-depot?depot=BOS-01", "/day/2025-06-18/BOS-01", "/api/v1/depots/BOS-01"]
     return sorted({*declared, *beside})
 
 

@@ -60,7 +60,7 @@ def test_a_page_that_is_told_to_end_writes_down_how_it_answered(file: Path, ledg
             [url] = [line.split()[-1] for _, line in zip(range(2), page.stdout, strict=False) if "metrics:" not in line]
             for _ in range(50):
                 with suppress(httpx.TransportError):
-                    assert httpx.get(f"{url}roster").status_code == 200
+                    assert httpx.get(f"{url}accuracy").status_code == 200
                     break
                 time.sleep(0.2)
             page.send_signal(signal.SIGTERM)

@@ -12,6 +12,7 @@ NAMES = {
     "backtest_checkpoints": "backtest/checkpoints",
     "bundles": "bundles",
     "check_report": "check.html",
+    "guide_log": "start.log",
     "checkpoints": "checkpoints",
     "graphs": "graphs",
     "groups": "groups",

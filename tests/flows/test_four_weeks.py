@@ -69,7 +69,7 @@ def test_each_depot_has_four_weeks_with_a_roster_and_the_network_a_total_of_each
 def test_every_page_shows_four_weeks(file: Path) -> None:
     get = visitor(load(file).ledger_url, AT + timedelta(hours=5))
     last = (AT + timedelta(27)).date()
-    for address in ("/", "/depot/D1", "/roster", "/accuracy", "/wall", "/health", "/champion", "/value"):
+    for address in ("/", "/depot/D1", "/?week=4", "/accuracy", "/wall", "/health", "/champion", "/value"):
         response = get(address)
         assert response.status_code == 200, address
     assert f"{last:%-d} {last:%b}" in get("/depot/D1").text

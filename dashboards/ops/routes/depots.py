@@ -64,7 +64,7 @@ def depot_content(
         chosen=day is not None,
         plan=plan,
         who=who,
-        week=people.week_of(edition, depot) if people else None,
+        week=people.depot_week(edition, depot) if people else None,
     )
 
 

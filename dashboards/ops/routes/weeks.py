@@ -11,20 +11,11 @@ from fastapi.responses import Response
 
 from dashboards.ops.http.render import Renderer
 from dashboards.ops.reading.editions import Edition
-from dashboards.ops.views.shifts.week import DepotWeekPage, NoPlans, depot_week, files_of_all, week_file
+from dashboards.ops.views.shifts.week import NoPlans, depot_week, files_of_all, week_file
 from forecaster.errors import MissingExtra
-from forecaster.ledger.publication import PublishedDepot
 from forecaster.staffing.people.roster_files import MEDIA_TYPES, Form
 
-__all__ = ["files_of_all", "roster_file", "week_of"]
-
-
-def week_of(edition: Edition, depot: PublishedDepot) -> DepotWeekPage | None:
-    """The plan of a depot's people; None where there is none."""
-    try:
-        return depot_week(edition, depot.depot_id)
-    except NoPlans:
-        return None
+__all__ = ["depot_week", "files_of_all", "roster_file"]
 
 
 def roster_file(renderer: Renderer, request: Request) -> Response:

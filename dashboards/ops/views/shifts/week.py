@@ -86,9 +86,13 @@ def _week(plan: WeekPlan, depot: PublishedDepot, zone: str) -> DepotWeek:
     return DepotWeek(plan, city_of(depot), depot.timezone or zone)
 
 
-def depot_week(edition: Edition, depot_id: str) -> DepotWeekPage:
-    """Week of a depot for the page. Raises NoSuchDepot, NoPlans."""
-    [week] = week_file(edition, depot_id).weeks
+def depot_week(edition: Edition, depot: PublishedDepot) -> DepotWeekPage | None:
+    """Week of a depot for the page; None where its people are not planned."""
+    depot_id = depot.depot_id
+    plans = edition.ledger.plans(edition.head.publication_id, depot_id)
+    if not plans:
+        return None
+    week = _week(plans[0], depot, edition.head.timezone)
     plan, zone, dates = week.plan, ZoneInfo(week.timezone), edition.front.target_dates
     names = sorted({cover.shift for cover in plan.shifts}, key=lambda name: (_clock(plan, name, zone), name))
     letters = short_names(names)
