@@ -170,6 +170,6 @@ def test_drivers_are_those_who_come_on_page_wall_week_and_api(few: Path) -> None
         assert (row["drivers"], row["why"].split(";")[0]) == (coming, cause.split(";")[0])
         assert f"left at {coming} " not in row["why"]  # what stays is the crew, whoever comes of it
         for cover in (cover for cover in plans(few)["A"].shifts if cover.date == THURSDAY):
-            assert f">{cover.planned}/{cover.wanted}<" in get("/week?depot=A").text
+            assert f">{cover.planned}/{cover.wanted}<" in get("/depot/A").text
         tomorrow = {depot.depot_id: depot.days[1].drivers for depot in current(spec).depots}
         assert f"{sum(number or 0 for number in tomorrow.values())} driver" in text(get("/wall"))

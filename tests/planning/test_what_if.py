@@ -133,18 +133,18 @@ def test_the_page_answers_shows_and_saves(fleet: Fleet) -> None:
     table = get("/api/v1/what-if?depot=A&date=2024-04-11&kind=orders&value=90&format=csv")
     assert table.headers["content-disposition"] == 'attachment; filename="what-if.csv"'
     assert "\r\nA,2024-04-11,orders,90.0,2024-04-11,orders," in table.text
-    plan = get("/plan?depot=A&day=2024-04-11&kind=closed").text
+    plan = get("/day/2024-04-11/A?kind=closed").text
     assert "If the depot is closed" in plan
     fields = {"depot_id": "A", "target_date": "2024-04-11", "orders": "90", "reason": "weather", "by": "Ana"}
     tag = get("/api/v1/depots/A").headers["etag"]
     saved = ask_locally(app, "POST", "/overrides", data=fields)
-    assert (saved.status_code, saved.headers["location"]) == (303, "/depot/A")
+    assert (saved.status_code, saved.headers["location"]) == (303, "/day/2024-04-11/A")
     depot = get("/api/v1/depots/A")
     assert depot.headers["etag"] != tag
     assert [day["override"] and day["override"]["by"] for day in depot.json()["days"]] == [None, "Ana", None]
     assert "90 orders by Ana (weather), until Thu 11 Apr; the model says" in get("/depot/A").text
     assert "planners +" in get("/depot/A").text
-    assert "Override this day" in get("/plan?depot=A&day=2024-04-11").text
+    assert "Withdraw it" in get("/day/2024-04-11/A").text
     assert "1: Ana, weather" in get("/overrides").text
     withdrawal = ask_locally(app, "POST", "/api/v1/overrides/1/withdrawal", json={"by": "Ben"})
     assert withdrawal.json()["said"] == "override 1 withdrawn: A on 2024-04-11 shows the model's number again"
@@ -161,7 +161,7 @@ def test_who_signed_in_as_planner_saves_and_withdraws_in_a_browser_without_scrip
         page.set_default_timeout(60_000)
         main = page.locator("main")
         page.goto(f"{address}depot/A")
-        page.get_by_role("button", name="What if, or override").click()
+        page.get_by_role("link", name="What if, or override").click()
         page.get_by_label("Suppose").select_option("orders")
         page.get_by_label("Number").fill("90")
         page.get_by_role("button", name="Ask").click()
@@ -178,7 +178,7 @@ def test_who_signed_in_as_planner_saves_and_withdraws_in_a_browser_without_scrip
         page.goto(f"{address}overrides")
         assert "1: ana@example.com, local event" in main.inner_text()
         assert page.get_by_role("button", name="Withdraw").count() == 0
-        page.goto(f"{address}plan?depot=A&day={THURSDAY}")
+        page.goto(f"{address}day/{THURSDAY}/A")
         assert "Planners save overrides; you are here to read." in main.inner_text()
         written = page.request.post(f"{address}overrides", form={"depot_id": "A"})
         assert (written.status, "here as viewer" in written.text()) == (403, True)
@@ -199,7 +199,7 @@ def test_what_a_planner_sees_is_usable_by_all(fleet: Fleet) -> None:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         page = browser.new_page()
         page.set_default_timeout(60_000)
-        page.goto(f"{address}plan?depot=A&day={THURSDAY}")
+        page.goto(f"{address}day/{THURSDAY}/A")
         assert not faults(page)
         page.get_by_label("Suppose").select_option("orders")
         page.get_by_label("Number").fill("90")

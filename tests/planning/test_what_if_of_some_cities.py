@@ -57,22 +57,22 @@ def readers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readers]:
 
 def _answer(body: str) -> str:
     """The part of a plan's page that answers; the rest names the publication's instant and this reader's token."""
-    found_section = re.search(r'<section aria-labelledby="answer">.*?</section>', body, re.S)
+    found_section = re.search(r'<h3 id="answer">.*?</table>', body, re.S)
     return found_section[0] if found_section else ""
 
 
 def test_each_what_if_in_each_format_is_that_of_their_depots_alone(readers: Readers) -> None:
     answered = 0
     for depot, kind, value in product("ABCD", KINDS, VALUES):
-        asked = f"depot={depot}&kind={kind}&value={value}"
-        for path in (f"/api/v1/what-if?date={THURSDAY}&{asked}", f"/plan?day={THURSDAY}&{asked}"):
+        asked = f"kind={kind}&value={value}"
+        for path in (f"/api/v1/what-if?date={THURSDAY}&depot={depot}&{asked}", f"/day/{THURSDAY}/{depot}?{asked}"):
             for suffix in ("", "&format=csv"):
                 whole, alone = readers.whole(path + suffix), readers.alone(path + suffix)
-                read: Callable[[str], str] = _answer if path.startswith("/plan") else str
+                read: Callable[[str], str] = _answer if path.startswith("/day") else str
                 assert (whole.status_code, read(whole.text)) == (alone.status_code, read(alone.text)), path
                 assert (whole.status_code != 404) == (depot in readers.depots), path
                 answered += whole.status_code == 200
-                if path.startswith("/plan") and whole.status_code == 200:
+                if path.startswith("/day") and whole.status_code == 200:
                     assert ALL_COSTS in whole.text
     assert answered == len(readers.depots) * len(KINDS) * len(VALUES) * 4
 
@@ -145,5 +145,5 @@ def test_no_answer_depends_on_what_other_cities_need(
 def test_who_sees_no_city_is_answered_nothing(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     reader = _reader(fleet, [])
-    for path in (f"/api/v1/what-if?date={THURSDAY}&depot=A&kind=closed", "/plan?depot=A"):
+    for path in (f"/api/v1/what-if?date={THURSDAY}&depot=A&kind=closed", f"/day/{THURSDAY}/A"):
         assert reader(path).status_code == 403

@@ -198,10 +198,10 @@ def test_a_night_publishes_the_shares_on_the_pages_and_an_override_keeps_them(tm
     assert (monday.roster.shares.source, monday.roster.shares.days) == ("depot", 41)
     assert dict(monday.roster.shifts)["early"] > dict(monday.roster.shifts)["late"]
     get = visitor(spec.ledger_url, NOW, pipeline=spec.name)
-    for page in ("/week?depot=A", "/depot/A"):
+    for page in ("/depot/A",):
         assert "Orders of the day by shift: early 7" in text(get(page))
         assert "learned from 41 days of this depot, 6 of them this weekday." in text(get(page))
-    assert "as in the whole network; too few days of this depot are known." in text(get("/week?depot=B"))
+    assert "as in the whole network; too few days of this depot are known." in text(get("/depot/B"))
     row = get("/api/v1/rosters").json()["rows"][0]
     assert (row["share_source"], row["share_days"], row["share_weekdays"]) == ("depot", 41, 6)
     assert [name for name, _ in row["shares"]] == ["early", "late"]
