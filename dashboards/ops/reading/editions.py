@@ -11,6 +11,7 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -104,10 +105,18 @@ class Edition:
     def outline(self) -> tuple[PublishedDepot, ...]:
         """The depots with the last days before them, without marks: read once for each
         publication."""
+        return self._outline
+
+    @cached_property
+    def _outline(self) -> tuple[PublishedDepot, ...]:
         return self._visible(self.outlines.of(self.head, self.ledger).depots)
 
     def before(self) -> Mapping[tuple[str, date], float]:
         """Forecast of the previous publication for a depot and a day, in orders."""
+        return self._before
+
+    @cached_property
+    def _before(self) -> Mapping[tuple[str, date], float]:
         medians = self.outlines.of(self.head, self.ledger).before
         if self.cities is None:
             return medians
@@ -127,6 +136,10 @@ class Edition:
 
     def totals(self) -> tuple[PublishedTotal, ...]:
         """Totals by city, and the network's for readers of every city."""
+        return self._totals
+
+    @cached_property
+    def _totals(self) -> tuple[PublishedTotal, ...]:
         totals = self.ledger.totals(self.head.publication_id)
         if self.cities is None:
             return totals

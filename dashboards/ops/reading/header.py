@@ -212,6 +212,11 @@ def href(depot_id: str) -> str:
     return "/depot/" + quote(depot_id, safe="")
 
 
+def past_query(as_of: str | None) -> str:
+    """The query of an address of a past publication; empty of the current one."""
+    return f"?as_of={quote(as_of, safe='')}" if as_of else ""
+
+
 def cell_href(depot_id: str, day: date) -> str:
     """The address of one day of a depot."""
     return f"/day/{day.isoformat()}/{quote(depot_id, safe='')}"

@@ -1,4 +1,4 @@
-"""HTTP routes of crews that planners accept as they are published: forms, which lead back to the front page."""
+"""HTTP routes of crews that planners accept as they are published: forms, which lead to the day."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from dashboards.ops.access import audit, planner
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.roles import RoleFirst
+from dashboards.ops.reading.header import cell_href
 from dashboards.ops.routes.errors import Refuse
 from dashboards.ops.routes.planning import Planner
 from dashboards.ops.routes.planning_requests import Body, CrewForm, CrewWithdrawalForm, fields, mistake
@@ -20,26 +21,26 @@ from forecaster.core.language import _
 from forecaster.errors import OverrideError
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.planning import accepted_crews
-from forecaster.planning.overrides import check_words
+from forecaster.planning.overrides import Cell, check_words
 
 
 def router(context: AccessContext, refuse: Refuse) -> APIRouter:
     """The routes of a pipeline; `refuse` answers with a plain sentence."""
     routes = APIRouter(route_class=RoleFirst, include_in_schema=False)
 
-    async def answer(request: Request, write: Callable[[], None]) -> Response:
+    async def answer(request: Request, write: Callable[[], Cell]) -> Response:
         request.state.audited = True  # a repeated write changes nothing and has no entry
         try:
-            await run_in_threadpool(write)
+            depot_id, day = await run_in_threadpool(write)
         except (OverrideError, ValidationError) as error:
             return refuse(request, 422, mistake(error))
-        return RedirectResponse(f"{context.prefix}/", 303)
+        return RedirectResponse(context.prefix + cell_href(depot_id, day), 303)
 
     @routes.post("/accepted")
     async def accept(request: Request, by: Planner, content: Body) -> Response:
         """Accept a depot-day's published crew."""
 
-        def write() -> None:
+        def write() -> Cell:
             form = CrewForm.model_validate(fields(request, content))
             name, cell = planner.name(by, form.by) or by.name, (form.depot_id, form.target_date)
             check_words(name, "")
@@ -48,6 +49,7 @@ def router(context: AccessContext, refuse: Refuse) -> APIRouter:
             with context.writing() as connection:
                 if accepted_crews.accept(connection, pipeline, cell, drivers=crew, by=name, at=datetime.now(UTC)):
                     audit(request, f"accepted a crew of {crew} for {form.depot_id} on {form.target_date}", connection)
+            return cell
 
         return await answer(request, write)
 
@@ -55,13 +57,14 @@ def router(context: AccessContext, refuse: Refuse) -> APIRouter:
     async def withdraw(request: Request, by: Planner, content: Body) -> Response:
         """Withdraw the acceptance of a depot-day's crew."""
 
-        def write() -> None:
+        def write() -> Cell:
             form = CrewWithdrawalForm.model_validate(fields(request, content))
             context.store.edition(by.cities).depot(form.depot_id)
             pipeline, cell = context.pipeline_shown(), (form.depot_id, form.target_date)
             with context.writing() as connection:
                 accepted_crews.withdraw(connection, pipeline, cell, datetime.now(UTC))
                 audit(request, f"withdrew the acceptance of {form.depot_id} on {form.target_date}", connection)
+            return cell
 
         return await answer(request, write)
 

@@ -16,7 +16,7 @@ from dashboards.ops.reading.editions import Edition
 from dashboards.ops.reading.header import cell_href, href
 from dashboards.ops.reading.point_in_time import NotRetained
 from dashboards.ops.routes.depots import depot_content
-from dashboards.ops.views.board.board import Counts, board, counts
+from dashboards.ops.views.board.board import Counts, board, counts, selected
 from dashboards.ops.views.board.board_file import board_csv, board_workbook
 from dashboards.ops.views.board.query import ACTUAL, SORTS, BoardQuery, is_day
 from dashboards.ops.views.board.rail import RailDecision, decisions
@@ -57,10 +57,10 @@ def router(renderer: Renderer, page: RenderPage, *, plans: bool, spec: Spec | No
         @routes.api_route("/day/{day}/{depot_id:path}", methods=GET)
         def one_day(request: Request, day: date, depot_id: str) -> Response:
             def make(edition: Edition) -> bytes:
-                return depot_content(edition, depot_id, page, day=day)
+                return depot_content(edition, depot_id, page, day=day, as_of=as_of)
 
-            moment = renderer.store.quarter_hour()
-            return renderer.of_publication(request, HTML, make, moment, as_of=request.query_params.get("as_of"))
+            as_of = request.query_params.get("as_of")
+            return renderer.of_publication(request, HTML, make, (renderer.store.quarter_hour(), as_of), as_of=as_of)
 
     _add_earlier_addresses(routes, renderer)
     return routes
@@ -101,6 +101,8 @@ def _board_file(request: Request, renderer: Renderer, query: BoardQuery) -> Resp
     media_type, write = FILES[form]
 
     def make(edition: Edition) -> bytes:
+        if not selected(edition, query)[0]:
+            raise HTTPException(404, _("No depot is meant by this."))
         return write(edition, query)
 
     try:

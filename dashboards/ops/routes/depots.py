@@ -11,7 +11,7 @@ from fastapi.responses import Response
 from dashboards.ops.formatting import display
 from dashboards.ops.http.render import HTML, Renderer, RenderPage
 from dashboards.ops.reading.editions import Edition
-from dashboards.ops.reading.header import Front, in_zone
+from dashboards.ops.reading.header import Front, in_zone, past_query
 from dashboards.ops.views.depot import depot_page
 from dashboards.ops.views.planning.plan_day import PlanPage
 from dashboards.ops.views.reliability.drift import depot_sentence
@@ -28,10 +28,10 @@ def router(renderer: Renderer, page: RenderPage, *, plans: bool) -> APIRouter:
     @routes.api_route("/depot/{depot_id:path}", methods=GET)
     def one_depot(request: Request, depot_id: str) -> Response:
         def make(edition: Edition) -> bytes:
-            return depot_content(edition, depot_id, page, plans=plans and not edition.past)
+            return depot_content(edition, depot_id, page, plans=plans and not edition.past, as_of=as_of)
 
-        moment = renderer.store.quarter_hour()
-        return renderer.of_publication(request, HTML, make, moment, as_of=request.query_params.get("as_of"))
+        as_of = request.query_params.get("as_of")
+        return renderer.of_publication(request, HTML, make, (renderer.store.quarter_hour(), as_of), as_of=as_of)
 
     return routes
 
@@ -46,9 +46,13 @@ def depot_content(
     mine: bool = False,
     plan: PlanPage | None = None,
     who: object = None,
+    as_of: str | None = None,
 ) -> bytes:
-    """A depot's page, on its own clocks, with `day` in front, by default tomorrow; `mine`: whoever asks has it
-    remembered. Raises NoSuchDepot, and HTTPException for a day that is not published."""
+    """A depot's page, on its own clocks, with `day` in front, by default tomorrow.
+
+    `mine`: whoever asks has it remembered; `as_of`: the past instant that was asked for. Raises NoSuchDepot, and
+    HTTPException for a day that is not published.
+    """
     depot = edition.depot(depot_id)
     front = in_zone(edition.front, depot.timezone)
     if day is not None:
@@ -64,6 +68,7 @@ def depot_content(
         chosen=day is not None,
         plan=plan,
         who=who,
+        as_of=past_query(as_of),
         week=people.depot_week(edition, depot) if people else None,
     )
 

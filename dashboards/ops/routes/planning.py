@@ -126,7 +126,7 @@ class PlanningRoutes:
             published = edition.depot(depot_id)
             with_day_in_front(edition.front, day)
             if edition.past:
-                return Response(depot_content(edition, depot_id, self._page, day=day), media_type=HTML)
+                return Response(depot_content(edition, depot_id, self._page, day=day, as_of=as_of), media_type=HTML)
             forecast = next(ahead for ahead in published.days if ahead.target_date == day)
             neighbours = planner.neighbours(edition, published)
             question = None

@@ -89,12 +89,10 @@ async function ask(form) {
 // --- the board itself
 async function refresh_board(address) {
   const { main } = await main_of(address);
-  const old = document.querySelector("[data-board]"), fresh = main.querySelector("[data-board]");
-  for (const part of [".scroll", "[role=status]", ".turn"]) {
-    const now = old.querySelector(part), then = fresh.querySelector(part);
-    if (now && then) now.replaceWith(then);
-    else if (now) now.replaceChildren(...(fresh.querySelector(".step")?.cloneNode(true) ? [fresh.querySelector(".step")] : []));
-  }
+  document.querySelector("[data-results]").replaceWith(main.querySelector("[data-results]"));
+  const rail = side.querySelector(".rail"), renewed = main.querySelector(".rail");
+  if (rail && renewed) renewed.hidden = rail.hidden;
+  if (rail) rail.replaceWith(...(renewed ? [renewed] : []));
 }
 
 document.querySelector("form[data-filter]")?.addEventListener("input", (event) => {
@@ -117,8 +115,7 @@ async function accept(link) {
   const body = new URLSearchParams(name ? { ...crew, by: name } : crew);
   const answer = await fetch(link.dataset.accept, { method: "POST", headers: { "X-CSRF-Token": csrf }, body });
   if (!answer.ok) throw new Error(answer.statusText);
-  const { main } = await main_of(location.href);
-  side.replaceChildren(...main.querySelector("[data-side]").children);
+  await refresh_board(location.href);
 }
 
 document.addEventListener("click", (event) => {

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Ahead, Chart, chart
 from dashboards.ops.formatting.far_weeks import GLANCE, FarWeek, far_weeks
-from dashboards.ops.reading.header import Front, cell_href, median_and_range
+from dashboards.ops.reading.header import Front, cell_href, href, median_and_range
 from dashboards.ops.views.attention import is_staffed
 from dashboards.ops.views.change import NONE_BEFORE_OF_ALL, Why, in_few_words, why
 from dashboards.ops.views.planning.override_text import override_sentence, planners_number
@@ -82,6 +82,7 @@ class NumberedMark:
 @dataclass(frozen=True)
 class DepotPage:
     depot_id: str
+    href: str
     place: str
     lines: tuple[DayAheadRow, ...]
     later: tuple[FarWeek[DayAheadRow], ...]  # of the same, what comes after two weeks
@@ -125,6 +126,7 @@ def depot_page(
     draw = partial(chart, past, ahead, list(mark_names.items()), stretch=stretch)
     return DepotPage(
         depot.depot_id,
+        href(depot.depot_id),
         " · ".join(filter(None, depot.attributes.values())),
         tuple(lines),
         far_weeks(front.target_dates, [day.median for day in ahead], lines, front.meant),

@@ -45,14 +45,14 @@ def accepted(url: str) -> tuple[dict[tuple[str, date], int], list[str]]:
         return read_accepted(connection, "harbor-fleet", DAY.target_date), [row.what for row in reversed(rows)]
 
 
-def test_a_crew_is_accepted_once_and_withdrawn_and_both_lead_to_the_front_page(app: FastAPI, url: str) -> None:
+def test_a_crew_is_accepted_once_and_withdrawn_and_both_lead_to_the_day(app: FastAPI, url: str) -> None:
     for _ in range(2):
         answer = ask_locally(app, "POST", "/accepted", data=CREW)
-        assert (answer.status_code, answer.headers.get("location")) == (303, "/")
+        assert (answer.status_code, answer.headers.get("location")) == (303, "/day/2025-06-18/BOS-01")
     said = [f"accepted a crew of {DAY.drivers} for BOS-01 on 2025-06-18"]
     assert accepted(url) == ({("BOS-01", DAY.target_date): DAY.drivers}, said)
     answer = ask_locally(app, "POST", "/accepted/withdrawal", data=CELL)
-    assert (answer.status_code, answer.headers.get("location")) == (303, "/")
+    assert (answer.status_code, answer.headers.get("location")) == (303, "/day/2025-06-18/BOS-01")
     assert accepted(url) == ({}, [*said, "withdrew the acceptance of BOS-01 on 2025-06-18"])
     assert ask_locally(app, "POST", "/accepted/withdrawal", data=CELL).status_code == 422
 

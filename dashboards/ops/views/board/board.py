@@ -13,7 +13,7 @@ from typing import Any
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.far_weeks import WEEK
 from dashboards.ops.reading.editions import Edition
-from dashboards.ops.reading.header import Front, cell_href, href, median_and_range
+from dashboards.ops.reading.header import Front, cell_href, href, median_and_range, past_query
 from dashboards.ops.views.attention import (
     EarlierMedians,
     change_of,
@@ -232,7 +232,7 @@ def _total_cell(of: Together, front: Front, place: int, beside: Counts) -> Total
 def _row(depot: PublishedDepot, edition: Edition, chosen: slice, beside: Counts, query: BoardQuery) -> BoardRow:
     head, front = edition.head, edition.front
     meant = front.target_dates[front.meant]
-    past = f"?as_of={query.as_of}" if query.as_of else ""
+    past = past_query(query.as_of)
     return BoardRow(
         depot.depot_id,
         href(depot.depot_id) + past,

@@ -269,6 +269,11 @@ def test_a_past_publication_is_shown_beside_what_came(url: str) -> None:
     assert f'href="/?as_of={yesterday}" rel="prev"' in get("/").text
     assert 'rel="next"' in page.text
     assert get("/?as_of=yesterday").status_code == 422
+    for path in (f"/depot/BOS-01?as_of={yesterday}", f"/day/{CUTOFF}/BOS-01?as_of={yesterday}"):
+        past = get(path)
+        assert "A past publication." in text(past)
+        assert f'href="/day/{CUTOFF}/BOS-01?as_of={yesterday}"' in past.text
+    assert "A past publication." not in text(get("/depot/BOS-01"))
 
 
 def test_the_week_before_stands_beside_each_day(url: str) -> None:
@@ -331,4 +336,5 @@ def test_what_the_board_shows_is_a_file_too(network: Get) -> None:
         day.drivers,
     ]
     assert network("/?format=pdf").status_code == 422
+    assert network("/?city=Nowhere&format=csv").status_code == 404
     assert 'href="/?city=Boston&amp;format=csv"' in network("/?city=Boston").text
