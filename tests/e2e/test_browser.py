@@ -70,7 +70,7 @@ def overlapping(page: Page) -> list[str]:
 
 def names(page: Page) -> list[str]:
     """The depots whose rows are shown."""
-    return page.locator(".grid tbody:not(.totals) th a").all_inner_texts()
+    return page.locator(".cells tbody:not(.totals) th a").all_inner_texts()
 
 
 def test_a_depots_numbers_are_found_from_the_network_page(page: Page, screen: str, address: str) -> None:
@@ -122,7 +122,7 @@ def test_rows_are_chosen_by_city_and_searched_and_sorted(page: Page, address: st
     page.get_by_role("columnheader", name="Wed").get_by_role("link").click()
     page.wait_for_url(re.compile("sort=2025-06-18"))
     assert page.locator("th[aria-sort]").inner_text().startswith("Wed")
-    cells = page.locator(".grid tbody:not(.totals) td:nth-child(3) b").all_inner_texts()
+    cells = page.locator(".cells tbody:not(.totals) td:nth-child(3) b").all_inner_texts()
     orders = [int(text.replace(",", "")) for text in cells]
     assert orders == sorted(orders, reverse=True)
     page.get_by_role("searchbox").press_sequentially("nyc-02")  # which is enough

@@ -269,7 +269,7 @@ def test_a_city_prints_on_as_few_sheets_as_its_rows_need_with_its_sums_once(brow
         page = context.new_page()
         page.goto(base_url + "?sort=city&city=Boston")
         page.emulate_media(media="print")
-        rows = page.evaluate("document.querySelector('.grid').getBoundingClientRect().height")
+        rows = page.evaluate("document.querySelector('.cells').getBoundingClientRect().height")
         printed = page.pdf(format="A4", path=tmp_path / "roster.pdf")
         sheets = len(re.findall(rb"/Type\s*/Page\b", printed))
         millimetre = 96 / 25.4

@@ -125,7 +125,7 @@ document.addEventListener("click", (event) => {
     accept(accepted).catch(() => { location.href = accepted.href; });
     return;
   }
-  const link = event.target.closest(".grid td > a, .rail a");
+  const link = event.target.closest(".cells td > a, .rail a");
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
   event.preventDefault();
   opener = link;
@@ -134,7 +134,7 @@ document.addEventListener("click", (event) => {
 
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && side.querySelector(".panel")) return close_panel();
-  const cell = event.target.closest?.(".grid td");
+  const cell = event.target.closest?.(".cells td");
   const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
   if (!cell || !step) return;
   const rows = [...cell.closest("table").querySelectorAll("tbody:not(.totals) tr:not(.name)")];
