@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import AsyncIterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from itertools import chain, count
 from pathlib import Path
 
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from forecaster.config import Spec, load
@@ -58,7 +58,7 @@ class ProjectFolder:
                 return file
         raise HTTPException(404, _("there is no data file “{name}” in {folder}", name=name[:80], folder=self.path))
 
-    async def store(self, name: str, content: AsyncIterator[bytes]) -> Path:
+    async def store(self, name: str, content: UploadFile) -> Path:
         """Write an upload under its name, with a number where there is another file of it; nothing is replaced.
 
         Raises HTTPException 413 for one that is too large, SpecError for one of another kind.
@@ -75,7 +75,7 @@ class ProjectFolder:
         partial, size = self.path / f".upload-{os.urandom(8).hex()}", 0
         try:
             with partial.open("xb") as out:
-                async for piece in content:
+                while piece := await content.read(1 << 20):
                     size += len(piece)
                     if size > LARGEST_FILE or stored + size > MOST_STORED:
                         raise HTTPException(413, too_large(size))

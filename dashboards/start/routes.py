@@ -12,6 +12,7 @@ import numpy as np
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
 from dashboards.ops.access import Person, csrf, csrf_token, require
@@ -21,7 +22,7 @@ from dashboards.ops.formatting import display
 from dashboards.ops.formatting.line_charts import LineChart, line_chart
 from dashboards.ops.http.render import HTML, RenderPage
 from dashboards.ops.routes import runs
-from dashboards.start import columns, every_night, multipart, nights
+from dashboards.start import columns, every_night, nights
 from dashboards.start.columns import Choices
 from dashboards.start.folder import LARGEST_FILE, ProjectFolder, too_large
 from dashboards.start.nights import FirstNight
@@ -87,17 +88,13 @@ class GuideSteps:
         return self._first(request)
 
     async def upload(self, request: Request, sender: Annotated[Person, Depends(_sender)]) -> Response:
-        """Store the files of the form. The token comes before them, and is checked before anything is stored."""
+        """Store the files of the form, once its token is checked; large ones wait on disk until then."""
         self._audited(request)
-        token, names = "", list[str]()
         try:
-            async for part in multipart.parts(request):
-                if not part.file_name:
-                    content = await multipart.text(part)
-                    token = content if part.name == csrf.FIELD else token
-                    continue
-                await csrf.check(request, token)
-                names.append((await self.folder.store(part.file_name, part.content)).name)
+            async with request.form() as form:
+                await csrf.check(request, str(form.get(csrf.FIELD, "")))
+                files = [file for file in form.getlist("file") if isinstance(file, UploadFile) and file.filename]
+                names = [(await self.folder.store(str(file.filename), file)).name for file in files]
             if not names:
                 raise SpecError(_("found no file, wanted one of yours"))
             return _see("/start/columns", Choices(tuple(names)).query)
