@@ -16,7 +16,6 @@ from typing import NamedTuple
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.far_weeks import GLANCE
 from dashboards.ops.reading.header import Front, cell_href, href
-from dashboards.ops.views.attention import city_of
 from dashboards.ops.views.board.lenders import VanLenders
 from dashboards.ops.views.board.prices import Prices
 from dashboards.ops.views.change import in_few_words
@@ -46,14 +45,11 @@ class RailDecision:
     """A depot-day to decide about, in words; `cost` is the avoidable one."""
 
     depot_id: str
-    city: str
     href: str
     day: str
     iso: str
-    orders: str
     drivers: int  # of the published crew
     crew: str
-    chance: str
     cost: str
     cause: str
     remedies: tuple[RailRemedy, ...]  # best first; the last is to accept
@@ -107,19 +103,17 @@ def decisions(
             worst += _dearest(depots, steps, accepted, costs)[: MOST - len(worst)]
     borrowers = [(cell.depot, cell.step) for _cost, cell in worst if cell.one_more >= LEAST and not cell.roster.missing]
     lenders = None if costs is None else VanLenders(depots, borrowers, costs)
-    currency, middle = staffing.currency if staffing else None, levels.index(0.5)
+    currency = staffing.currency if staffing else None
     shown = []
     for cost, cell in worst:
         day, remedies = cell.day, _remedies(cell, costs, lenders, currency)
         name = display.near(day.target_date, front.today) or display.day(day.target_date)
-        orders = display.in_orders(day.quantiles[middle])
         short = _("{chance} of being short", chance=chance(cell.roster.chance_short))
         cause = display.clauses(why(day), in_few_words(day.change, front.today)) or short
         sentence = _("{sentence}.", sentence=cause[:1].upper() + cause[1:])
-        place = cell.depot.depot_id, city_of(cell.depot), cell.href
-        crew = cell.drivers, display.drivers(cell.drivers), short
-        words = display.money(cost, currency), sentence, remedies
-        shown.append(RailDecision(*place, name, day.target_date.isoformat(), orders, *crew, *words))
+        place = cell.depot.depot_id, cell.href, name, day.target_date.isoformat()
+        crew = cell.drivers, display.drivers(cell.drivers), display.money(cost, currency)
+        shown.append(RailDecision(*place, *crew, sentence, remedies))
     return tuple(shown)
 
 
