@@ -153,6 +153,25 @@ def test_a_cell_opens_beside_the_board_and_closes_again(page: Page, address: str
     assert page.evaluate("document.activeElement.getAttribute('aria-label')").startswith("NYC-01, Thu 19 Jun")
 
 
+def test_the_numbers_of_a_day_are_read_off_the_chart_by_keys_and_by_pointer(page: Page, address: str) -> None:
+    page.goto(address + "depot/NYC-01")
+    chart, reading = page.locator("svg.chart:visible"), page.locator("output.reading")
+    past, ahead = page.locator(".behind tbody tr"), page.locator("tr:has(a.day)")
+    chart.focus()
+    page.keyboard.press("End")
+    last = [ahead.last.locator("td").nth(place).inner_text() for place in range(2)]
+    assert re.search(rf"Orders {last[0]} · 80.% range {last[1]}", reading.inner_text())
+    page.keyboard.press("Home")
+    for _ in range(int(str(chart.get_attribute("data-days")).split()[3]) - 1):
+        page.keyboard.press("ArrowRight")
+    newest = past.first.locator("th, td").all_text_contents()
+    assert reading.inner_text() == f"{newest[0]} · Orders {newest[1]}"
+    box = chart.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] - 12, box["y"] + box["height"] / 2)
+    assert reading.inner_text().startswith(ahead.last.locator("a.day").inner_text())
+
+
 def test_the_colours_of_day_or_night_are_chosen_and_stay(page: Page, address: str) -> None:
     page.goto(address)
     for name, scheme in (("Colours of the device", "light"), ("Light", "dark")):

@@ -51,6 +51,8 @@ class Chart:
     top: float
     bottom: float
     border: float  # x between what came and what is expected
+    behind: int  # days
+    ahead: int  # days
     rows: tuple[Tick, ...]  # grid lines, orders
     weekdays: tuple[Tick, ...]
     weeks: tuple[Tick, ...]  # the dates of Mondays
@@ -97,6 +99,8 @@ def chart(
         plot.top,
         plot.bottom,
         border=round(plot.border, 1),
+        behind=past_days,
+        ahead=len(ahead),
         rows=tuple(Tick(round(plot.y(tick), 1), display.number(tick)) for tick in ticks),
         weekdays=_weekdays(plot),
         weeks=_mondays(plot, width),

@@ -64,6 +64,37 @@ for (const input of document.querySelectorAll("input[data-most]")) {
   });
 }
 
+// The numbers of a chart's day, under the pointer or by the arrow keys: they are those of the tables of its page.
+function read_day(chart, at) {
+  const [left, border, right, behind, ahead] = chart.dataset.days.split(" ").map(Number);
+  const day = Math.max(-behind, Math.min(ahead - 1, at)), page = chart.closest(".panel") ?? document;
+  const [came, expected] = [".behind tbody tr", "tr:has(a.day)"].map((rows) => page.querySelectorAll(rows));
+  const row = day < 0 ? came[-1 - day] : expected[day], place = chart.closest("figure").querySelector(".reading");
+  chart.dataset.day = day;
+  place.textContent = row ? numbers_of(row, page).join(" · ") : "";
+  const x = border + (day + 0.5) * (day < 0 ? (border - left) / behind : (right - border) / ahead);
+  chart.querySelector(".day-read").setAttribute("transform", `translate(${x - left})`);
+}
+function numbers_of(row, page) {
+  const [day, ...numbers] = row.cells, head = row.closest("table").tHead ?? page.querySelector("table:has(a.day)").tHead;
+  if (numbers[0].colSpan > 1) return [day.textContent.trim(), numbers[0].textContent];
+  const named = numbers.map((number, place) => `${head.rows[0].cells[place + 1].textContent} ${number.textContent.trim()}`);
+  return [day.textContent.trim().replace(/\s+/g, " "), ...named];
+}
+document.addEventListener("pointermove", (event) => {
+  const chart = event.target.closest?.("svg[data-days]");
+  if (!chart) return;
+  const [left, border, right, behind, ahead] = chart.dataset.days.split(" ").map(Number);
+  const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(chart.getScreenCTM().inverse());
+  read_day(chart, Math.floor(x < border ? ((x - border) / (border - left)) * behind : ((x - border) / (right - border)) * ahead));
+});
+document.addEventListener("keydown", (event) => {
+  const chart = event.target.closest?.("svg[data-days]"), steps = { ArrowLeft: -1, ArrowRight: 1, Home: -Infinity, End: Infinity };
+  if (!chart || !(event.key in steps)) return;
+  event.preventDefault();
+  read_day(chart, Number(chart.dataset.day ?? -1) + steps[event.key]);
+});
+
 // A chart as a picture: its colours are those of the style sheet, which a file of its own has not.
 function save_chart(button) {
   const chart = [...button.closest("figure").querySelectorAll("svg.chart")].find((svg) => svg.checkVisibility());
