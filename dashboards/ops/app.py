@@ -27,7 +27,7 @@ from dashboards.ops.access import links
 from dashboards.ops.access.context import AccessContext, signing_key
 from dashboards.ops.access.middleware import AccessMiddleware
 from dashboards.ops.formatting import display
-from dashboards.ops.http.bodies import BodyLimits
+from dashboards.ops.http.bodies import LARGEST_BODY, BodyLimits
 from dashboards.ops.http.head import CHANGING, HeadRequests
 from dashboards.ops.http.language import LanguageMiddleware
 from dashboards.ops.http.render import Renderer, RenderPage
@@ -54,6 +54,7 @@ STATIC = {
     "board_script": "board.js",
     "manifest": "manifest.webmanifest",
 }
+WORKBOOK, LARGEST_WORKBOOK = "/week-file", 8 << 20  # bytes of a workbook that is sent back
 THREADS = 8  # that answer at once; each has memory of its own
 
 
@@ -97,7 +98,9 @@ def page_app(
     page = templates(prefix=context.prefix, signs_out=oidc, plans_days=plans)
     refuse = errors.refusing(page)
     language = spec.page.language if spec else languages.ENGLISH
-    app = bare_app(context, refuse, language, partial(_serving, store), cached=store, outside=outside)
+    app = bare_app(
+        context, refuse, language, partial(_serving, store), cached=store, outside=outside, bodies={"largest": _largest}
+    )
     if oidc and not context.prefix:
         app.add_middleware(SessionMiddleware, **session_options(context))
         # a second of imports that other pages do without
@@ -119,10 +122,11 @@ def page_app(
     ):
         app.include_router(routes)
     if spec is not None:
-        from dashboards.ops.routes import acceptance, planning  # which load what forecasts
+        from dashboards.ops.routes import acceptance, planning, week_file  # which load what forecasts
 
         app.include_router(planning.router(spec, store, page, refuse))
         app.include_router(acceptance.router(context, refuse))
+        app.include_router(week_file.WeekFile(spec, context, page).router())
     return app
 
 
@@ -156,6 +160,11 @@ def bare_app(
     app.add_middleware(LanguageMiddleware, default=language, secure=context.secure, prefix=context.prefix)
     errors.handle(app, refuse)
     return app
+
+
+def _largest(path: str) -> int:
+    """Bytes that a body to this path may have."""
+    return LARGEST_WORKBOOK if path.startswith(WORKBOOK) else LARGEST_BODY
 
 
 def wrap(app: FastAPI, metrics: PageMetrics | None, pipeline: str) -> None:

@@ -173,6 +173,42 @@ class OverrideGroup:
         return str(self.first) if self.first == self.last else f"{self.first} to {self.last}"
 
 
+@dataclass(frozen=True)
+class OverrideCells:
+    """A planner's own number for each of several depots and days, (depot, day, orders) each. Raises OverrideError for
+    none, and for more than one wish may have."""
+
+    cells: tuple[tuple[str, date, int], ...]
+    reason: str
+    by: str
+    note: str = ""
+    until: date | None = None  # None: each day's up to the day itself
+
+    def __post_init__(self) -> None:
+        if not 1 <= len(self.cells) <= MOST_CELLS:
+            values = {"days": f"{len(self.cells):,}", "most_cells": f"{MOST_CELLS:,}"}
+            raise OverrideError(
+                _("found {days} depots and days, wanted at least one and at most {most_cells} in one wish", **values)
+            )
+
+    @property
+    def depot_ids(self) -> tuple[str, ...]:
+        """The depots, each once."""
+        return tuple(dict.fromkeys(depot_id for depot_id, _day, _orders in self.cells))
+
+    def expand(
+        self, depots: Sequence[PublishedDepot], levels: Sequence[float]
+    ) -> tuple[tuple[ProposedOverride, ...], int]:
+        """An override for each cell, none of which is closed. Raises OverrideError as `OverrideGroup.expand`."""
+        proposals: list[ProposedOverride] = []
+        for depot_id, day, orders in self.cells:
+            group = OverrideGroup(
+                (depot_id,), day, day, self.reason, self.by, None, orders, None, self.note, self.until
+            )
+            proposals += group.expand([depot for depot in depots if depot.depot_id == depot_id], levels)[0]
+        return tuple(proposals), 0
+
+
 def share_of_orders(orders: float, percent: float) -> int:
     """Whole orders that are so much per cent more, halves upwards, and no more than an override may
     have."""

@@ -24,7 +24,7 @@ from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
 from forecaster.planning import override_table
-from forecaster.planning.override_groups import OverrideGroup
+from forecaster.planning.override_groups import OverrideCells, OverrideGroup
 from forecaster.planning.overrides import (
     LARGEST_ID,
     Override,
@@ -171,7 +171,7 @@ def save(
 
 def save_group(
     spec: Spec,
-    group: OverrideGroup,
+    group: OverrideGroup | OverrideCells,
     *,
     now: datetime | None = None,
     audit: Audit[GroupChange] | None = None,
@@ -272,9 +272,11 @@ def value_added(ledger: Ledger, pipeline: str, min_days: int) -> Account:
         return account(override_table.read_results(connection, pipeline), min_days)
 
 
-def _depots(ledger: Ledger, head: Head, group: OverrideGroup) -> tuple[PublishedDepot, ...]:
+def _depots(ledger: Ledger, head: Head, group: OverrideGroup | OverrideCells) -> tuple[PublishedDepot, ...]:
     """The published depots among which the group's are: those that it names, or of a city all."""
-    if group.city is not None or len(group.depot_ids) > override_table.MOST_NAMED:
+    if (isinstance(group, OverrideGroup) and group.city is not None) or len(
+        group.depot_ids
+    ) > override_table.MOST_NAMED:
         return ledger.depots(head.publication_id)
     # what is no text the ledger could not look for
     return ledger.depots(head.publication_id, [depot_id for depot_id in group.depot_ids if is_text(depot_id)])

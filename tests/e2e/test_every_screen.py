@@ -77,7 +77,7 @@ SEEN = [
     *(*PAGES, "my-depot", "my-depot?depot=NYC-01", "subscribe?depot=NYC-01"),
     *("wall?city=nope", "?city=nope"),
 ]
-OF_SEVERAL = ["", "p/bravo/day/2025-06-18/BRAVO-1", "p/bravo/overrides", "p/bravo/depot/BRAVO-1"]
+OF_SEVERAL = ["", "p/bravo/day/2025-06-18/BRAVO-1", "p/bravo/overrides", "p/bravo/week-file", "p/bravo/depot/BRAVO-1"]
 
 
 @pytest.fixture(scope="module")

@@ -286,7 +286,7 @@ class PlanningRoutes:
             wish.note.strip(),
             wish.until,
         )
-        return answer(service.save(self._spec, override, audit=_auditing(request)))
+        return answer(service.save(self._spec, override, audit=auditing(request)))
 
     def _save_group(
         self,
@@ -297,7 +297,7 @@ class PlanningRoutes:
         read: Callable[[Request, Person, dict[str, Any]], OverrideGroup],
     ) -> Response:
         group = read(request, by, dict(fields(request, content)))
-        return answer(service.save_group(self._spec, group, audit=_auditing(request)))
+        return answer(service.save_group(self._spec, group, audit=auditing(request)))
 
     def _form_group(self, request: Request, by: Person, values: dict[str, Any]) -> OverrideGroup:
         """The wish of a form; a city is those of its depots that the planner sees."""
@@ -334,8 +334,8 @@ class PlanningRoutes:
             group = service.saved_together(self._visible(self._edition(request)), number)
             if group:  # else it is not there, or was withdrawn, which is refused below
                 ids = [override.id for override in group]
-                return answer(service.withdraw_group(self._spec, ids, by=name, note=note, audit=_auditing(request)))
-        return answer(service.withdraw(self._spec, number, by=name, note=note, audit=_auditing(request)))
+                return answer(service.withdraw_group(self._spec, ids, by=name, note=note, audit=auditing(request)))
+        return answer(service.withdraw(self._spec, number, by=name, note=note, audit=auditing(request)))
 
 
 def _form_context(request: Request) -> dict[str, object]:
@@ -344,7 +344,7 @@ def _form_context(request: Request) -> dict[str, object]:
     return {"plans": who.may("planner"), "signed_in": who.via != "local", "csrf": csrf_token(request)}
 
 
-def _auditing(request: Request) -> service.Audit[Any]:
+def auditing(request: Request) -> service.Audit[Any]:
     """Return a function that writes the audit entry of a change within its transaction."""
     request.state.audited = True  # a repeated write changes nothing and has no entry
 

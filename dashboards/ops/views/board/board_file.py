@@ -17,6 +17,8 @@ from dashboards.ops.views.board.query import BoardQuery
 from forecaster.errors import MissingExtra
 from forecaster.ledger.publication import PublishedDay, PublishedDepot
 
+ORDERS, DRIVERS, PUBLISHED = "Orders", "Drivers", "Published"  # sheets of the workbook
+
 
 @dataclass(frozen=True)
 class BoardFileRow:
@@ -41,9 +43,14 @@ def board_csv(edition: Edition, query: BoardQuery) -> bytes:
     return sheet(BoardFileRow, rows).csv()
 
 
+def _orders(day: PublishedDay, levels: tuple[float, ...]) -> float:
+    """Orders of an open day as the workbook has them."""
+    return round(median_and_range(day, levels).median, 1)
+
+
 def board_workbook(edition: Edition, query: BoardQuery) -> bytes:
-    """The same with a row for each depot and a column for each day: a sheet of orders, and one of drivers where they
-    are planned. Raises MissingExtra."""
+    """The same with a row for each depot and a column for each day: a sheet of orders, one of drivers where they are
+    planned, and one of both as they are published, by which `board_upload` knows what changed. Raises MissingExtra."""
     try:
         from xlsxwriter import Workbook
     except ModuleNotFoundError as error:
@@ -69,10 +76,26 @@ def board_workbook(edition: Edition, query: BoardQuery) -> bytes:
             page.set_column(2, 9, 16)
             page.freeze_panes(1, 2)
 
-        add("Orders", lambda day: round(median_and_range(day, levels).median, 1))
+        add(ORDERS, lambda day: _orders(day, levels))
         if any(day.drivers is not None for depot in depots for day in depot.days[days]):
-            add("Drivers", lambda day: day.drivers)
+            add(DRIVERS, lambda day: day.drivers)
+        _add_published(book, depots, days, levels)
     return out.getvalue()
+
+
+def _add_published(book: Any, depots: Sequence[PublishedDepot], days: slice, levels: tuple[float, ...]) -> None:
+    """A hidden sheet with a row for each depot and day: orders and drivers as the file was made with them, empty on a
+    closed day."""
+    page = book.add_worksheet(PUBLISHED)
+    page.hide()
+    page.write_row(0, 0, ("depot", "day", "orders", "drivers"))
+    iso = book.add_format({"num_format": "yyyy-mm-dd"})
+    cells = [(depot, day) for depot in depots for day in depot.days[days]]
+    for line, (depot, day) in enumerate(cells, 1):
+        page.write_string(line, 0, harmless(depot.depot_id))
+        page.write_datetime(line, 1, datetime.combine(day.target_date, time.min), iso)
+        _write(page, line, 2, _orders(day, levels) if day.open else None)
+        _write(page, line, 3, day.drivers if day.open else None)
 
 
 def _write(page: Any, line: int, column: int, value: float | None) -> None:

@@ -1,0 +1,133 @@
+"""Workbook of the week board, read back: the orders that a planner changed in it.
+
+A changed cell is one that differs from what the file was made with, which its hidden sheet has. Whatever cannot be an
+order count, or has no place on the board, is refused with its cell.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any
+
+from dashboards.ops.views.board.board_file import DRIVERS, ORDERS, PUBLISHED
+from forecaster.core.language import _
+from forecaster.errors import MissingExtra, OverrideError
+from forecaster.planning.overrides import MAX_ORDERS, Cell, shown
+
+MOST_FAULTS = 10  # that one answer names
+Rows = list[list[Any]]
+
+
+@dataclass(frozen=True)
+class ChangedCell:
+    """Orders that the file wants for a depot's day; `before` are those it was made with."""
+
+    depot_id: str
+    target_date: date
+    before: float
+    orders: int
+
+
+def changed_cells(content: bytes) -> tuple[ChangedCell, ...]:
+    """The changed cells of a workbook's orders, in its order.
+
+    Raises OverrideError for a file that the week board did not make, and for cells that cannot be taken over, of which
+    it names up to `MOST_FAULTS`; a changed crew is one of these, since crews are planned. Raises MissingExtra.
+    """
+    sheets, faults = _sheets(content), list[str]()
+    before = list(sheets[PUBLISHED][1:])
+    orders = {(str(row[0]), _day(row[1])): row[2] for row in before}
+    changed = tuple(_Sheet(ORDERS, sheets[ORDERS], orders, faults).changes())
+    if DRIVERS in sheets:
+        drivers = {(str(row[0]), _day(row[1])): row[3] for row in before}
+        for cell in _Sheet(DRIVERS, sheets[DRIVERS], drivers, faults).changes():
+            values = {"depot": cell.depot_id, "day": cell.target_date, "drivers": cell.orders}
+            faults.append(
+                _("{depot} on {day}: found {drivers} drivers; crews are planned, wanted other orders", **values)
+            )
+    if faults:
+        more = [_("and {n} more", n=len(faults) - MOST_FAULTS)] if len(faults) > MOST_FAULTS else []
+        raise OverrideError("; ".join([*faults[:MOST_FAULTS], *more]))
+    return changed
+
+
+def _sheets(content: bytes) -> Mapping[str, Rows]:
+    try:
+        import python_calamine
+    except ModuleNotFoundError as error:
+        raise MissingExtra(f"{error}; to read it back: pip install 'harbor-forecaster[excel]'") from error
+    try:
+        book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
+        sheets: Mapping[str, Rows] = {
+            name: book.get_sheet_by_name(name).to_python(skip_empty_area=False)
+            for name in (ORDERS, DRIVERS, PUBLISHED)
+            if name in book.sheet_names
+        }
+    except (python_calamine.CalamineError, ValueError, OSError) as error:
+        raise OverrideError(_("found no workbook, wanted the Excel file of the week board")) from error
+    if not (sheets.get(ORDERS) and all(len(row) == 4 for row in sheets.get(PUBLISHED) or [[]])):
+        raise OverrideError(_("found no sheets “Orders” and “Published”, wanted the Excel file of the week board"))
+    return sheets
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """A sheet with a row for each depot and a column for each day, and what its cells were `before`; what is wrong
+    goes to `faults`."""
+
+    name: str
+    rows: Rows
+    before: Mapping[Cell, Any]  # empty text where a depot is closed
+    faults: list[str]
+
+    def changes(self) -> Iterator[ChangedCell]:
+        depot_ids, days, seen = {cell[0] for cell in self.before}, dict(self._days()), set[str]()
+        for line, row in enumerate(self.rows[1:], 1):
+            depot_id = str(row[0])
+            if depot_id in depot_ids - seen:
+                seen.add(depot_id)
+                yield from self._of_depot(line, row, depot_id, days)
+            elif any(cell != "" for cell in row):
+                self._fault(line, 0, row[0], _("a depot of the board, once"))
+
+    def _days(self) -> Iterator[tuple[int, date]]:
+        days = {cell[1] for cell in self.before}
+        for column, cell in enumerate(self.rows[0][2:], 2):
+            if (day := _day(cell)) in days:
+                days.remove(day)
+                yield column, day
+            elif cell != "":
+                self._fault(0, column, cell, _("a day of the board, once"))
+
+    def _of_depot(
+        self, line: int, row: Sequence[Any], depot_id: str, days: Mapping[int, date]
+    ) -> Iterator[ChangedCell]:
+        for column, cell in enumerate(row[2:], 2):
+            before: Any = self.before.get((depot_id, days[column]), "") if column in days else ""
+            if cell == before and not isinstance(cell, bool):
+                continue
+            if before == "":
+                self._fault(line, column, cell, _("nothing, as on a closed day"))
+            elif isinstance(cell, float) and 0 <= cell <= MAX_ORDERS and cell == int(cell):
+                yield ChangedCell(depot_id, days[column], before, int(cell))
+            else:
+                self._fault(line, column, cell, _("a whole number from 0 to {most}", most=f"{MAX_ORDERS:,}"))
+
+    def _fault(self, line: int, column: int, cell: Any, wanted: str) -> None:
+        place, what = f"{self.name}!{_letters(column)}{line + 1}", cell if isinstance(cell, date) else shown(cell)
+        self.faults.append(_("{place}: found {cell}, wanted {wanted}", place=place, cell=what, wanted=wanted))
+
+
+def _day(cell: Any) -> Any:
+    return cell.date() if isinstance(cell, datetime) else cell
+
+
+def _letters(column: int) -> str:
+    """Name of a column, counted from 0: A, B, …, Z, AA."""
+    name = ""
+    while column >= 0:
+        name, column = chr(65 + column % 26) + name, column // 26 - 1
+    return name
