@@ -132,6 +132,25 @@ def read_session(connection: sa.Connection, token: str) -> Session | None:
     return None if row is None else Session(**{**row, "groups": tuple(row["groups"])})
 
 
+def sessions(connection: sa.Connection, pipeline: str, now: datetime) -> tuple[Session, ...]:
+    """Sessions of a pipeline that have not expired, by name."""
+    row = tables.sessions.c
+    query = sa.select(tables.sessions).where(row.pipeline == pipeline, row.expires_at > now)
+    rows = connection.execute(query.order_by(row.name, row.expires_at)).mappings()
+    return tuple(Session(**{**row, "groups": tuple(row["groups"])}) for row in rows)
+
+
+def close_session(connection: sa.Connection, pipeline: str, session_id: str) -> str:
+    """Delete a session; the name of whose it was. NoSuchRow where there is none of the pipeline."""
+    row = tables.sessions.c
+    mine = (row.pipeline == pipeline, row.session_id == session_id)
+    name = connection.execute(sa.select(row.name).where(*mine)).scalar_one_or_none()
+    if name is None:
+        raise NoSuchRow("there is no such session: it has ended already")
+    connection.execute(tables.sessions.delete().where(*mine))
+    return str(name)
+
+
 def end_session(connection: sa.Connection, token: str) -> None:
     """Delete the session of a token."""
     connection.execute(tables.sessions.delete().where(tables.sessions.c.session_id == session_id(token)))
