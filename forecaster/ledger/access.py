@@ -140,15 +140,11 @@ def sessions(connection: sa.Connection, pipeline: str, now: datetime) -> tuple[S
     return tuple(Session(**{**row, "groups": tuple(row["groups"])}) for row in rows)
 
 
-def close_session(connection: sa.Connection, pipeline: str, session_id: str) -> str:
-    """Delete a session; the name of whose it was. NoSuchRow where there is none of the pipeline."""
+def close_session(connection: sa.Connection, pipeline: str, session_id: str) -> str | None:
+    """Delete a session; the name of whose it was, None where there is none of the pipeline."""
     row = tables.sessions.c
-    mine = (row.pipeline == pipeline, row.session_id == session_id)
-    name = connection.execute(sa.select(row.name).where(*mine)).scalar_one_or_none()
-    if name is None:
-        raise NoSuchRow("there is no such session: it has ended already")
-    connection.execute(tables.sessions.delete().where(*mine))
-    return str(name)
+    deletion = tables.sessions.delete().where(row.pipeline == pipeline, row.session_id == session_id)
+    return connection.execute(deletion.returning(row.name)).scalar_one_or_none()
 
 
 def end_session(connection: sa.Connection, token: str) -> None:

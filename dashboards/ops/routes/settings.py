@@ -208,9 +208,11 @@ class SettingsRoutes:
     def notify(self, request: Request, admin: Admin, form: Form) -> Response:
         """Send a test sentence to a block, and show what became of it."""
         block = form.get("block", "")
+        if block not in _blocks(self._current()):
+            raise HTTPException(404, _("the pipeline file names no block “{block}”", block=block[:80]))
         arguments = ("notify", self.path.name, "--block", block)
         code, sentence = commands.output(*arguments, folder=self.path.parent, seconds=TEST_SECONDS)
-        audit(request, f"tested {block[:80]}: {'sent' if code == 0 else 'not sent'}")
+        audit(request, f"tested {block}: {'sent' if code == 0 else 'not sent'}")
         return self._shown(request, sent=(block, code == 0, sentence))
 
     # --- who gets in --------------------------------------------------------------------------------------------------
@@ -234,6 +236,8 @@ class SettingsRoutes:
         """Sign somebody out everywhere."""
         with self.context.writing() as connection:
             name = ledger_access.close_session(connection, self.context.pipeline_shown(), form.get("session", ""))
+            if name is None:
+                raise HTTPException(404, _("there is no such session: it has ended"))
             audit(request, f"signed out {name}", connection)
         return self._to("links")
 

@@ -16,10 +16,11 @@ from forecaster.config import Calendar, Page, Spec, load
 from forecaster.core.knowledge import Finding
 from forecaster.errors import SpecError
 from forecaster.ledger import access as ledger_access
+from forecaster.ledger import lease
 from forecaster.ledger.store import Ledger
 from tests.dashboards.guests import PROXY, SECRET, Guest, declared, hang_up, house, signed_in
 from tests.dashboards.routes.test_pages import totals
-from tests.dashboards.seed import CITIES, depot, fill, publication, remember
+from tests.dashboards.seed import CITIES, NOON, depot, fill, publication, remember
 from tests.dashboards.views.test_health import night
 from tests.dashboards.visitor import text
 
@@ -98,6 +99,15 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("POST", "/api/v1/links"): ("/api/v1/links", (401, 403, 403, 201, 403, 403)),
     ("DELETE", "/api/v1/links/{link_id}"): ("/api/v1/links/none", (401, 403, 403, 404, 403, 403)),
     ("GET", "/api/v1/audit"): ("/api/v1/audit", ADMINS),
+    ("GET", "/settings"): ("/settings", ADMINS),
+    ("POST", "/settings/check"): ("/settings/check", ADMINS),
+    ("POST", "/settings/changes"): ("/settings/changes", (401, 403, 403, 422, 403, 403)),  # of no text
+    ("POST", "/settings"): ("/settings", (401, 403, 403, 422, 403, 403)),
+    ("POST", "/settings/run"): ("/settings/run", (401, 403, 403, 409, 403, 403)),  # one is at work
+    ("POST", "/settings/notification"): ("/settings/notification", (401, 403, 403, 404, 403, 403)),
+    ("POST", "/settings/links"): ("/settings/links", (401, 403, 403, 422, 403, 403)),
+    ("POST", "/settings/revoked"): ("/settings/revoked", (401, 403, 403, 404, 403, 403)),
+    ("POST", "/settings/signed-out"): ("/settings/signed-out", (401, 403, 403, 404, 403, 403)),
 }
 BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", "/api/v1/links"): {"view": "network"},
@@ -125,6 +135,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     fill(address, publication(totals=totals(*CITIES), note="NYC-01 is new"))
     night(address, "night-0", Finding("late", "warn", 40, "demand.csv:9: depot NYC-01: 9 days late"), message="PHL-01")
     remember(address)
+    with Ledger.open(address) as ledger, ledger.transaction() as connection:
+        lease.take(connection, "harbor-fleet", "night-1", NOON)
     return address
 
 
@@ -139,7 +151,7 @@ def planned(url: str) -> Spec:
 
 @pytest.fixture(scope="module")
 def app(url: str, planned: Spec) -> FastAPI:
-    return house(url, declared(limits={"writes": "1000/minute"}), spec=planned)
+    return house(url, declared(limits={"writes": "1000/minute", "strangers": "1000/minute"}), spec=planned)
 
 
 @pytest.fixture(scope="module")
