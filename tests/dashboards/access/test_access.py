@@ -35,6 +35,9 @@ ASKED = "depot=NYC-01&date=2025-06-18&day=2025-06-18"
 WISH = {"depot_id": "NYC-01", "target_date": "2025-06-18", "orders": 200, "reason": "weather"}
 CREW = {"depot_id": "NYC-01", "target_date": "2025-06-18", "drivers": depot(1).days[1].drivers}
 GROUP = {"depot_ids": ["NYC-01"], "first": "2025-06-18", "orders": 200, "reason": "weather"}
+SETTINGS = {"/settings": 422, "/settings/changes": 422, "/settings/links": 422, "/settings/check": 200}  # of no text
+SETTINGS |= {"/settings/run": 409, **dict.fromkeys(("/settings/notification", "/settings/revoked"), 404)}
+SETTINGS |= {"/settings/signed-out": 404}
 
 # route → what a row asks, and what each of WHO gets
 TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
@@ -100,14 +103,7 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("DELETE", "/api/v1/links/{link_id}"): ("/api/v1/links/none", (401, 403, 403, 404, 403, 403)),
     ("GET", "/api/v1/audit"): ("/api/v1/audit", ADMINS),
     ("GET", "/settings"): ("/settings", ADMINS),
-    ("POST", "/settings/check"): ("/settings/check", ADMINS),
-    ("POST", "/settings/changes"): ("/settings/changes", (401, 403, 403, 422, 403, 403)),  # of no text
-    ("POST", "/settings"): ("/settings", (401, 403, 403, 422, 403, 403)),
-    ("POST", "/settings/run"): ("/settings/run", (401, 403, 403, 409, 403, 403)),  # one is at work
-    ("POST", "/settings/notification"): ("/settings/notification", (401, 403, 403, 404, 403, 403)),
-    ("POST", "/settings/links"): ("/settings/links", (401, 403, 403, 422, 403, 403)),
-    ("POST", "/settings/revoked"): ("/settings/revoked", (401, 403, 403, 404, 403, 403)),
-    ("POST", "/settings/signed-out"): ("/settings/signed-out", (401, 403, 403, 404, 403, 403)),
+    **{("POST", path): (path, (401, 403, 403, status, 403, 403)) for path, status in SETTINGS.items()},
 }
 BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", "/api/v1/links"): {"view": "network"},
