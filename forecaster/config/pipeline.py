@@ -324,8 +324,7 @@ def load(file: str | Path, text: str | None = None) -> Spec:
         spec = _validated_spec(file, _text(file) if text is None else text)
     except RecursionError:
         raise SpecError(f"{file}: found an alias that contains itself, wanted sections that end") from None
-    spec._file = file.resolve()
-    spec._folder = spec._file.parent
+    spec._file, spec._folder = file.absolute(), file.resolve().parent
     return spec
 
 

@@ -44,11 +44,12 @@ SETTINGS = "/settings"
 PLAN_SECONDS, TEST_SECONDS = 180.0, 90.0  # that the commands may take
 ENTRIES = 50  # of the audit
 LOG_LINES = 8  # of a run that ended without forecasts
-Mistakes = list[tuple[str, str, str]]
 
 
 async def _fields(request: Request) -> dict[str, str]:
-    return dict(parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True))
+    """Fields of a form; the web's line ends become those of text."""
+    pairs = parse_qsl((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+    return {name: value.replace("\r\n", "\n") for name, value in pairs}
 
 
 Admin = Annotated[Person, Depends(require("admin"))]
@@ -74,10 +75,6 @@ class FileOnDisk:
     def writable(self) -> bool:
         return os.access(self.path, os.W_OK) and os.access(self.path.parent, os.W_OK)
 
-    def typed(self, form: Mapping[str, str]) -> str:
-        """The text of a form, whose line ends are those of the web."""
-        return form.get("text", "").replace("\r\n", "\n")
-
     def bytes_of(self, text: str) -> bytes:
         """A text with the line ends of the file."""
         return (text.replace("\n", "\r\n") if b"\r\n" in self.content else text).encode()
@@ -92,18 +89,15 @@ class FileOnDisk:
             sentence = _("{file} cannot be written: {why}", file=self.path, why=error.strerror or "")
             raise HTTPException(409, sentence) from error
 
-    def mistakes(self, text: str) -> Mistakes:
+    def mistakes(self, text: str) -> list[tuple[str, str, str]]:
         """Line number, the line and the message of each mistake, in the words of the commands."""
         try:
             load(self.path, text)
         except SpecError as error:
-            lines, head = text.split("\n"), re.escape(str(self.path))
-            found = [re.fullmatch(rf"(?:{head}(?::(\d+))?: )?(.*)", line) for line in str(error).splitlines()]
-            rows = [(match[1] or "", match[2]) for match in found if match]
-            return [
-                (number, lines[int(number) - 1].strip() if number and int(number) <= len(lines) else "", message)
-                for number, message in rows
-            ]
+            lines = ["", *text.split("\n"), ""]  # a mistake may be at the end of the file
+            place = rf"(?:{re.escape(str(self.path))}(?::(\d+))?: )?"
+            found = re.findall(rf"^{place}(.+)$", str(error), re.MULTILINE)
+            return [(number, lines[int(number or 0)].strip(), message) for number, message in found]
         return []
 
     def changes(self, text: str) -> list[str]:
@@ -162,27 +156,25 @@ class SettingsRoutes:
 
     def check(self, request: Request, admin: Admin, form: Form) -> Response:
         """Messages on the text of the form, which is not stored."""
-        file = self._file()
-        text = file.typed(form)
-        return self._checked(request, 200, form, text, file.mistakes(text))
+        return self._shown(request, **self._checked(form))
 
     def changes(self, request: Request, admin: Admin, form: Form) -> Response:
         """The diff to the file on the disk, and the plan of the new text."""
         request.state.audited = True  # nothing was changed
-        file = self._file()
-        text = file.typed(form)
-        if mistakes := file.mistakes(text):
-            return self._checked(request, 422, form, text, mistakes)
-        shown: dict[str, Any] = {"text": text, "changes": file.changes(text), "reviewed": _digest(text.encode())}
-        if shown["changes"]:
-            shown["plan"] = file.plan(text)
-        return self._shown(request, conflict=form.get("digest") != file.digest, **shown)
+        answer = self._checked(form)
+        if answer["mistakes"]:
+            return self._shown(request, 422, **answer)
+        file, text = self._file(), answer["text"]
+        changes, conflict = file.changes(text), form.get("digest") != file.digest
+        shown = {"text": text, "changes": changes, "plan": file.plan(text) if changes else ""}
+        return self._shown(request, conflict=conflict, reviewed=_digest(text.encode()), **shown)
 
     def apply(self, request: Request, admin: Admin, form: Form) -> Response:
         """Write the file, unless it is another by now, or the text is not the one whose changes were shown."""
-        text = self._file().typed(form)
-        if mistakes := self._file().mistakes(text):
-            return self._checked(request, 422, form, text, mistakes)
+        answer = self._checked(form)
+        if answer["mistakes"]:
+            return self._shown(request, 422, **answer)
+        text = answer["text"]
         with self.context.writing() as connection:  # of two who apply at once, the second waits here
             file = self._file()
             conflict, unseen = form.get("digest") != file.digest, form.get("reviewed") != _digest(text.encode())
@@ -243,15 +235,14 @@ class SettingsRoutes:
 
     # --- what they share ----------------------------------------------------------------------------------------------
 
-    def _checked(
-        self, request: Request, status: int, form: Mapping[str, str], text: str, mistakes: Mistakes
-    ) -> Response:
-        """The text with its mistakes; its digest stays that of the file with which the form began."""
-        answer = {"text": text, "mistakes": mistakes, "checked": True, "digest": form.get("digest", "")}
-        return self._shown(request, status, **answer)
+    def _checked(self, form: Form) -> dict[str, Any]:
+        """The text of a form with its mistakes; its digest stays that of the file with which the form began."""
+        text = form.get("text", "")
+        return {"text": text, "mistakes": self._file().mistakes(text), "checked": True, "digest": form.get("digest")}
 
     def _file(self) -> FileOnDisk:
-        return FileOnDisk(self.path, self.path.read_bytes())
+        path = self.path.resolve()  # a link to another file may lead elsewhere by now
+        return FileOnDisk(path, path.read_bytes())
 
     def _to(self, part: str) -> Response:
         return RedirectResponse(f"{self.context.prefix}{SETTINGS}#{part}", 303)
