@@ -93,7 +93,7 @@ def test_the_file_is_changed_without_a_script(browser: Browser, address: str, fi
         page.goto(address.removesuffix("settings"))
         page.get_by_role("link", name="Settings").click()
         page.get_by_label("Pipeline file").fill(f"{TEXT}horizont: 5\n")
-        page.get_by_role("button", name="Check").click()
+        page.get_by_role("button", name="Check the text").click()
         assert page.locator("[data-answer] tbody th").inner_text() == "4"
         page.get_by_label("Pipeline file").fill(f"{TEXT}horizon: 5\n")
         page.get_by_role("button", name="Show what changes").click()
