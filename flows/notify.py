@@ -8,6 +8,7 @@ A block is made once, in Prefect's pages or in Python, and named in `notify.bloc
 from __future__ import annotations
 
 import logging
+import re
 from datetime import datetime
 from functools import partial
 from typing import Any
@@ -27,6 +28,7 @@ from forecaster.operations import due_nights
 
 CANARY_OCCASIONS = {"promoted": "promotion", "rolled_back": "rollback"}
 EACH, ALL = 10.0, 25.0  # seconds that a block may take, and all that a run tells
+_SECRET_OF_ADDRESS = re.compile(r"(?P<scheme>\w+://)(?:[^\s/'\"]*@)?(?P<host>[^\s/?'\"]+)[/?][^\s'\"]*")
 
 
 class Email(AppriseNotificationBlock):
@@ -120,13 +122,16 @@ def send(spec: Spec, occasion: str, sentence: str, *, within: Budget | None = No
 
 
 def cause(error: Exception) -> str:
-    """Why something could not be sent, in a line: Apprise says it in its log alone."""
+    """Why something could not be sent, in a line: Apprise says it in its log alone. Of addresses it
+    has the host, since the rest of a webhook's is its secret."""
     if isinstance(error, ForecasterError):
         return str(error)
     if isinstance(error, NotificationError):
         lines = [line.strip() for line in str(error.log).splitlines() if line.strip()]
-        return lines[-1] if lines else "its service did not take it"
-    return f"{type(error).__name__}: {error}"
+        sentence = lines[-1] if lines else "its service did not take it"
+    else:
+        sentence = f"{type(error).__name__}: {error}"
+    return _SECRET_OF_ADDRESS.sub(r"\g<scheme>\g<host>/…", sentence)
 
 
 def _notify(name: str, sentence: str, subject: str) -> None:

@@ -26,8 +26,9 @@ from starlette.types import ASGIApp
 from dashboards.ops.access import links
 from dashboards.ops.access.context import AccessContext, signing_key
 from dashboards.ops.access.middleware import AccessMiddleware
+from dashboards.ops.access.person import is_for_admin
 from dashboards.ops.formatting import display
-from dashboards.ops.http.bodies import LARGEST_BODY, BodyLimits
+from dashboards.ops.http.bodies import LARGEST_BODY, LARGEST_FORM, BodyLimits
 from dashboards.ops.http.head import CHANGING, HeadRequests
 from dashboards.ops.http.language import LanguageMiddleware
 from dashboards.ops.http.render import Renderer, RenderPage
@@ -95,12 +96,12 @@ def page_app(
     without the prefix, people sign in elsewhere, and who may see nothing of it is answered by
     `outside`."""
     store, oidc, plans = context.store, context.access.sign_in == "oidc", spec is not None
-    page = templates(prefix=context.prefix, signs_out=oidc, plans_days=plans)
+    has_file = spec is not None and spec.file is not None
+    page = templates(prefix=context.prefix, signs_out=oidc, plans_days=plans, settings=has_file)
     refuse = errors.refusing(page)
     language = spec.page.language if spec else languages.ENGLISH
-    app = bare_app(
-        context, refuse, language, partial(_serving, store), cached=store, outside=outside, bodies={"largest": _largest}
-    )
+    bodies = {"largest": _largest}
+    app = bare_app(context, refuse, language, partial(_serving, store), cached=store, outside=outside, bodies=bodies)
     if oidc and not context.prefix:
         app.add_middleware(SessionMiddleware, **session_options(context))
         # a second of imports that other pages do without
@@ -122,11 +123,13 @@ def page_app(
     ):
         app.include_router(routes)
     if spec is not None:
-        from dashboards.ops.routes import acceptance, planning, week_file  # which load what forecasts
+        from dashboards.ops.routes import acceptance, planning, settings, week_file  # which load what forecasts
 
         app.include_router(planning.router(spec, store, page, refuse))
         app.include_router(acceptance.router(context, refuse))
         app.include_router(week_file.WeekFile(spec, context, page).router())
+        if spec.file is not None:
+            app.include_router(settings.router(spec, context, page))
     return app
 
 
@@ -164,7 +167,9 @@ def bare_app(
 
 def _largest(path: str) -> int:
     """Bytes that a body to this path may have."""
-    return LARGEST_WORKBOOK if path.startswith(WORKBOOK) else LARGEST_BODY
+    if path.startswith(WORKBOOK):
+        return LARGEST_WORKBOOK
+    return LARGEST_FORM if path.startswith("/settings") else LARGEST_BODY
 
 
 def wrap(app: FastAPI, metrics: PageMetrics | None, pipeline: str) -> None:
@@ -214,10 +219,13 @@ class _CompiledOnce(BytecodeCache):
 _COMPILED = _CompiledOnce()
 
 
-def templates(*, prefix: str, signs_out: bool, plans_days: bool, portal: bool = False) -> RenderPage:
+def templates(
+    *, prefix: str, signs_out: bool, plans_days: bool, portal: bool = False, settings: bool = False
+) -> RenderPage:
     """Fills in a template; `prefix` stands before the addresses of the pipeline's pages,
     `signs_out` says whether people sign in here, and can sign out, `plans_days` whether there are
-    pages for planners, `portal` whether these are the pages of all pipelines together."""
+    pages for planners, `portal` whether these are the pages of all pipelines together, `settings`
+    whether admins have a page for them."""
     environment = Environment(
         loader=FileSystemLoader(HERE / "templates"),
         bytecode_cache=_COMPILED,
@@ -233,6 +241,7 @@ def templates(*, prefix: str, signs_out: bool, plans_days: bool, portal: bool = 
         language=languages.language, direction=languages.direction, languages=languages.LANGUAGES
     )
     environment.globals.update(prefix=prefix, signs_out=signs_out, plans_days=plans_days, portal=portal)
+    environment.globals.update(settings=settings, is_for_admin=is_for_admin)
     environment.globals.update({name: f"/static/{file}?v={build()}" for name, file in STATIC.items()})
 
     def page(name: str, **values: Any) -> bytes:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
@@ -23,12 +20,12 @@ from forecaster.cli.options import instant
 from forecaster.config import Spec
 from forecaster.core.language import N_, _
 from forecaster.core.metric_names import STAGES
-from forecaster.core.processes import parent_watch
 from forecaster.core.progress import LOG
 from forecaster.errors import NoLedger
 from forecaster.ledger.records import Head, Run
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.value import LAST_WEEK, PUBLISHED
+from forecaster.operations.commands import NightProcess
 from forecaster.publishing import caveats
 from forecaster.staffing import value_account
 
@@ -85,36 +82,13 @@ def checked(spec: Spec, now: datetime) -> DryRun:
     return dry_run.check(spec, now=now, as_of=instant(day, spec)) if day else outcome
 
 
-class FirstNight:
+class FirstNight(NightProcess):
     """The run that the guide started, one at a time. Thread-safe."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, file: Path, spec: Spec, day: str | None) -> None:
         """Start a run of this pipeline file, unless one is at work."""
-        with self._lock:
-            if self.runs:
-                return
-            command = [sys.executable, "-m", "forecaster", "run", file.name, "--plain"]
-            command += ["--past", str(min(PAST, spec.backtest.days)), *(["--as-of", day] if day else [])]
-            spec.paths.folder.mkdir(parents=True, exist_ok=True)
-            environment = {**parent_watch.environment(), LOG: "json"}
-            with _log(spec).open("wb") as log:
-                self._process = subprocess.Popen(
-                    command, cwd=file.parent, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log
-                )
-
-    @property
-    def runs(self) -> bool:
-        """True while the run is at work."""
-        return self._process is not None and self._process.poll() is None
-
-    def stop(self) -> None:
-        """Tell the run to end."""
-        if self._process is not None and self.runs:
-            self._process.terminate()
+        options = ["--plain", "--past", str(min(PAST, spec.backtest.days)), *(["--as-of", day] if day else [])]
+        self.begin(file, _log(spec), *options, environment={LOG: "json"})
 
     def state(self, spec: Spec) -> NightState:
         """How far the run is, or how the last night went."""

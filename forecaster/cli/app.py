@@ -138,6 +138,7 @@ GROUPS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
     "Operations": {
         "metrics": monitoring.metrics,
         "slo": monitoring.slo,
+        "notify": monitoring.notify,
         "maintain": nightly.maintain,
         "backup": backup.backup,
         "restore": backup.restore,

@@ -12,8 +12,29 @@ from typing import Annotated
 
 import typer
 
-from forecaster.cli.options import File, Json, load_spec, print_line, print_lines
+from forecaster.cli.options import File, Json, entry_point, load_spec, print_line, print_lines
 from forecaster.errors import DEGRADED, NoLedger, SpecError
+
+
+def notify(
+    file: File,
+    block: Annotated[
+        str | None, typer.Option(metavar="TYPE/NAME", help="The one block; all that are declared by default.")
+    ] = None,
+) -> None:
+    """Send a test sentence to the notification blocks.
+
+    These are `notify.blocks`, and the receivers of morning digests.
+    """
+    spec = load_spec(file)
+    declared = tuple(dict.fromkeys((*spec.notify.blocks, *(receiver.to for receiver in spec.notify.digest))))
+    if not declared or (block and block not in declared):
+        known = ", ".join(declared) or "none: notify.blocks is empty"
+        raise SpecError(f"--block: found {block or 'nothing'}, wanted a block of the pipeline file: {known}")
+    blocks = (block,) if block else declared
+    trial = spec.model_copy(update={"notify": spec.notify.model_copy(update={"blocks": blocks, "of": ("test",)})})
+    entry_point("told")(trial, "test", f"{spec.name}: this is a test of its notifications; nothing is wrong.")
+    print_line(f"sent to {', '.join(blocks)}")
 
 
 def metrics(

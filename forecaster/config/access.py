@@ -79,7 +79,7 @@ class Roles(Section):
     planner: tuple[str, ...] = ()
     """May also write plans."""
     admin: tuple[str, ...] = ()
-    """May also create and revoke links, read the audit log, and see every city."""
+    """May also change the settings, create and revoke links, read the audit log, and see every city."""
 
 
 class Limits(Section):

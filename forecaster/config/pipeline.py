@@ -97,6 +97,7 @@ class Spec(Section):
     """MLflow tracking URI; by default an SQLite file inside `state`."""
 
     _folder: Path = PrivateAttr(default=Path())
+    _file: Path | None = PrivateAttr(default=None)
 
     @field_validator("timezone")
     @classmethod
@@ -251,6 +252,11 @@ class Spec(Section):
         return self._folder
 
     @property
+    def file(self) -> Path | None:
+        """The pipeline file; None for values that come from no file."""
+        return self._file
+
+    @property
     def paths(self) -> StatePaths:
         """Locations of all state."""
         return StatePaths(self.path(self.state))
@@ -310,15 +316,15 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "forecaster pipeline file"}
 
 
-def load(file: str | Path) -> Spec:
-    """Read and check the pipeline file. Raises SpecError with one line for each mistake: file,
-    line, what was found, what was wanted."""
+def load(file: str | Path, text: str | None = None) -> Spec:
+    """Read and check the pipeline file, or a `text` that is to become its content. Raises SpecError
+    with one line for each mistake: file, line, what was found, what was wanted."""
     file = Path(file)
     try:
-        spec = _validated_spec(file, _text(file))
+        spec = _validated_spec(file, _text(file) if text is None else text)
     except RecursionError:
         raise SpecError(f"{file}: found an alias that contains itself, wanted sections that end") from None
-    spec._folder = file.resolve().parent
+    spec._file, spec._folder = file.absolute(), file.resolve().parent
     return spec
 
 

@@ -132,7 +132,7 @@ class StatePaths:
 
     @property
     def guide_log(self) -> Path:
-        """The log of the run that the guide of `forecaster start` began."""
+        """The log of the last run that a page began: the guide of `forecaster start`, or the settings."""
         return self.folder / "start.log"
 
     @property

@@ -132,6 +132,21 @@ def read_session(connection: sa.Connection, token: str) -> Session | None:
     return None if row is None else Session(**{**row, "groups": tuple(row["groups"])})
 
 
+def sessions(connection: sa.Connection, pipeline: str, now: datetime) -> tuple[Session, ...]:
+    """Sessions of a pipeline that have not expired, by name."""
+    row = tables.sessions.c
+    query = sa.select(tables.sessions).where(row.pipeline == pipeline, row.expires_at > now)
+    rows = connection.execute(query.order_by(row.name, row.expires_at)).mappings()
+    return tuple(Session(**{**row, "groups": tuple(row["groups"])}) for row in rows)
+
+
+def close_session(connection: sa.Connection, pipeline: str, session_id: str) -> str | None:
+    """Delete a session; the name of whose it was, None where there is none of the pipeline."""
+    row = tables.sessions.c
+    deletion = tables.sessions.delete().where(row.pipeline == pipeline, row.session_id == session_id)
+    return connection.execute(deletion.returning(row.name)).scalar_one_or_none()
+
+
 def end_session(connection: sa.Connection, token: str) -> None:
     """Delete the session of a token."""
     connection.execute(tables.sessions.delete().where(tables.sessions.c.session_id == session_id(token)))

@@ -77,7 +77,8 @@ SEEN = [
     *(*PAGES, "my-depot", "my-depot?depot=NYC-01", "subscribe?depot=NYC-01"),
     *("wall?city=nope", "?city=nope"),
 ]
-OF_SEVERAL = ["", "p/bravo/day/2025-06-18/BRAVO-1", "p/bravo/overrides", "p/bravo/week-file", "p/bravo/depot/BRAVO-1"]
+OF_SEVERAL = ["", "p/bravo/day/2025-06-18/BRAVO-1", "p/bravo/overrides", "p/bravo/week-file", "p/bravo/settings"]
+OF_SEVERAL += ["p/bravo/depot/BRAVO-1"]
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +125,7 @@ def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enla
     look_everywhere(browser, address + path)
 
 
-@pytest.mark.parametrize("path", [*OF_SEVERAL[:3], OF_SEVERAL[-1]])
+@pytest.mark.parametrize("path", OF_SEVERAL)
 @pytest.mark.long
 def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_readable(
     browser: Browser, several: str, path: str
@@ -137,7 +138,7 @@ def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_reada
 def test_pages_are_as_readable_in_german_and_from_right_to_left(
     browser: Browser, address: str, several: str, language: str, width: int
 ) -> None:
-    pages = [address + path for path in PAGES] + [several + path for path in OF_SEVERAL[:3]]
+    pages = [address + path for path in PAGES] + [several + path for path in OF_SEVERAL[:4]]
     with browser.new_context(locale=language, viewport={"width": width, "height": 800}) as context:
         page, wrong = context.new_page(), dict[str, object]()
         for url in pages:

@@ -21,8 +21,8 @@ from dashboards.ops.access import csrf, links, networks
 from dashboards.ops.access.audit import audit
 from dashboards.ops.access.authentication import AccessRefused, identify, identify_cheaply
 from dashboards.ops.access.context import AccessContext
-from dashboards.ops.access.person import Person
-from dashboards.ops.access.roles import SAFE
+from dashboards.ops.access.person import Person, note_reader
+from dashboards.ops.access.roles import SAFE, changes_nothing
 from forecaster.core.language import _
 from forecaster.errors import LedgerError
 
@@ -92,7 +92,7 @@ class AccessMiddleware:
 
     def rate(self, request: Request) -> Rate:
         """The rate that limits such requests of somebody who has signed in."""
-        return "reads" if request.method in SAFE else "writes"
+        return "reads" if changes_nothing(request.method, request.url.path) else "writes"
 
     def authorize(self, request: Request, person: Person | None) -> Response | None:
         """The answer to somebody who may not ask this; None where they may. Raises
@@ -137,6 +137,8 @@ class AccessMiddleware:
         answer = self._too_much(request, person, address) or self.authorize(request, person)
         if answer is None:
             request.state.person, request.state.address, request.state.audited = person, address, False
+            if person is not None:
+                note_reader(person)
         return answer
 
     def _too_much(self, request: Request, person: Person | None, address: str) -> Response | None:
@@ -164,7 +166,8 @@ class AccessMiddleware:
 
         async def noting(message: Message) -> None:
             if message["type"] == "http.response.start":
-                if request.method not in SAFE and message["status"] < 400 and not request.state.audited:
+                wrote = not changes_nothing(request.method, request.url.path) and message["status"] < 400
+                if wrote and not request.state.audited:
                     await run_in_threadpool(audit, request, "")
                 headers = MutableHeaders(scope=message)
                 if self.context.access.sign_in != "none":

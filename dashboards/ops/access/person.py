@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Literal
 
@@ -29,6 +30,19 @@ class Person:
 
     def opens(self, path: str) -> bool:
         return self.paths is None or path in self.paths
+
+
+_is_admin: ContextVar[bool] = ContextVar("is_admin", default=False)
+
+
+def note_reader(reader: Person) -> None:
+    """Note in this context for whom a page is made: the menu of an admin has more."""
+    _is_admin.set(reader.may("admin"))
+
+
+def is_for_admin() -> bool:
+    """True while a page is made for an admin."""
+    return _is_admin.get()
 
 
 def person(request: Request) -> Person:

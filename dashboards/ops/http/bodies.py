@@ -17,6 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 LARGEST_BODY = 65_536  # bytes; what people send has less than a thousand
+LARGEST_FORM = 1 << 20  # bytes of a pipeline file as a form sends it
 MOST_TOGETHER = 128 << 20  # bytes of all bodies that are held at a time
 BODY_SECONDS = 20.0  # that it may take to come
 CLOSE = {"Connection": "close"}  # the rest of the body is not waited for

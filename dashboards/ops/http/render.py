@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from dashboards.ops.access import person
+from dashboards.ops.access.person import is_for_admin, note_reader
 from dashboards.ops.formatting import locale
 from dashboards.ops.formatting.csv import MEDIA_TYPE, CsvSheet
 from dashboards.ops.http.language import of_request
@@ -49,13 +50,13 @@ class Renderer:
         """Response about a publication; `of` is whatever the answer depends on besides it and the
         path; `past` may name an earlier one, as `PublicationStore.edition` takes it."""
         style, cities = of_request(request), person(request).cities
-
+        note_reader(person(request))
         with locale.active(style):
             edition = self.store.edition(cities, **past)
             body = make(edition)
         request.scope[OF_EDITION] = not edition.past
         if cities is None:
-            tag = self.store.tag(edition, request.url.path, media_type, of, style)
+            tag = self.store.tag(edition, request.url.path, media_type, of, style, is_for_admin())
         else:  # the tag of an edition changes with numbers that the reader does not see
             tag = self.store.entity_tag(request.url.path, body)
         return not_modified(request, tag) or gzipped(request, body, media_type, tag)
@@ -63,6 +64,7 @@ class Renderer:
     def of_nights(self, request: Request, media_type: str, make: Callable[[Logbook], bytes]) -> Response:
         """Response about the last nights, rendered each time: it changes with every stage of a
         night."""
+        note_reader(person(request))
         with locale.active(of_request(request)):
             body = make(replace(self.store.logbook(person(request).cities), spec=self.spec))
         tag = self.store.entity_tag(request.url.path, body)

@@ -2,7 +2,7 @@
 first.
 
 An edition has a number: what is published, its last write, the last night, and the quarter of an
-hour. A body is kept by address, language, encoding and the reader's cities; a new number empties
+hour. A body is kept by address, language, encoding and the reader's rights; a new number empties
 the cache. What is of no edition (the last nights, the past) holds until the ledger is read again,
 which is a second at most. Only what has an ETag is kept: no form, nothing that was made for one
 person. The cache lies behind the access middleware and before the routes, since routing and a
@@ -29,7 +29,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dashboards.ops.access.roles import SAFE
+from dashboards.ops.access.roles import changes_nothing
 from dashboards.ops.formatting import locale
 from dashboards.ops.http.language import of_request
 from dashboards.ops.http.responses import OF_EDITION, ORIGIN, TRY_AGAIN, etag_matches
@@ -231,7 +231,7 @@ class ResponseCache:
 
     def _noting(self, scope: Scope, send: Send) -> Send:
         """Whoever may have changed something finds it on the next page."""
-        if scope.get("method", "GET") in SAFE:
+        if changes_nothing(scope.get("method", "GET"), scope.get("path", "")):
             return send
 
         async def noting(message: Message) -> None:
@@ -289,5 +289,6 @@ async def _discard(_: Message) -> None:
 
 def _question(scope: Scope, headers: Headers) -> tuple[Any, ...]:
     gzip = "gzip" in headers.get("accept-encoding", "")
-    cities = scope["state"]["person"].cities if scope.get("state", {}).get("person") else ()
-    return scope["path"], scope["query_string"], scope.get("state", {}).get("locale"), gzip, cities
+    reader = scope.get("state", {}).get("person")
+    rights = (reader.cities, reader.may("admin")) if reader else ()
+    return scope["path"], scope["query_string"], scope.get("state", {}).get("locale"), gzip, rights

@@ -89,23 +89,14 @@ def router(context: AccessContext) -> APIRouter:
     @routes.post("/links", status_code=201)
     def make(request: Request, body: LinkRequest, admin: Admin) -> NewLinkOut:
         """Make a link that opens one view, and one city where it names one."""
-        _check(body, context)
+        check_link(body, context)
         link, address = made_link(request, context, admin, body)
         return NewLinkOut(_out(link), address, links.rss_address(address) if body.view == links.FEED else None)
 
     @routes.delete("/links/{link_id}", responses={404: sorry("No such link")})
     def revoke(request: Request, link_id: Annotated[str, Path(max_length=64)], admin: Admin) -> LinkOut:
         """Close a link for good."""
-        with context.writing() as connection:
-            if ledger_access.link(connection, link_id) is None:
-                raise HTTPException(404, f"there is no link {link_id!r}")
-            revoked, was_open = ledger_access.revoke(
-                connection, context.pipeline_shown(), link_id, by=admin.name, at=context.clock()
-            )
-            if was_open:
-                audit(request, f"revoked {links.link_sentence(revoked)}", connection)
-            request.state.audited = True  # or there is nothing to audit
-        return _out(revoked)
+        return _out(revoked_link(request, context, admin, link_id))
 
     @routes.get("/audit")
     def audited(admin: Admin, limit: Annotated[int, Query(ge=1, le=1000)] = 100) -> AuditOut:
@@ -118,9 +109,9 @@ def router(context: AccessContext) -> APIRouter:
     return routes
 
 
-def _check(wish: LinkRequest, context: AccessContext) -> None:
+def check_link(wish: LinkRequest, context: AccessContext) -> None:
     """Raises HTTPException where the link would open nothing."""
-    if wish.view not in (views := (*context.views, links.FEED)):
+    if wish.view not in (views := (*context.views, links.FEED, links.INFER)):
         raise HTTPException(422, f"view: found {wish.view!r}, wanted one of {', '.join(views)}")
     ledger, pipeline = context.store.reader(), context.pipeline_shown()
     if problem := links.city_problem(ledger, pipeline, wish.city):
@@ -147,6 +138,20 @@ def made_link(
         ledger_access.make_link(connection, link)
         audit(request, links.link_sentence(link), connection)
     return link, links.address(context.key, base, link)
+
+
+def revoked_link(request: Request, context: AccessContext, admin: Person, link_id: str) -> ledger_access.Link:
+    """Close a link for good, with its row of the audit. Raises HTTPException 404 where there is none."""
+    with context.writing() as connection:
+        if ledger_access.link(connection, link_id) is None:
+            raise HTTPException(404, f"there is no link {link_id!r}")
+        revoked, was_open = ledger_access.revoke(
+            connection, context.pipeline_shown(), link_id, by=admin.name, at=context.clock()
+        )
+        if was_open:
+            audit(request, f"revoked {links.link_sentence(revoked)}", connection)
+        request.state.audited = True  # or there is nothing to audit
+    return revoked
 
 
 def _out(link: ledger_access.Link) -> LinkOut:

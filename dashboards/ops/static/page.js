@@ -94,6 +94,19 @@ document.addEventListener("keydown", (event) => {
   event.preventDefault();
   read_day(chart, Number(chart.dataset.day ?? -1) + steps[event.key]);
 });
+// A pipeline file is checked while one types: what its button would load takes the place of the last answer.
+for (const form of document.querySelectorAll("form[data-check]")) {
+  let wait = 0, last = 0;
+  form.addEventListener("input", () => {
+    const turn = ++last;
+    clearTimeout(wait);
+    wait = setTimeout(async () => {
+      const answered = await fetch(form.action, { method: "POST", body: new URLSearchParams(new FormData(form)) });
+      const answer = new DOMParser().parseFromString(await answered.text(), "text/html").querySelector("[data-answer]");
+      if (answer && turn === last) form.querySelector("[data-answer]").replaceChildren(...answer.childNodes);
+    }, 500);
+  });
+}
 
 // A chart as a picture: its colours are those of the style sheet, which a file of its own has not.
 function save_chart(button) {

@@ -16,10 +16,11 @@ from forecaster.config import Calendar, Page, Spec, load
 from forecaster.core.knowledge import Finding
 from forecaster.errors import SpecError
 from forecaster.ledger import access as ledger_access
+from forecaster.ledger import lease
 from forecaster.ledger.store import Ledger
 from tests.dashboards.guests import PROXY, SECRET, Guest, declared, hang_up, house, signed_in
 from tests.dashboards.routes.test_pages import totals
-from tests.dashboards.seed import CITIES, depot, fill, publication, remember
+from tests.dashboards.seed import CITIES, NOON, depot, fill, publication, remember
 from tests.dashboards.views.test_health import night
 from tests.dashboards.visitor import text
 
@@ -34,6 +35,9 @@ ASKED = "depot=NYC-01&date=2025-06-18&day=2025-06-18"
 WISH = {"depot_id": "NYC-01", "target_date": "2025-06-18", "orders": 200, "reason": "weather"}
 CREW = {"depot_id": "NYC-01", "target_date": "2025-06-18", "drivers": depot(1).days[1].drivers}
 GROUP = {"depot_ids": ["NYC-01"], "first": "2025-06-18", "orders": 200, "reason": "weather"}
+SETTINGS = {"/settings": 422, "/settings/changes": 422, "/settings/links": 422, "/settings/check": 200}  # of no text
+SETTINGS |= {"/settings/run": 409, **dict.fromkeys(("/settings/notification", "/settings/revoked"), 404)}
+SETTINGS |= {"/settings/signed-out": 404}
 
 # route → what a row asks, and what each of WHO gets
 TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
@@ -101,6 +105,8 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("POST", "/api/v1/links"): ("/api/v1/links", (401, 403, 403, 201, 403, 403)),
     ("DELETE", "/api/v1/links/{link_id}"): ("/api/v1/links/none", (401, 403, 403, 404, 403, 403)),
     ("GET", "/api/v1/audit"): ("/api/v1/audit", ADMINS),
+    ("GET", "/settings"): ("/settings", ADMINS),
+    **{("POST", path): (path, (401, 403, 403, status, 403, 403)) for path, status in SETTINGS.items()},
 }
 BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", "/api/v1/links"): {"view": "network"},
@@ -130,6 +136,8 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> str:
     fill(address, publication(totals=totals(*CITIES), note="NYC-01 is new"))
     night(address, "night-0", Finding("late", "warn", 40, "demand.csv:9: depot NYC-01: 9 days late"), message="PHL-01")
     remember(address)
+    with Ledger.open(address) as ledger, ledger.transaction() as connection:
+        lease.take(connection, "harbor-fleet", "night-1", NOON)
     return address
 
 
@@ -144,7 +152,7 @@ def planned(url: str) -> Spec:
 
 @pytest.fixture(scope="module")
 def app(url: str, planned: Spec) -> FastAPI:
-    return house(url, declared(limits={"writes": "1000/minute"}), spec=planned)
+    return house(url, declared(limits={"writes": "1000/minute", "strangers": "1000/minute"}), spec=planned)
 
 
 @pytest.fixture(scope="module")
