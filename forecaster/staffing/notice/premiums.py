@@ -143,6 +143,11 @@ def with_schedule(
     )
 
 
+def shift_names(staffing: Staffing) -> list[str]:
+    """Names of a day's crews in a schedule."""
+    return _shifts(staffing)[0]
+
+
 def _shifts(staffing: Staffing) -> tuple[list[str], list[float], list[time]]:
     """Names, hours and local starts of a day's shifts."""
     if not staffing.shifts:
