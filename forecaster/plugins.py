@@ -78,7 +78,12 @@ PLUGINS: Mapping[str, Plugin] = {
     "notice": Plugin(
         ("staffing.notice_days",),
         "published schedules, and premiums of their changes",
-        ("forecaster.staffing.notice", "forecaster.planning.schedules"),
+        (
+            "forecaster.staffing.notice",
+            "forecaster.planning.schedules",
+            "dashboards.ops.views.schedules",
+            "dashboards.ops.routes.schedules",
+        ),
     ),
 }
 MODULES: Mapping[str, str] = {
@@ -108,6 +113,7 @@ MODULES: Mapping[str, str] = {
     "notice": "forecaster.staffing.notice.premiums",
     "notice.replay": "forecaster.staffing.notice.replay",
     "notice.schedules": "forecaster.planning.schedules",
+    "notice.routes": "dashboards.ops.routes.schedules",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

@@ -41,6 +41,7 @@ from dashboards.ops.views.catalogue import linkable
 from forecaster import __version__
 from forecaster.config.access import Access
 from forecaster.core import language as languages
+from forecaster.plugins import plugin
 
 if TYPE_CHECKING:
     from dashboards.ops.http.request_metrics import PageMetrics
@@ -123,6 +124,8 @@ def page_app(
 
         app.include_router(planning.router(spec, store, page, refuse))
         app.include_router(acceptance.router(context, refuse))
+        if spec.staffing is not None and spec.staffing.notice_days is not None:
+            app.include_router(plugin("notice.routes").router(spec, context, page, refuse))
     return app
 
 

@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from forecaster.config.base import Section
 
-LONGEST_BOOSTED = 14  # days ahead, each of which has trees of its own
+LONGEST_BOOSTED = 15  # days ahead, each of which has trees of its own
 PRIOR_LAYERS, PRIOR_HIDDEN = 2, 32
 """The network of the prior that goes with the package (`forecaster/model/prior`)."""
 

@@ -175,8 +175,11 @@ def _monday(day: date) -> date:
 def _crews(day: PublishedDay, staffing: Staffing) -> dict[str, int]:
     """The crew of each shift as it is wanted, with drivers whom the plan of the week has nobody
     for."""
-    if not day.open or day.roster is None:
-        return {shift.name: 0 for shift in staffing.shifts} or {WHOLE_DAY: 0}
+    none = {shift.name: 0 for shift in staffing.shifts} or {WHOLE_DAY: 0}
+    if not day.open:
+        return none
+    if day.roster is None:
+        return none if staffing.shifts else {WHOLE_DAY: day.drivers or 0}
     missing = dict(day.roster.missing)
     shifts = {name: crew + missing.get(name, 0) for name, crew in day.roster.shifts}
     return shifts or {WHOLE_DAY: (day.drivers or 0) + day.roster.missing_drivers}
