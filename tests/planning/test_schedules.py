@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from forecaster.cli.app import app
 from forecaster.config import Spec, load
-from forecaster.errors import SpecError
+from forecaster.errors import NoSuchRow, SpecError
 from forecaster.ledger.store import Ledger
 from forecaster.planning import schedules, service
+from forecaster.planning.scenario import Supposition
 from forecaster.planning.schedules import ScheduleChange, WeekState
+from forecaster.planning.what_if import Questions
 from tests import fleets
 from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import DAY, PROPOSED, THURSDAY, current, day, publish_as_of, publish_nights
@@ -27,6 +32,7 @@ staffing:
     - {added: 15, removed: 45}
     - {within_hours: 12, added: 25, removed: 75}
 """
+runner = CliRunner()
 MONDAY = THURSDAY - timedelta(days=3)
 
 
@@ -131,3 +137,40 @@ def test_a_horizon_that_publishes_nothing_in_time_is_refused_and_the_default_cov
         SpecError, match=r"pipeline.yaml:\d+: .*notice_days: found 14, with a horizon of 14 days .*wanted horizon: 15"
     ):
         load(file)
+
+
+def test_what_if_answers_with_the_crew_that_an_override_would_have(fleet: Fleet) -> None:
+    publish_week(fleet.spec)
+    publication = current(fleet.spec)
+    told = {(each.depot_id, each.target_date): each.crews for each in changes(fleet.spec)}
+    orders = round(day(publication).quantiles[publication.levels.index(0.5)]) - 30
+    supposed = Supposition("A", THURSDAY, "orders", orders)
+    answer = Questions.of(fleet.spec.paths.folder, publication, told=told).ask(supposed)
+    assert answer.after.drivers == day(publication).drivers
+    free = Questions.of(fleet.spec.paths.folder, publication).ask(supposed)
+    assert free.after.drivers is not None
+    assert answer.after.drivers is not None
+    assert free.after.drivers < answer.after.drivers
+    service.save(fleet.spec, replace(PROPOSED, orders=orders))
+    assert day(current(fleet.spec)).drivers == answer.after.drivers
+
+
+def test_the_command_publishes_a_week_and_shows_states_and_changes(fleet: Fleet) -> None:
+    file, week = str(fleet.file), THURSDAY.isoformat()
+    shown = runner.invoke(app, ["schedule", file])
+    assert shown.stdout.splitlines() == [f"{MONDAY}  draft"]
+    answer = runner.invoke(app, ["schedule", file, "--publish", week, "--by", "Ana"])
+    assert answer.exit_code == 0
+    assert answer.stderr == f"published 12 depot-days of the week of {MONDAY}\n"
+    assert "by Ana, to 4 depots" in answer.stdout
+    more = round(day(current(fleet.spec)).quantiles[1]) + 100
+    service.save(fleet.spec, replace(PROPOSED, orders=more))
+    content = json.loads(runner.invoke(app, ["schedule", file, "--json"]).stdout)
+    [state] = content["weeks"]
+    [change] = [each for each in content["changes"] if each["premium"] is not None]
+    assert (state["state"], state["premium"]) == ("changed", change["premium"])
+    last = runner.invoke(app, ["schedule", file]).stdout.splitlines()[-1]
+    assert f"{THURSDAY}  A  from {change['before']['']} to {change['crews']['']}: saves" in last
+    assert f"premium {change['premium']:.2f}" in last
+    with pytest.raises(NoSuchRow, match=r"found no depot with a day from 2030-01-07 to 2030-01-13"):
+        runner.invoke(app, ["schedule", file, "--publish", "2030-01-08"], catch_exceptions=False)

@@ -81,8 +81,7 @@ def _crews(roster: Roster) -> Ints:
 
 def _night(spec: Spec, cutoff: date) -> datetime:
     """The instant of the night after a cutoff."""
-    minute, hour = map(int, spec.schedule.cron.split()[:2])
-    return datetime.combine(cutoff + timedelta(days=1), time(hour, minute), spec.zone)
+    return datetime.combine(cutoff + timedelta(days=1), time(*spec.schedule.hour_minute), spec.zone)
 
 
 def _first_day(fold: Fold) -> Fold:
