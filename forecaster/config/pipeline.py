@@ -188,15 +188,6 @@ class Spec(Section):
         return self
 
     @model_validator(mode="after")
-    def _notice_of_all_depots(self) -> Self:
-        if self.staffing and self.staffing.notice_days and self.execution.depots_at_a_time is not None:
-            raise ValueError(
-                "staffing.notice_days keeps the published crews of all depots together, and execution.depots_at_a_time "
-                "rosters them by groups; wanted one of both"
-            )
-        return self
-
-    @model_validator(mode="after")
     def _installed_plugins(self) -> Self:
         if lacking := list(plugins.undeclarable(self)):
             raise ValueError("; ".join(lacking))
