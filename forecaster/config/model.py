@@ -10,7 +10,7 @@ from pydantic import Field, field_validator
 
 from forecaster.config.base import Section
 
-LONGEST_BOOSTED = 15  # days ahead, each of which has trees of its own
+LONGEST_BOOSTED = 14  # days ahead, each of which has trees of its own
 PRIOR_LAYERS, PRIOR_HIDDEN = 2, 32
 """The network of the prior that goes with the package (`forecaster/model/prior`)."""
 
@@ -25,8 +25,8 @@ class Model(Section):
     quantiles: tuple[float, ...] = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
     """Quantile levels in rising order, with 0.1, 0.5 and 0.9."""
     boosted: bool | None = None
-    """Boosted trees that correct the network's median, for at most 15 days ahead. Left out: true
-    if the horizon is at most 15 days."""
+    """Boosted trees that correct the network's median, for at most 14 days ahead. Left out: true
+    if the horizon is at most 14 days."""
 
     def fits_trees(self, horizon: int) -> bool:
         """True if boosted trees are fitted for this horizon."""

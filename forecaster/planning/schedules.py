@@ -23,7 +23,7 @@ from forecaster.ledger import tables
 from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot
 from forecaster.planning.overrides import Cell
 from forecaster.staffing.need import DIGITS, Need
-from forecaster.staffing.notice.premiums import WHOLE_DAY, Notice, ShiftCrews, change_premium
+from forecaster.staffing.notice.premiums import WHOLE_DAY, NoticePeriod, ShiftCrews, change_premium
 
 _TABLE = tables.schedule_days
 State = Literal["draft", "published", "changed"]
@@ -208,7 +208,7 @@ def _premium(
         shift, further = shifts.get(name), after.get(name, 0) - before.get(name, 0)
         hours = shift.minutes / 60 if shift else staffing.shift_hours
         start = shift.starts if shift else datetime.min.time()
-        premium = change_premium(staffing, Notice.of(noticed, day, start, zone), hours)
+        premium = change_premium(staffing, NoticePeriod.of(noticed, day, start, zone), hours)
         total += premium.added * max(further, 0) + premium.removed * max(-further, 0)
     return round(total, 2)
 

@@ -32,14 +32,14 @@ Cell = tuple[str, date]  # a depot's day
 
 
 @dataclass(frozen=True)
-class Notice:
+class NoticePeriod:
     """Time between a change and what it changes."""
 
     days: int  # of the calendar, where the depot is
     hours: float
 
     @classmethod
-    def of(cls, now: datetime, day: date, start: time, zone: ZoneInfo) -> Notice:
+    def of(cls, now: datetime, day: date, start: time, zone: ZoneInfo) -> NoticePeriod:
         """The notice of a change at an instant for a shift that starts on a local day."""
         begins = datetime.combine(day, start, zone)
         return cls((day - now.astimezone(zone).date()).days, (begins.timestamp() - now.timestamp()) / HOUR)
@@ -52,7 +52,7 @@ class Premium(NamedTuple):
     removed: float  # of a shift that is cancelled, or of hours that it loses
 
 
-def change_premium(staffing: Staffing, notice: Notice, hours: float) -> Premium:
+def change_premium(staffing: Staffing, notice: NoticePeriod, hours: float) -> Premium:
     """The premiums at such notice; `hours` are those of the shift, or those that it loses."""
     step = premium_step(staffing, notice)
     if step is None:
@@ -65,7 +65,7 @@ def change_premium(staffing: Staffing, notice: Notice, hours: float) -> Premium:
     )
 
 
-def premium_step(staffing: Staffing, notice: Notice) -> PremiumStep | None:
+def premium_step(staffing: Staffing, notice: NoticePeriod) -> PremiumStep | None:
     """The step of the shortest notice that holds; None outside the notice."""
     holding = [
         (limit, step)
@@ -76,7 +76,7 @@ def premium_step(staffing: Staffing, notice: Notice) -> PremiumStep | None:
     return min(holding, key=lambda pair: pair[0])[1] if holding else None
 
 
-def _limit(step: PremiumStep, whole: int, notice: Notice) -> tuple[float, bool]:
+def _limit(step: PremiumStep, whole: int, notice: NoticePeriod) -> tuple[float, bool]:
     """The limit of a step in hours, and whether a change comes later."""
     if step.within_hours is not None:
         return step.within_hours, notice.hours < step.within_hours
@@ -103,7 +103,10 @@ def schedule(
         if name not in by_zone:
             zone = ZoneInfo(name)
             by_zone[name] = [
-                [change_premium(staffing, Notice.of(now, day, start, zone), length) for day in forecast.target_dates]
+                [
+                    change_premium(staffing, NoticePeriod.of(now, day, start, zone), length)
+                    for day in forecast.target_dates
+                ]
                 for length, start in zip(hours, starts, strict=True)
             ]
         added[:, row], removed[:, row] = np.moveaxis(np.array(by_zone[name]), 2, 0)

@@ -21,7 +21,7 @@ from forecaster.config import Staffing
 from forecaster.staffing.changes import keep_unless_worthwhile
 from forecaster.staffing.need import Need
 from forecaster.staffing.newsvendor import PublishedSchedule, cheapest_crew, roster
-from forecaster.staffing.notice.premiums import Notice, Premium, change_premium, schedule, with_schedule
+from forecaster.staffing.notice.premiums import NoticePeriod, Premium, change_premium, schedule, with_schedule
 from forecaster.staffing.rosters import roster_for
 from tests.panels import LEVELS, bare, forecast
 
@@ -54,7 +54,7 @@ def staffing(steps: list[dict[str, Any]] | None = None, **keys: Any) -> Staffing
     ],
 )
 def test_new_york_city_pays_fixed_sums_by_notice(days: int, hours: float, added: float, removed: float) -> None:
-    assert change_premium(staffing(), Notice(days, hours), 8) == Premium(added, removed)
+    assert change_premium(staffing(), NoticePeriod(days, hours), 8) == Premium(added, removed)
 
 
 @pytest.mark.parametrize(
@@ -70,17 +70,17 @@ def test_oregon_pays_an_hour_or_half_of_the_hours_that_are_lost(
     wage: float, hours: float, added: float, removed: float
 ) -> None:
     law = staffing(OREGON, hourly_wage=wage)
-    assert change_premium(law, Notice(13, 300), hours) == Premium(added, removed)
-    assert change_premium(law, Notice(0, 2), hours) == Premium(added, removed)
-    assert change_premium(law, Notice(14, 330), hours) == Premium(0, 0)
+    assert change_premium(law, NoticePeriod(13, 300), hours) == Premium(added, removed)
+    assert change_premium(law, NoticePeriod(0, 2), hours) == Premium(added, removed)
+    assert change_premium(law, NoticePeriod(14, 330), hours) == Premium(0, 0)
 
 
 def test_notice_is_in_days_of_the_calendar_and_in_hours_of_the_clock_where_the_depot_is() -> None:
     new_york = ZoneInfo("America/New_York")
-    assert Notice.of(NOW, date(2025, 6, 3), time(6), new_york) == Notice(1, 25.0)
-    assert Notice.of(NOW + timedelta(hours=19.5), date(2025, 6, 3), time(6), new_york) == Notice(0, 5.5)
+    assert NoticePeriod.of(NOW, date(2025, 6, 3), time(6), new_york) == NoticePeriod(1, 25.0)
+    assert NoticePeriod.of(NOW + timedelta(hours=19.5), date(2025, 6, 3), time(6), new_york) == NoticePeriod(0, 5.5)
     clocks_go_back = datetime(2025, 11, 1, 10, tzinfo=UTC)  # 06:00 on the day before
-    assert Notice.of(clocks_go_back, date(2025, 11, 2), time(6), new_york) == Notice(1, 25.0)
+    assert NoticePeriod.of(clocks_go_back, date(2025, 11, 2), time(6), new_york) == NoticePeriod(1, 25.0)
 
 
 @pytest.mark.parametrize(
