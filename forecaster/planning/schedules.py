@@ -118,11 +118,11 @@ def record_changes(
                 continue
             before, after = told[cell], _crews(day, staffing)
             if before != after:
-                row = _row(publication.pipeline, cell, at, day.override.by if day.override else "", after)
-                row["by"] = row["by"] or publication.run_id
-                row["premium"] = _premium(before, after, staffing, day.target_date, zone, noticed)
-                row["saving"] = _cost(before, day, publication, staffing) - _cost(after, day, publication, staffing)
-                rows.append(row)
+                premium = _premium(before, after, staffing, day.target_date, zone, noticed)
+                saving = _cost(before, day, publication, staffing) - _cost(after, day, publication, staffing)
+                by = day.override.by if day.override else publication.run_id
+                row = _row(publication.pipeline, cell, at, by, after)
+                rows.append({**row, "premium": premium, "saving": saving})
     if rows:
         connection.execute(_TABLE.insert(), rows)
     return len(rows)

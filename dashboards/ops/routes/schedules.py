@@ -21,6 +21,7 @@ from dashboards.ops.views.schedules import ScheduleOut, schedule_lines, schedule
 from forecaster.config import Spec
 from forecaster.core.language import _
 from forecaster.errors import OverrideError
+from forecaster.ledger import records
 from forecaster.planning import schedules
 from forecaster.planning.overrides import check_words
 
@@ -64,13 +65,13 @@ def router(spec: Spec, context: AccessContext, page: RenderPage, refuse: Refuse)
         name = planner.name(by, form.by) or by.name
         check_words(name, "")
         edition = context.store.edition(by.cities)
-        if edition.head.publication_id != form.publication:
-            raise OverrideError(_("another publication is shown meanwhile; look at its crews first"))
         assert spec.staffing is not None
         days = form.week, form.week + timedelta(days=6)
         depots, at = edition.depots(), datetime.now(UTC)
         with context.writing() as connection:
             pipeline = edition.head.pipeline
+            if edition.head.publication_id != form.publication or records.head(connection, pipeline) != edition.head:
+                raise OverrideError(_("another publication is shown meanwhile; look at its crews first"))
             if new := schedules.publish_days(connection, pipeline, depots, days, spec.staffing, by=name, at=at):
                 audit(request, f"published the week of {form.week}: {new} depot-days", connection)
         context.store.forget()
