@@ -30,7 +30,7 @@ def schedule(
     by: By = None,
     as_json: Json = False,
 ) -> None:
-    """Show which weeks are drafts, published or changed since, or publish a week.
+    """Show the state of each week, or publish one.
 
     Inside `staffing.notice_days` a published crew changes only where that saves more than its `change_premium`.
     """
