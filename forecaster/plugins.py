@@ -75,6 +75,16 @@ PLUGINS: Mapping[str, Plugin] = {
         ),
     ),
     "shifts": Plugin(("staffing.shifts",), "crews by shift", ("forecaster.staffing.shifts",)),
+    "notice": Plugin(
+        ("staffing.notice_days",),
+        "published schedules, and premiums of their changes",
+        (
+            "forecaster.staffing.notice",
+            "forecaster.planning.schedules",
+            "dashboards.ops.views.schedules",
+            "dashboards.ops.routes.schedules",
+        ),
+    ),
 }
 MODULES: Mapping[str, str] = {
     "worthwhile": "forecaster.training.worthwhile",
@@ -100,6 +110,10 @@ MODULES: Mapping[str, str] = {
     "shifts.changes": "forecaster.staffing.shifts.shift_changes",
     "shifts.shares": "forecaster.staffing.shifts.shift_shares",
     "shifts.learning": "forecaster.staffing.shifts.shift_learning",
+    "notice": "forecaster.staffing.notice.premiums",
+    "notice.replay": "forecaster.staffing.notice.replay",
+    "notice.schedules": "forecaster.planning.schedules",
+    "notice.routes": "dashboards.ops.routes.schedules",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

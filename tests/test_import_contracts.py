@@ -88,6 +88,7 @@ PLANTED = [
     ("dashboards/ops/routes/api.py", "import dashboards.inference.tensors", "Plug-in: inference"),
     ("forecaster/publishing/publish.py", "import forecaster.staffing.people", "Plug-in: people"),
     ("forecaster/staffing/rosters.py", "import forecaster.staffing.shifts.shift_crews", "Plug-in: shifts"),
+    ("forecaster/publishing/publish.py", "import forecaster.planning.schedules", "Plug-in: notice"),
 ]
 
 

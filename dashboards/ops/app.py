@@ -42,6 +42,7 @@ from dashboards.ops.views.catalogue import linkable
 from forecaster import __version__
 from forecaster.config.access import Access
 from forecaster.core import language as languages
+from forecaster.plugins import plugin
 
 if TYPE_CHECKING:
     from dashboards.ops.http.request_metrics import PageMetrics
@@ -130,6 +131,8 @@ def page_app(
         app.include_router(week_file.WeekFile(spec, context, page).router())
         if spec.file is not None:
             app.include_router(settings.router(spec, context, page))
+        if spec.staffing is not None and spec.staffing.notice_days is not None:
+            app.include_router(plugin("notice.routes").router(spec, context, page, refuse))
     return app
 
 

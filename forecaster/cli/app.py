@@ -27,6 +27,7 @@ from forecaster.cli import (
     project,
     quarantine,
     roster,
+    schedule,
     value,
 )
 from forecaster.core.processes import garbage, parent_watch
@@ -130,6 +131,7 @@ GROUPS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
     },
     "Planning": {
         "roster": roster.roster,
+        "schedule": schedule.schedule,
         "override": overrides.override,
         "overrides": overrides.overrides,
         "withdraw": overrides.withdraw,

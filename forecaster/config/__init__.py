@@ -35,7 +35,7 @@ from forecaster.config.sources import (
     SqlSource,
     WrittenSource,
 )
-from forecaster.config.staffing import Crew, Overrides, Staffing, Vans
+from forecaster.config.staffing import Crew, Overrides, PremiumStep, Staffing, Vans
 
 __all__ = [
     "DATASETS",
@@ -70,6 +70,7 @@ __all__ = [
     "Page",
     "ParquetSource",
     "PeopleTable",
+    "PremiumStep",
     "Retention",
     "SampleSource",
     "Schedule",

@@ -30,7 +30,7 @@ from forecaster.config.external import Legacy
 from forecaster.config.model import LONGEST_BOOSTED, PRIOR_HIDDEN, PRIOR_LAYERS, Backtest, Canary, Gate, Model, Training
 from forecaster.config.operations import Notify, Retention, Schedule
 from forecaster.config.slo import Slo
-from forecaster.config.staffing import Overrides, Staffing
+from forecaster.config.staffing import LONGEST_NOTICE, Overrides, Staffing
 from forecaster.core import timezones
 from forecaster.core.state_paths import StatePaths
 from forecaster.errors import SpecError
@@ -49,7 +49,8 @@ class Spec(Section):
     timezone: str = "UTC"
     """Time zone of the local calendar days, as in America/New_York."""
     horizon: int = Field(default=7, ge=1, le=61)
-    """Days ahead. Training needs as many more days of history."""
+    """Days ahead; with `staffing.notice_days` by default one more than those. Training needs as
+    many more days of history."""
     demand: Demand
     """Daily counts of each depot."""
     depots: Depots | None = None
@@ -99,6 +100,15 @@ class Spec(Section):
     _folder: Path = PrivateAttr(default=Path())
     _file: Path | None = PrivateAttr(default=None)
 
+    @model_validator(mode="before")
+    @classmethod
+    def _horizon_of_the_notice(cls, content: Any) -> Any:
+        staffing = content.get("staffing") if isinstance(content, Mapping) else None
+        days = staffing.get("notice_days") if isinstance(staffing, Mapping) else None
+        if isinstance(days, int) and 1 <= days <= LONGEST_NOTICE and "horizon" not in content:
+            return {**content, "horizon": days + 1}
+        return content
+
     @field_validator("timezone")
     @classmethod
     def _zone(cls, value: str) -> str:
@@ -127,6 +137,17 @@ class Spec(Section):
                 f"with {model.layers} of {model.hidden}; wanted layers and hidden left out there, or start: fresh"
             )
         return training
+
+    @field_validator("staffing")
+    @classmethod
+    def _notice_within_the_horizon(cls, staffing: Staffing | None, info: ValidationInfo) -> Staffing | None:
+        horizon, days = info.data.get("horizon"), staffing.notice_days if staffing else None
+        if horizon is not None and days is not None and horizon <= days:
+            raise ValueError(
+                f"notice_days: found {days}, with a horizon of {horizon} days that publishes no day in time; wanted "
+                f"horizon: {days + 1} or more, or no key horizon"
+            )
+        return staffing
 
     @field_validator("canary")
     @classmethod

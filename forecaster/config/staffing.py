@@ -11,6 +11,8 @@ from pydantic import Field, field_validator, model_validator
 from forecaster.config.base import Section
 from forecaster.config.shifts import LEARN, EmploymentContract, PeopleTable, Shift, check_shifts
 
+LONGEST_NOTICE = 60  # days: one fewer than the longest horizon
+
 
 class Crew(Section):
     """Limits for a depot's drivers on an open day."""
@@ -40,6 +42,40 @@ class Vans(Section):
     """Drivers that share a van on a day, one shift after the other."""
 
 
+class PremiumStep(Section):
+    """Premium for each driver more, or fewer, on a day of a published schedule, at short notice."""
+
+    within_days: int | None = Field(default=None, ge=1, le=LONGEST_NOTICE)
+    """Fewer calendar days than this between the change and the day. Left out with `within_hours`:
+    the whole notice."""
+    within_hours: float | None = Field(default=None, gt=0, le=1440)
+    """Fewer hours than this between the change and the start of the shift, or without `shifts` of
+    the day."""
+    added: float = Field(default=0, ge=0)
+    """Fixed sum for one more driver, in the unit of the costs."""
+    removed: float = Field(default=0, ge=0)
+    """Fixed sum for one driver fewer."""
+    added_hours: float = Field(default=0, ge=0)
+    """Hours of pay for one more driver; needs `hourly_wage`."""
+    removed_hours_share: float = Field(default=0, ge=0, le=1)
+    """Share of the hours of the shift that are paid for one driver fewer; needs `hourly_wage`."""
+
+    @model_validator(mode="after")
+    def _one_limit_and_a_premium(self) -> Self:
+        if self.within_days is not None and self.within_hours is not None:
+            raise ValueError("found within_days and within_hours, wanted one of both")
+        if not self.added + self.removed + self.added_hours + self.removed_hours_share:
+            raise ValueError(
+                "found no premium, wanted added and removed, or added_hours and removed_hours_share, above 0"
+            )
+        return self
+
+    @property
+    def in_hours(self) -> bool:
+        """True if the premium is paid by the hour."""
+        return bool(self.added_hours or self.removed_hours_share)
+
+
 class Staffing(Section):
     orders_per_driver: float = Field(gt=0)
     """Orders that one driver delivers in a shift."""
@@ -60,6 +96,14 @@ class Staffing(Section):
     change_hour: int | None = Field(default=None, ge=0, le=23)
     """Local hour from which a depot's crews change at most once a day, unless the new plan has at
     least two drivers more in all shifts together. Left out: no limit."""
+    notice_days: int | None = Field(default=None, ge=1, le=LONGEST_NOTICE)
+    """Calendar days before a day of a published schedule from which its crew changes only if that
+    saves more than its `change_premium`. Left out: no schedule is published."""
+    change_premium: tuple[PremiumStep, ...] = ()
+    """Premiums by notice: of all steps that hold for a change, the one of the shortest notice. The
+    first covers `notice_days`."""
+    hourly_wage: float | None = Field(default=None, gt=0)
+    """Regular pay of an hour, for premiums in hours of pay."""
     currency: str | None = None
     """Currency of the costs, an ISO 4217 code as in EUR. Left out: plain numbers."""
     crew: Crew = Crew()
@@ -81,6 +125,29 @@ class Staffing(Section):
     @model_validator(mode="after")
     def _whole_days(self) -> Self:
         check_shifts(self.shifts, self.people, self.people_table)
+        return self
+
+    @model_validator(mode="after")
+    def _priced_notice(self) -> Self:
+        steps = self.change_premium
+        if (self.notice_days is None) != (not steps):
+            present, lacking = ("change_premium", "notice_days") if steps else ("notice_days", "change_premium")
+            raise ValueError(
+                f"found {present} without {lacking}, wanted both: each change inside the notice has a price"
+            )
+        limits = [24 * step.within_days if step.within_days else step.within_hours for step in steps]
+        if len(set(limits)) < len(limits):
+            raise ValueError("change_premium: found two steps of the same notice, wanted each notice once")
+        widest = [step.within_days for step in steps if step.within_hours is None]
+        if steps and None not in widest and max((days for days in widest if days), default=0) != self.notice_days:
+            raise ValueError(
+                f"change_premium: found no step for the whole notice, wanted within_days: {self.notice_days} as in "
+                "notice_days, or one step without a limit"
+            )
+        if any(step.within_days and step.within_days > (self.notice_days or 0) for step in steps):
+            raise ValueError(f"change_premium: found a step beyond notice_days: {self.notice_days}")
+        if any(step.in_hours for step in steps) and self.hourly_wage is None:
+            raise ValueError("change_premium: found hours of pay and no hourly_wage, wanted the pay of an hour")
         return self
 
     @property

@@ -28,7 +28,8 @@ from sqlalchemy.pool import NullPool
 
 from forecaster.errors import LedgerError, NoLedger, UnusableLedger
 from forecaster.ledger.columns.json_text import json_text
-from forecaster.ledger.tables import REVISION, REVISION_TABLE, metadata, revisions
+from forecaster.ledger.migrations.revision import REVISION, REVISION_TABLE, revisions
+from forecaster.ledger.tables import metadata
 
 if TYPE_CHECKING:
     from alembic.config import Config

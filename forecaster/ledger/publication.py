@@ -36,7 +36,7 @@ class LeftCrew:
 
     drivers: int  # of the new plan
     saving: float  # expected of changing to it; below 0 where it gives a van to others
-    change_cost: float  # declared
+    change_cost: float  # declared, and premiums of a published schedule
     hour: int | None = None  # from which on a depot has one change a day, where that is why
     shifts: tuple[tuple[str, int], ...] = ()  # name and crew of each shift of the new plan; empty: none are declared
 

@@ -6,8 +6,10 @@ Each function works on a connection whose transaction the caller holds.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from statistics import median
 
 import sqlalchemy as sa
 
@@ -15,6 +17,7 @@ from forecaster.ledger import tables
 from forecaster.ledger.lease import WAS_KILLED
 
 KILLED = "killed"  # an outcome of its own here: the run could not write down another
+TIMED_RUNS = 14  # finished runs behind an expected timing
 DEPLOY_WINDOW = timedelta(minutes=30)
 
 
@@ -26,6 +29,18 @@ def totals(connection: sa.Connection, pipeline: str) -> Mapping[tuple[str, str],
     for kind, outcome, runs in [*connection.execute(forgotten), *_ended(connection, pipeline)]:
         counts[kind, outcome] = counts.get((kind, outcome), 0) + runs
     return counts
+
+
+def expected_timings(connection: sa.Connection, pipeline: str) -> dict[str, float]:
+    """Stage → seconds: the median over the last 14 finished nights that had the stage."""
+    runs = tables.runs.c
+    query = sa.select(runs.timings).where(runs.pipeline == pipeline, runs.finished_at.is_not(None))
+    query = query.where(runs.kind == "night", runs.outcome != "busy").order_by(runs.finished_at.desc())
+    seconds: defaultdict[str, list[float]] = defaultdict(list)
+    for timings in connection.execute(query.limit(TIMED_RUNS)).scalars():
+        for stage, value in timings.items():
+            seconds[stage].append(value)
+    return {stage: median(values) for stage, values in seconds.items()}
 
 
 def remember(connection: sa.Connection, pipeline: str, *where: sa.ColumnElement[bool]) -> None:

@@ -6,11 +6,9 @@ checked, and shown by turning one slot row, all in one transaction: readers see 
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from statistics import median
 from typing import Any, Self, get_args
 
 import sqlalchemy as sa
@@ -29,7 +27,6 @@ from forecaster.ledger.week_plan import WeekPlan
 from forecaster.plugins import optional
 
 GATE, CANARY = ITSELF = "gate", "canary"  # who promotes by itself, in a night
-TIMED_RUNS = 14  # finished runs behind an expected timing
 
 
 class Ledger:
@@ -214,25 +211,24 @@ class Ledger:
 
     def expected_timings(self, pipeline: str) -> dict[str, float]:
         """Stage → seconds: the median over the last 14 finished nights that had the stage."""
-        finished, kind = tables.runs.c.finished_at, tables.runs.c.kind
-        query = sa.select(tables.runs.c.timings).where(tables.runs.c.pipeline == pipeline, finished.is_not(None))
-        query = query.where(kind == "night", tables.runs.c.outcome != "busy")
         with self._transaction() as connection:
-            nights = connection.execute(query.order_by(finished.desc()).limit(TIMED_RUNS)).scalars().all()
-        seconds: defaultdict[str, list[float]] = defaultdict(list)
-        for timings in nights:
-            for stage, value in timings.items():
-                seconds[stage].append(value)
-        return {stage: median(values) for stage, values in seconds.items()}
+            return run_totals.expected_timings(connection, pipeline)
 
     # publications
 
     def publish(
-        self, publication: Publication, *, keep: int = records.KEPT, show: bool = True, parts: Parts | None = None
+        self,
+        publication: Publication,
+        *,
+        keep: int = records.KEPT,
+        show: bool = True,
+        parts: Parts | None = None,
+        beside: Callable[[sa.Connection], object] | None = None,
     ) -> int:
         """Show this publication, or without `show` only keep it, and keep the last `keep`; returns its id.
 
         `parts` returns the depots of a publication that no memory holds; they have passed `objections_to_depots`.
+        `beside` writes in the same transaction.
         Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
         when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
         """
@@ -250,6 +246,8 @@ class Ledger:
             previous = head.publication_id if head else None
             if show:
                 records.flip(connection, publication.pipeline, number, previous, publication.published_at)
+            if beside is not None:
+                beside(connection)
             records.prune(connection, publication.pipeline, keep)
         return number
 

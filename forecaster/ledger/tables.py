@@ -8,12 +8,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from forecaster.ledger.columns.instants import Instant
+from forecaster.ledger.columns.instants import Instant, depot_day_columns
 from forecaster.ledger.columns.sentences import sentence_columns
-
-REVISION = "0002"
-# not alembic's own name: other tools in the same database use that one
-REVISION_TABLE = "forecaster_revision"
 
 Json = sa.JSON(none_as_null=True)
 metadata = sa.MetaData(
@@ -22,13 +18,6 @@ metadata = sa.MetaData(
         "fk": "fk_%(table_name)s_%(column_0_name)s",
         "ix": "ix_%(table_name)s_%(column_0_name)s",
     }
-)
-# As alembic makes it, and no table of the ledger's.
-revisions = sa.Table(
-    REVISION_TABLE,
-    sa.MetaData(),
-    sa.Column("version_num", sa.String(32), nullable=False),
-    sa.PrimaryKeyConstraint("version_num", name=f"{REVISION_TABLE}_pkc"),
 )
 
 runs = sa.Table(
@@ -387,14 +376,23 @@ override_results = sa.Table(
     sa.Column("actual", sa.Float),  # null = not known yet, or the depot was closed
 )
 
+
 accepted_crews = sa.Table(
     "accepted_crews",
     metadata,
-    sa.Column("pipeline", sa.Text, primary_key=True),
-    sa.Column("depot_id", sa.Text, primary_key=True),
-    sa.Column("target_date", sa.Date, primary_key=True),
-    sa.Column("at", Instant, primary_key=True),  # the newest counts
+    *depot_day_columns(),
     sa.Column("drivers", sa.Integer, nullable=False),
     sa.Column("by", sa.Text, nullable=False),
     sa.Column("withdrawn_at", Instant),
+)
+
+# Crews of published schedules, and their changes since (`forecaster.planning.schedules`).
+schedule_days = sa.Table(
+    "schedule_days",
+    metadata,
+    *depot_day_columns(),
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("crews", Json, nullable=False),  # shift → drivers; "": the whole day
+    # of a change; null: the row publishes the day
+    *(sa.Column(name, sa.Float) for name in ("premium", "saving")),
 )

@@ -21,7 +21,7 @@ from forecaster.core.metric_names import OF_RUNS
 from forecaster.ledger import accuracy, run_totals, tables, value
 from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.publication import TIERS
-from forecaster.ledger.store import TIMED_RUNS, Ledger
+from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 from forecaster.plugins import optional
 
@@ -61,7 +61,7 @@ class EndedRun(NamedTuple):
 def read(spec: Spec, ledger: Ledger, now: datetime) -> list[Reading]:
     """Everything at an instant. Raises LedgerError where the ledger cannot be read."""
     with ledger.transaction() as connection:
-        nights = ended_runs(connection, spec.name, "night", TIMED_RUNS + 1)
+        nights = ended_runs(connection, spec.name, "night", run_totals.TIMED_RUNS + 1)
         readings = [
             *_publication(connection, spec.name),
             *_runs(connection, spec.name, nights),
@@ -145,7 +145,7 @@ def _runs(connection: sa.Connection, pipeline: str, nights: list[EndedRun]) -> I
     for kind, started_at in connection.execute(at_work.group_by(row.kind)):
         yield Reading("run_started_at", started_at.timestamp(), (kind,))
     for kind in sorted({kind for kind, _ in counts}):
-        ended_of_kind = nights if kind == "night" else ended_runs(connection, pipeline, kind, TIMED_RUNS + 1)
+        ended_of_kind = nights if kind == "night" else ended_runs(connection, pipeline, kind, run_totals.TIMED_RUNS + 1)
         if ended_of_kind:
             yield Reading("run_seconds", ended_of_kind[0].seconds, (kind,))
         if earlier := [run.seconds for run in ended_of_kind[1:]]:

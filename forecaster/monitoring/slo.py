@@ -25,7 +25,8 @@ from forecaster.core.language.sentences import amount, as_sentence, counted, joi
 from forecaster.core.terminal import count
 from forecaster.ledger import accuracy, records, tables
 from forecaster.ledger.columns.instants import Instant
-from forecaster.ledger.store import ITSELF, TIMED_RUNS, Ledger
+from forecaster.ledger.run_totals import TIMED_RUNS
+from forecaster.ledger.store import ITSELF, Ledger
 from forecaster.monitoring import page_answers
 from forecaster.monitoring.readings import Reading, realised
 from forecaster.operations import due_nights

@@ -271,7 +271,7 @@ def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
 
 def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
     from forecaster.ledger import soundness
-    from forecaster.ledger.tables import REVISION
+    from forecaster.ledger.migrations.revision import REVISION
 
     with ledger.transaction() as connection:
         damage = soundness.faults(connection)

@@ -5,7 +5,7 @@ significance test of the first against the second."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from pathlib import Path
 
@@ -131,7 +131,12 @@ def _rosters(
     first = panel_at(cutoffs(panel, spec.backtest.days, spec.backtest.every)[0])
     earlier = first_weeks(folds(predict, first, cutoffs(first, VALIDATION), panel_at))
     held_out = first_weeks(scores[CANDIDATE].folds)
-    return cost_backtest.backtest_costs(held_out, earlier, panel, panel_at, spec, shares)
+    bills = cost_backtest.backtest_costs(held_out, earlier, panel, panel_at, spec, shares)
+    if spec.staffing is None or spec.staffing.notice_days is None:
+        return bills
+    progress.advance(0, "notice")
+    nightly = folds(predict, panel, cutoffs(panel, spec.backtest.days, 1), panel_at)
+    return replace(bills, notice=plugin("notice.replay").replay_notice(nightly, panel, spec, shares))
 
 
 def _train_model(panel: Panel, spec: Spec, panel_at: Past, cutoff: date | None, progress: Progress) -> Candidate:

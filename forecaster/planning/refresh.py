@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 import sqlalchemy as sa
 
+from forecaster.config import Staffing
 from forecaster.core.forecast import Forecast
 from forecaster.core.language import _
 from forecaster.core.panel import Panel
@@ -35,6 +37,8 @@ from forecaster.staffing import changes, rosters
 from forecaster.staffing.changes import PublishedCrews
 
 OVERRIDE = "override"  # the part of a change that planners made
+Told = Mapping[Cell, Mapping[str, int]]  # drivers by shift of a depot's day
+NOBODY: Told = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -75,28 +79,32 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head:
     active = active_overrides(
         override_table.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication)
     )
-    trouble, remark, revised = None, None, publication
+    trouble, remark, revised, inputs = None, None, publication, None
     if _published_overrides(publication) != _expected_overrides(publication, active):
         try:
             inputs = saved_inputs.read(folder, publication.desk)
-            revised, remark = with_overrides(publication, active, inputs, datetime.now(UTC))
+            told = told_crews(connection, pipeline, inputs.staffing, publication.cutoff)
+            revised, remark = with_overrides(publication, active, inputs, datetime.now(UTC), told)
         except DeskError as error:
             trouble = error
     changed = _update_rows(connection, head, publication, revised)
     _record_results(connection, revised)
+    if changed and inputs is not None:
+        record_changes(connection, revised, inputs.staffing, datetime.now(UTC))
     return RefreshOutcome(changed, trouble, remark)
 
 
 def with_overrides(
-    publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs, now: datetime
+    publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs, now: datetime, told: Told = NOBODY
 ) -> tuple[Publication, str | None]:
     """The publication as it would have gone out with these overrides and no others, but for crews
-    whose change is not worth what it costs; and what could not be done."""
+    whose change is not worth what it costs; and what could not be done. `told` are crews of the
+    published schedule."""
     model = model_forecast(publication, inputs.panel)
     openable = openable_days(publication)
     overrides_at = apply.locate_overrides(model, active, openable.__contains__)
     forecast = apply.apply_overrides(model, overrides_at)
-    crews = published_crews(publication, forecast, inputs, now)
+    crews = published_crews(publication, forecast, inputs, now, told)
     roster = rosters.roster_for(forecast, inputs.panel, inputs.staffing, crews, inputs.shares)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     # Vans are shared, so a day is written anew for all depots once one of its overrides is another.
@@ -140,12 +148,57 @@ def with_overrides(
 
 
 def published_crews(
-    publication: Publication, forecast: Forecast, inputs: SavedInputs, now: datetime
+    publication: Publication, forecast: Forecast, inputs: SavedInputs, now: datetime, told: Told = NOBODY
 ) -> PublishedCrews | None:
     """The crews that the publication shows, where changing them is declared to cost something."""
     if inputs.staffing is None:
         return None
-    return changes.published_crews(publication.depots, forecast, inputs.staffing, publication.timezone, now)
+    crews = changes.published_crews(publication.depots, forecast, inputs.staffing, publication.timezone, now)
+    zones = {depot.depot_id: depot.timezone for depot in publication.depots if depot.timezone}
+    return scheduled_crews(
+        crews, told, forecast, inputs.staffing, zones, publication.timezone, noticed(publication, now)
+    )
+
+
+def told_crews(connection: sa.Connection, pipeline: str, staffing: Staffing | None, since: date) -> Told:
+    """Crews of the published schedule from a day on, by shift; none where no notice is declared."""
+    if staffing is None or staffing.notice_days is None:
+        return NOBODY
+    told: Told = plugin("notice.schedules").read_told(connection, pipeline, since)
+    return told
+
+
+def scheduled_crews(
+    crews: PublishedCrews | None,
+    told: Told,
+    forecast: Forecast,
+    staffing: Staffing,
+    zones: Mapping[str, str],
+    timezone: str,
+    now: datetime,
+) -> PublishedCrews | None:
+    """Published crews, in which those of the schedule come first with the premiums of `now`."""
+    if not told:
+        return crews
+    merged: PublishedCrews | None = plugin("notice").with_schedule(
+        crews, told, forecast, staffing, zones, timezone, now
+    )
+    return merged
+
+
+def record_changes(
+    connection: sa.Connection, publication: Publication, staffing: Staffing | None, now: datetime
+) -> None:
+    """Write down each change of the published schedule that a publication makes, with its premium."""
+    if staffing is not None and staffing.notice_days is not None:
+        schedules = plugin("notice.schedules")
+        schedules.record_changes(connection, publication, staffing, noticed=noticed(publication, now), at=now)
+
+
+def noticed(publication: Publication, now: datetime) -> datetime:
+    """The instant from which people have notice: that as of which the publication was made, and the
+    time since then."""
+    return publication.as_of + (now - publication.published_at)
 
 
 def model_forecast(publication: Publication, panel: Panel) -> Forecast:

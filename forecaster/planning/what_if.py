@@ -65,10 +65,12 @@ class Questions:
         canary: QuantileModel | BundleError | None = None,
         *,
         alone: bool = True,
+        told: refresh.Told = refresh.NOBODY,
     ) -> None:
         """`canary` is the model whose numbers the cohort of the inputs sees, or why it cannot be
-        asked; `alone` says that no other depots share the vans."""
-        self._alone = alone
+        asked; `alone` says that no other depots share the vans; `told` are crews of the published
+        schedule."""
+        self._alone, self._told = alone, told
         self._publication, self._inputs, self._predictor, self._missing = publication, inputs, predictor, missing
         self._canary = canary
         self._model = refresh.model_forecast(publication, inputs.panel)
@@ -91,6 +93,7 @@ class Questions:
         state: Path,
         publication: Publication,
         load: Callable[[Path, str], QuantileModel | BundleError] | None = None,
+        told: refresh.Told = refresh.NOBODY,
     ) -> Questions:
         """Reads saved inputs and bundle, which is verified first; a bundle that cannot be used is
         told when it is needed. `load` gives the model of a bundle of this name in a state folder,
@@ -103,12 +106,12 @@ class Questions:
         if inputs.bundle is None:
             naive = "no model forecasts at present, the seasonal naive does"
             for_readers = N_("no model forecasts at present: the numbers repeat the same weekdays of earlier weeks")
-            return cls(publication, inputs, None, BundleError(naive, for_readers=for_readers))
+            return cls(publication, inputs, None, BundleError(naive, for_readers=for_readers), told=told)
         predictor = load(state, inputs.bundle)
         canary = load(state, inputs.canary.bundle) if inputs.canary else None
         if isinstance(predictor, BundleError):
-            return cls(publication, inputs, None, predictor, canary)
-        return cls(publication, inputs, predictor, None, canary)
+            return cls(publication, inputs, None, predictor, canary, told=told)
+        return cls(publication, inputs, predictor, None, canary, told=told)
 
     @property
     def depot_ids(self) -> tuple[str, ...]:
@@ -153,7 +156,9 @@ class Questions:
             plans=(),
         )
         inputs = self._inputs.among([depot_id for depot_id in self.depot_ids if depot_id in depot_ids])
-        return Questions(publication, inputs, self._predictor, self._missing, self._canary, alone=False)
+        return Questions(
+            publication, inputs, self._predictor, self._missing, self._canary, alone=False, told=self._told
+        )
 
     def ask(self, supposed: Supposition) -> WhatIfAnswer:
         """The answer of a scenario.
@@ -344,7 +349,7 @@ class Questions:
             quantiles=forecast.quantiles[:, day],
             open=forecast.open[:, day],
         )
-        crews = refresh.published_crews(self._publication, forecast, self._inputs, datetime.now(UTC))
+        crews = refresh.published_crews(self._publication, forecast, self._inputs, datetime.now(UTC), self._told)
         of_day = None if crews is None else crews.on(day)
         inputs = self._inputs
         return rosters.roster_for(day_forecast, inputs.panel, self._staffing(step), of_day, inputs.shares)

@@ -26,7 +26,7 @@ from forecaster.planning.overrides import Override
 from forecaster.publishing.forecast import ForecastResult
 from forecaster.serving import totals
 from forecaster.staffing import rosters
-from forecaster.staffing.changes import published_crews
+from forecaster.staffing.changes import PublishedCrews
 from forecaster.staffing.shift_values import ShiftShares
 
 Cell = tuple[int, int]  # positions of a depot and a day
@@ -64,19 +64,18 @@ def published_depots(
     knowledge: Knowledge,
     overrides: Mapping[Cell, Override] = MappingProxyType({}),
     changes: Mapping[Cell, PublishedChange] = MappingProxyType({}),
-    before: Sequence[PublishedDepot] = (),
+    crews: PublishedCrews | None = None,
     now: datetime | None = None,
     shares: ShiftShares | None = None,
 ) -> Iterator[PublishedDepot]:
     """Each depot's days, of a forecast with the planners' numbers in it and of what the model
     `result` without them.
 
-    A depot that closed before its recent days began is left out. Of crews that are published
-    already, `before`, those stay whose change is not worth what it costs `now`. `shares` of shifts
+    A depot that closed before its recent days began is left out. Of `crews` that are
+    published already those stay whose change is not worth what it costs `now`. `shares` of shifts
     are those that are learned.
     """
     panel, timezones = result.panel, depot_timezones(knowledge)
-    crews = published_crews(before, forecast, spec.staffing, spec.timezone, now) if spec.staffing and now else None
     roster = rosters.plan(forecast, panel, spec, crews, shares)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     first, beside = max(panel.history - RECENT_DAYS, 0), result.beside

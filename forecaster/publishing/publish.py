@@ -8,11 +8,13 @@ can hold it up.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
+
+from sqlalchemy import Connection
 
 from forecaster.config import Spec
 from forecaster.core.forecast import Forecast
@@ -28,7 +30,7 @@ from forecaster.lake import Lake
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDepot
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.week_plan import WeekPlan
-from forecaster.planning import apply, saved_inputs, service
+from forecaster.planning import apply, refresh, saved_inputs, service
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import CanaryInputs, SavedInputs, SavedPanel
 from forecaster.plugins import plugin
@@ -38,7 +40,7 @@ from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.listeners import PublicationEvent
 from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
 from forecaster.staffing import rosters
-from forecaster.staffing.changes import published_crews
+from forecaster.staffing.changes import PublishedCrews, published_crews
 from forecaster.staffing.shift_values import ShiftShares
 
 
@@ -169,7 +171,18 @@ class PublicationDraft:
                 measures={"depots": tiers},
             )
             tell_of_namesake(ledger, publication, troubles)
-            return ledger.publish(publication, keep=spec.retention.publications, show=self.onto_page)
+            return ledger.publish(
+                publication,
+                keep=spec.retention.publications,
+                show=self.onto_page,
+                beside=self._record_changes(publication),
+            )
+
+    def _record_changes(self, publication: Publication) -> Callable[[Connection], None] | None:
+        """The writer of the changes of the published schedule; None where nobody sees them."""
+        if not self.onto_page:
+            return None
+        return lambda connection: refresh.record_changes(connection, publication, self.spec.staffing, self.now)
 
     def _depots(
         self, overridden: Forecast, shares: ShiftShares | None, troubles: Troubles
@@ -182,7 +195,7 @@ class PublicationDraft:
             Ledger.open(spec.ledger_url) as ledger,
         ):
             changes |= explain.explain_changes(ledger, spec, self.knowledge, result, overridden, self.as_of)
-        before = _published_today(spec, self.as_of, self.run_id)
+        crews = self._crews(overridden)
         depots = tuple(
             content.published_depots(
                 overridden,
@@ -191,17 +204,32 @@ class PublicationDraft:
                 self.knowledge,
                 self.overrides,
                 changes,
-                before,
+                crews,
                 self.now,
                 shares,
             )
         )
-        return self._plan_weeks(depots, before, overridden, shares, troubles)
+        return self._plan_weeks(depots, crews, overridden, shares, troubles)
+
+    def _crews(self, overridden: Forecast) -> PublishedCrews | None:
+        """The crews that are published already, today or in a schedule; None where every change is
+        welcome. Raises LedgerError."""
+        spec = self.spec
+        if spec.staffing is None:
+            return None
+        before = _published_today(spec, self.as_of, self.run_id)
+        crews = published_crews(before, overridden, spec.staffing, spec.timezone, self.now)
+        if spec.staffing.notice_days is None or not self.onto_page:
+            return crews
+        with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+            told = refresh.told_crews(connection, spec.name, spec.staffing, self.result.panel.cutoff)
+        zones = content.depot_timezones(self.knowledge)
+        return refresh.scheduled_crews(crews, told, overridden, spec.staffing, zones, spec.timezone, self.as_of)
 
     def _plan_weeks(
         self,
         depots: tuple[PublishedDepot, ...],
-        published_before: tuple[PublishedDepot, ...],
+        crews: PublishedCrews | None,
         overridden: Forecast,
         shares: ShiftShares | None,
         troubles: Troubles,
@@ -224,7 +252,6 @@ class PublicationDraft:
             ):
                 people = _people(spec, self.result.panel, self.run_id)
         with troubles.collect(Exception, "no week is planned"):
-            crews = published_crews(published_before, overridden, spec.staffing, spec.timezone, self.now)
             roster = rosters.plan(overridden, self.result.panel, spec, crews, shares)
             planned = plugin("people").plan_weeks(
                 depots,

@@ -9,7 +9,8 @@ drivers at what is declared of the first. After `change_hour` a depot that has h
 day stays too, unless the plan has two drivers or more beyond its crew.
 
 The plan's own rules come first: who would fall below a floor, or lend to who is less short, changes
-in any case.
+in any case. A change of a published schedule costs its premiums as well; there no floor changes a
+crew.
 """
 
 from __future__ import annotations
@@ -30,12 +31,11 @@ from forecaster.ledger.publication import LeftCrew, PublishedDay, PublishedDepot
 from forecaster.staffing import lending, newsvendor, placing, shortage
 from forecaster.staffing.lending import LEAST_NEED, DepotVans
 from forecaster.staffing.need import Need
-from forecaster.staffing.newsvendor import Roster
+from forecaster.staffing.newsvendor import NOT_PUBLISHED, PublishedSchedule, Roster
 from forecaster.staffing.vans import VanPool
 
 RosterKind = TypeVar("RosterKind", bound=Roster)
 FAR_SHORT = 2  # drivers that a crew must lack before it changes a second time
-NOT_PUBLISHED = -1
 
 
 @dataclass(frozen=True)
@@ -47,11 +47,22 @@ class PublishedCrews:
     changed_at: Mapping[tuple[int, int], datetime] = field(default_factory=dict)  # by depot and day
     # (shifts, depots, horizon), in the declared order; None where no shifts are declared
     shifts: Ints | None = None
+    schedule: PublishedSchedule | None = None  # of which these are the crews on its days
 
     def on(self, day: slice) -> PublishedCrews:
         """Of some of the days; when they changed is left out."""
         shifts = None if self.shifts is None else self.shifts[:, :, day]
-        return PublishedCrews(self.drivers[:, day], self.had_change[:, day], shifts=shifts)
+        schedule = None if self.schedule is None else self.schedule.on(day)
+        return PublishedCrews(self.drivers[:, day], self.had_change[:, day], shifts=shifts, schedule=schedule)
+
+    def premium(self, crews: Ints) -> Doubles:
+        """Premiums of a change to these crews (shifts, depots, horizon), by depot and day."""
+        return np.zeros(self.drivers.shape) if self.schedule is None else self.schedule.premium(crews)
+
+    @property
+    def scheduled(self) -> Bools:
+        """Marks days of a published schedule, (depots, horizon)."""
+        return np.zeros(self.drivers.shape, bool) if self.schedule is None else self.schedule.has
 
 
 def published_crews(
@@ -109,6 +120,7 @@ def keep_unless_worthwhile(
         differs=crews.drivers != plan.drivers,
         further=plan.drivers - crews.drivers,
         saving=need.cost(np.maximum(crews.drivers, 0), staffing) - need.cost(plan.drivers, staffing),
+        cost=staffing.change_cost + crews.premium(plan.drivers[None]),
         vans=None
         if sharing is None or plan.vans is None
         else VanChange(
@@ -122,7 +134,39 @@ def keep_unless_worthwhile(
     drivers = np.where(staying.stay, crews.drivers, plan.drivers).astype(np.int32)
     placed = staying.vans(change)
     bare = newsvendor.with_crews(drivers, plan.desired, placed, need, forecast.open, staffing)
-    return staying.explained(bare, change, crews, staffing, fleet)
+    explained = staying.explained(bare, change, crews, staffing, fleet)
+    if crews.schedule is None:
+        return explained
+    free = newsvendor.cheapest_crew(need, forecast.open, staffing)[None]
+    return with_premiums(explained, explained.drivers[None], free, [need], crews.schedule, staffing)
+
+
+def with_premiums(
+    roster: RosterKind,
+    crews: Ints,
+    free: Ints,
+    needs: Sequence[Need],
+    schedule: PublishedSchedule,
+    staffing: Staffing,
+    names: Sequence[str] = (),
+) -> RosterKind:
+    """The roster, with the reason of each crew that a premium keeps from the cheapest one, `free`;
+    crews are (shifts, depots, horizon)."""
+    kept = schedule.has & (crews == schedule.crews).all(axis=0) & (free != crews).any(axis=0) & crews.any(axis=0)
+    saving = sum(
+        need.cost(was, staffing) - need.cost(best, staffing) for need, was, best in zip(needs, crews, free, strict=True)
+    )
+    premium = schedule.premium(free) + staffing.change_cost
+    reasons = {
+        (row, day): LeftCrew(
+            int(free[:, row, day].sum()),
+            float(np.asarray(saving)[row, day]),
+            float(premium[row, day]),
+            shifts=tuple(zip(names, free[:, row, day].tolist(), strict=True)) if names else (),
+        )
+        for row, day in zip(*(axis.tolist() for axis in kept.nonzero()), strict=True)
+    }
+    return replace(roster, left=reasons | dict(roster.left))
 
 
 @dataclass(frozen=True)
@@ -144,6 +188,7 @@ class CrewChange:
     # drivers that the plan has beyond the published crew; of shifts, those of each that has more
     further: Ints
     saving: Doubles  # expected, of missing and idle drivers at what is declared of the first
+    cost: Doubles  # of the change: what is declared of each, and premiums
     vans: VanChange | None  # None where the pipeline counts no vans
     # name and crew of each shift of the plan; empty where none are declared
     shifts: tuple[tuple[str, Ints], ...] = ()
@@ -170,9 +215,8 @@ class Staying:
         """The choice that saves most, less what changes cost; `need` is that of whole days."""
         eligible = _may_stay(change, crews, need, open_, staffing)
         bound = eligible & crews.had_change & (change.further < FAR_SHORT)
-        if staffing.change_cost == 0:
-            eligible = bound
-        worth = staffing.change_cost - change.saving + np.where(bound, 1 + 2 * np.abs(change.saving).sum(), 0)
+        eligible &= bound | (change.cost > 0)
+        worth = change.cost - change.saving + np.where(bound, 1 + 2 * np.abs(change.saving).sum(), 0)
         stay = np.zeros_like(eligible)
         for day in range(eligible.shape[1]):
             stay[:, day] = _stay_on(day, change.vans, eligible[:, day], worth[:, day], fleet)
@@ -194,7 +238,7 @@ class Staying:
             (row, day): LeftCrew(
                 int(change.drivers[row, day]),
                 float(change.saving[row, day]),
-                staffing.change_cost,
+                float(change.cost[row, day]),
                 staffing.change_hour if self.bound[row, day] else None,
                 tuple((name, int(crew[row, day])) for name, crew in change.shifts),
             )
@@ -213,7 +257,8 @@ def _may_stay(change: CrewChange, crews: PublishedCrews, need: Need, open_: Bool
     limits = staffing.crew
     floor = np.maximum(shortage.floors(need, staffing), limits.min)
     most = np.inf if limits.max is None else limits.max
-    allowed = (crews.drivers >= np.minimum(floor, change.drivers)) & (crews.drivers <= most)
+    least = np.where(crews.scheduled, limits.min, np.minimum(floor, change.drivers))
+    allowed = (crews.drivers >= least) & (crews.drivers <= most)
     may_stay: Bools = open_ & (crews.drivers >= 0) & change.differs & allowed
     return may_stay
 

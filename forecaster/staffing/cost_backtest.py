@@ -56,11 +56,24 @@ class Bill:
 
 
 @dataclass(frozen=True)
+class NoticeBill:
+    """Cost of crews that change inside the notice of a published schedule in one way."""
+
+    roster: str
+    cost: float  # of missing and idle drivers
+    premiums: float
+    changes: int  # drivers more or fewer inside the notice
+    unpriced: int  # of these, without a premium
+
+
+@dataclass(frozen=True)
 class Bills:
-    """The bills, the cheapest first, and the buffers that were chosen, cutoff by cutoff."""
+    """The bills, the cheapest first, and the buffers that were chosen, cutoff by cutoff; with a
+    published schedule also what its notice costs."""
 
     bills: tuple[Bill, ...]
     buffers: tuple[str, ...]
+    notice: tuple[NoticeBill, ...] = ()
 
     def lines(self) -> list[str]:
         """A table for a screen."""
@@ -70,10 +83,22 @@ class Bills:
             cost_per_day = bill.cost / max(bill.days, 1)
             counts = f"{bill.short:>10,}{bill.idle:>10,}{bill.short_days:>12.1%}"
             table.append(f"{bill.roster:{width}}  {bill.cost:>12,.0f}{cost_per_day:>9.2f}{bill.hours:>10,.0f}{counts}")
-        return [*table, f"Buffers, chosen on the days before: {', '.join(dict.fromkeys(self.buffers))}."]
+        buffers = f"Buffers, chosen on the days before: {', '.join(dict.fromkeys(self.buffers))}."
+        return [*table, buffers, *self._notice_lines()]
+
+    def _notice_lines(self) -> list[str]:
+        if not self.notice:
+            return []
+        width = max(len(bill.roster) for bill in self.notice)
+        table = [f"{'inside the notice':{width}}  {'cost':>12}{'premiums':>12}{'changes':>10}{'unpriced':>10}"]
+        for bill in self.notice:
+            counts = f"{bill.changes:>10,}{bill.unpriced:>10,}"
+            table.append(f"{bill.roster:{width}}  {bill.cost:>12,.0f}{bill.premiums:>12,.2f}{counts}")
+        return table
 
     def to_json(self) -> dict[str, object]:
-        return {"bills": [bill.to_json() for bill in self.bills], "buffers": list(self.buffers)}
+        content: dict[str, object] = {"bills": [bill.to_json() for bill in self.bills], "buffers": list(self.buffers)}
+        return {**content, "notice": [asdict(bill) for bill in self.notice]} if self.notice else content
 
 
 def holdout_spec(spec: Spec, days: int | None, *, staffing: bool) -> Spec:

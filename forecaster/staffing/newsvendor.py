@@ -7,6 +7,11 @@ E(N - n)+ + cost_idle E(n - N)+ in expectation, and one driver more changes that
 cost_idle) P(N ≤ n) - cost_short, which rises with n. So G is convex, and the cheapest crew is the
 smallest that suffices with probability cost_short / (cost_short + cost_idle). Where vans are too
 few for these crews, `shortage` says what each is worth.
+
+A published schedule adds what each driver more or fewer than its crew costs in premiums, `added` and
+`removed`. That is convex too, so a crew below which one more saves over `added` rises, one of which
+the last saves less than nothing by over `removed` falls, and any crew in between stays: the cheapest
+is the published one, moved no further than into these two bounds.
 """
 
 from __future__ import annotations
@@ -24,6 +29,33 @@ from forecaster.ledger.publication import LeftCrew, Shortage
 from forecaster.staffing import shortage
 from forecaster.staffing.need import Need
 from forecaster.staffing.vans import Loan, VanPool
+
+NOT_PUBLISHED = -1  # in the place of a crew
+
+
+@dataclass(frozen=True)
+class PublishedSchedule:
+    """Crews that people were given notice of, and premiums of each driver more or fewer; arrays
+    (shifts, depots, horizon), in which a day without declared shifts is one shift."""
+
+    crews: Ints  # NOT_PUBLISHED on days of no schedule
+    added: Doubles
+    removed: Doubles
+
+    @property
+    def has(self) -> Bools:
+        """Marks days of the schedule, (depots, horizon)."""
+        return np.asarray((self.crews >= 0).all(axis=0), bool)
+
+    def premium(self, crews: Ints) -> Doubles:
+        """Premiums of a change to these crews, (depots, horizon); 0 on days of no schedule."""
+        further = crews - self.crews
+        paid = self.added * np.maximum(further, 0) + self.removed * np.maximum(-further, 0)
+        return np.where(self.has, paid.sum(axis=0), 0.0)
+
+    def on(self, day: slice) -> PublishedSchedule:
+        """Of some of the days."""
+        return PublishedSchedule(self.crews[:, :, day], self.added[:, :, day], self.removed[:, :, day])
 
 
 @dataclass(frozen=True)
@@ -48,11 +80,25 @@ class Roster:
     changed: Bools | None = None  # from what was published; None = that does not count
 
 
-def cheapest_crew(need: Need, open_: Bools, staffing: Staffing) -> Ints:
-    """The cheapest crew of each open day within the limits of `staffing.crew`, none on closed
-    days."""
-    desired = np.ceil(need.level(staffing.cost_short / (staffing.cost_short + staffing.cost_idle)))
+def cheapest_crew(need: Need, open_: Bools, staffing: Staffing, schedule: PublishedSchedule | None = None) -> Ints:
+    """The cheapest crew of each open day within the limits of `staffing.crew`, none on closed days;
+    premiums of a schedule count."""
+    desired = _sufficient(need, np.zeros(open_.shape), staffing)
+    if schedule is not None:
+        least, most = (_sufficient(need, by, staffing) for by in (-schedule.added[0], schedule.removed[0]))
+        desired = np.where(schedule.has, np.clip(schedule.crews[0], least, most), desired)
     return within_limits(desired, open_, staffing)
+
+
+def _sufficient(need: Need, dearer: Doubles, staffing: Staffing) -> Doubles:
+    """The smallest crews (depots, horizon) that are cheapest where a missing driver costs so much
+    more than `cost_short`, and an idle one as much less."""
+    crews = np.zeros(dearer.shape)
+    for further in np.unique(dearer):
+        ratio = (staffing.cost_short + further) / (staffing.cost_short + staffing.cost_idle)
+        enough = np.ceil(need.level(min(ratio, 1.0))) if ratio > 0 else 0.0
+        crews = np.where(dearer == further, np.inf if ratio >= 1 else enough, crews)
+    return crews
 
 
 def within_limits(desired: NDArray[np.floating], open_: Bools, staffing: Staffing) -> Ints:
@@ -62,11 +108,13 @@ def within_limits(desired: NDArray[np.floating], open_: Bools, staffing: Staffin
     return np.where(open_, np.clip(desired, limits.min, limits.max), 0).astype(np.int32)
 
 
-def roster(forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None) -> Roster:
+def roster(
+    forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None, schedule: PublishedSchedule | None = None
+) -> Roster:
     """The cheapest roster of all depots under the declared limits and, with a fleet, the vans that
-    there are."""
+    there are; a published schedule changes where that saves more than its premiums."""
     need = Need.of(forecast.quantiles, forecast.levels, staffing.orders_per_driver)
-    desired = cheapest_crew(need, forecast.open, staffing)
+    desired = cheapest_crew(need, forecast.open, staffing, schedule)
     if fleet is None:
         return with_crews(desired, desired, None, need, forecast.open, staffing)
     placed = place_vans(desired, need, staffing, fleet)

@@ -15,7 +15,7 @@ from forecaster.ledger.publication import LearnedShares, PublishedRoster
 from forecaster.plugins import plugin
 from forecaster.staffing import changes, newsvendor
 from forecaster.staffing.changes import PublishedCrews
-from forecaster.staffing.newsvendor import Roster
+from forecaster.staffing.newsvendor import PublishedSchedule, Roster
 from forecaster.staffing.shift_values import ShiftRoster, ShiftShares
 from forecaster.staffing.vans import VanPool
 
@@ -44,7 +44,7 @@ def roster_for(
     if staffing is None:
         return None
     fleet = vans_of(panel, staffing)
-    roster = cheapest(forecast, staffing, fleet, shares)
+    roster = cheapest(forecast, staffing, fleet, shares, published.schedule if published else None)
     if published is None:
         return roster
     keeping: Any = plugin("shifts.changes") if isinstance(roster, ShiftRoster) else changes
@@ -53,13 +53,18 @@ def roster_for(
 
 
 def cheapest(
-    forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None, shares: ShiftShares | None = None
+    forecast: Forecast,
+    staffing: Staffing,
+    fleet: VanPool | None = None,
+    shares: ShiftShares | None = None,
+    schedule: PublishedSchedule | None = None,
 ) -> Roster:
-    """The cheapest roster where nothing is published yet, by shift where shifts are declared."""
+    """The cheapest roster where no crew but those of a schedule is published yet, by shift where
+    shifts are declared."""
     if staffing.shifts:
-        roster: Roster = plugin("shifts").roster(forecast, staffing, fleet, shares)
+        roster: Roster = plugin("shifts").roster(forecast, staffing, fleet, shares, schedule)
         return roster
-    return newsvendor.roster(forecast, staffing, fleet)
+    return newsvendor.roster(forecast, staffing, fleet, schedule)
 
 
 def van_pool(panel: Panel, spec: Spec) -> VanPool | None:

@@ -13,8 +13,8 @@ from alembic.script import ScriptDirectory
 
 from forecaster.errors import LedgerError, NoLedger
 from forecaster.ledger import connect, tables
+from forecaster.ledger.migrations.revision import REVISION, REVISION_TABLE
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.tables import REVISION, REVISION_TABLE
 from tests.ledger.publications import publication
 
 
@@ -32,7 +32,8 @@ def test_a_ledger_of_the_first_revision_is_brought_to_todays(url: str, opening: 
     Ledger.open(url).close()
     engine = connect.writer(url)
     with engine.begin() as connection:
-        tables.accepted_crews.drop(connection)
+        for table in (tables.accepted_crews, tables.schedule_days):
+            table.drop(connection)
         connection.exec_driver_sql(f"update {REVISION_TABLE} set version_num = '0001'")
     engine.dispose()
     opening(url).close()  # type: ignore[operator]

@@ -31,6 +31,7 @@ from forecaster.ledger.records import Head, Run
 from forecaster.ledger.soundness import require_unchanged
 from forecaster.ledger.store import Ledger
 from forecaster.planning import accepted_crews
+from forecaster.plugins import plugin
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -50,7 +51,7 @@ class LedgerSnapshot:
     ledger: Ledger
     head: Head | None
     last: Run | None
-    accepted: datetime | None  # when planners last accepted a crew, or withdrew it
+    accepted: datetime | None  # when planners last accepted a crew, or withdrew it, or a schedule changed
 
     def holds(self, stamp: object | None, writes: int) -> bool:
         """True while its files are as they were, this page has not written, and `REREAD_SECONDS`
@@ -73,6 +74,7 @@ class PublicationStore:
         """`readers` are those of all pipelines that are served together; without any the ledger has
         its own. The pipeline file says where depots are that declare no country."""
         where = spec.calendar if spec else None
+        self._publishes_schedules = bool(spec and spec.staffing and spec.staffing.notice_days)
         self._home = HolidayRegion(where.country or "", where.subdivision or "") if where else NOWHERE
         self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
         self._readers, self._alone = readers or SharedReaders(), readers is None
@@ -218,6 +220,9 @@ class PublicationStore:
             if head is not None:
                 with ledger.transaction() as connection:
                     accepted = accepted_crews.last_change(connection, head.pipeline)
+                    if self._publishes_schedules:
+                        last_told = plugin("notice.schedules").last_change(connection, head.pipeline)
+                        accepted = max((at for at in (accepted, last_told) if at is not None), default=None)
             self._snapshot = LedgerSnapshot(stamp, writes, at, monotonic(), ledger, head, last, accepted)
         return ledger, head, last
 

@@ -62,15 +62,20 @@ class WhatIfCache:
         return replace(state, answer=questions.ask(supposed))
 
     def _ready(self, edition: Edition) -> Questions:
+        from forecaster.planning.refresh import NOBODY, told_crews
         from forecaster.planning.what_if import (
             Questions,  # with what forecasts, which a page that nobody asks does without
         )
 
         head = edition.head
-        key = (head.publication_id, head.revised_at)
+        told = NOBODY
+        if self._spec.staffing is not None and self._spec.staffing.notice_days is not None:
+            with edition.ledger.transaction() as connection:
+                told = told_crews(connection, head.pipeline, self._spec.staffing, head.cutoff)
+        key = (head.publication_id, head.revised_at, told)
         with self._lock:
             questions = self._questions
             if questions is None or self._of != key or (questions.broken and monotonic() >= self._again):
-                questions = Questions.of(self._spec.paths.folder, edition.ledger.whole(head))
+                questions = Questions.of(self._spec.paths.folder, edition.ledger.whole(head), told=told)
                 self._questions, self._of, self._again = questions, key, monotonic() + RETRY_SECONDS
             return questions

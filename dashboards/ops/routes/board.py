@@ -24,7 +24,7 @@ from dashboards.ops.views.network import network
 from forecaster.core.language import _
 from forecaster.errors import MissingExtra
 from forecaster.planning import accepted_crews
-from forecaster.plugins import optional
+from forecaster.plugins import optional, plugin
 
 if TYPE_CHECKING:
     from forecaster.config import Spec
@@ -135,6 +135,7 @@ def board_content(
         sorts=SORTS,
         plans=plans,
         decisions=() if edition.past else _decisions(edition, spec),
+        schedule=_schedule(edition, spec),
         earlier=earlier,
         later=later,
         files=_plan_files(view.shifts, query),
@@ -150,6 +151,14 @@ def _decisions(edition: Edition, spec: Spec | None) -> tuple[RailDecision, ...]:
     with edition.ledger.transaction() as connection:
         accepted = accepted_crews.read_accepted(connection, head.pipeline, front.today)
     return decisions(edition.outline(), front, head.levels, spec.staffing if spec else None, accepted)
+
+
+def _schedule(edition: Edition, spec: Spec | None) -> tuple[str, ...]:
+    """The state of each week, where schedules are published."""
+    if edition.past or spec is None or spec.staffing is None or spec.staffing.notice_days is None:
+        return ()
+    lines: tuple[str, ...] = plugin("notice.routes").schedule_lines(edition, spec)
+    return lines
 
 
 def _publication_days(edition: Edition) -> list[str]:

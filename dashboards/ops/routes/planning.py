@@ -147,7 +147,7 @@ class PlanningRoutes:
             some = edition.cities is not None
             missing = _told(request, state.missing) if state.missing else None
             plan = plan_page(published, forecast, edition.head.levels, options, missing, state.answer, some)
-            who = _form_context(request)
+            who = form_context(request)
             with edition.ledger.transaction() as connection:
                 accepted = accepted_crews.read_accepted(connection, edition.head.pipeline, day).get((depot_id, day))
             saved = forecast.override
@@ -163,7 +163,7 @@ class PlanningRoutes:
         """Every override, and what those of past days were worth."""
         edition = self._edition(request)
         view = book(self._visible(edition), self._account(edition), edition.head)
-        body = self._page("overrides.html", front=edition.front, book=view, who=_form_context(request))
+        body = self._page("overrides.html", front=edition.front, book=view, who=form_context(request))
         return Response(body, media_type=HTML)
 
     async def save_form(self, request: Request, by: Planner, content: Body) -> Response:
@@ -338,7 +338,7 @@ class PlanningRoutes:
         return answer(service.withdraw(self._spec, number, by=name, note=note, audit=auditing(request)))
 
 
-def _form_context(request: Request) -> dict[str, object]:
+def form_context(request: Request) -> dict[str, object]:
     """Context of a form: permission to plan, sign-in, and the CSRF token."""
     who = person(request)
     return {"plans": who.may("planner"), "signed_in": who.via != "local", "csrf": csrf_token(request)}

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import Dialect
+
+
+def depot_day_columns() -> tuple[sa.Column[Any], ...]:
+    """The key of rows of which the newest of a depot's day counts."""
+    texts = (sa.Column(name, sa.Text, primary_key=True) for name in ("pipeline", "depot_id"))
+    return (*texts, sa.Column("target_date", sa.Date, primary_key=True), sa.Column("at", Instant, primary_key=True))
 
 
 class Instant(sa.types.TypeDecorator[datetime]):

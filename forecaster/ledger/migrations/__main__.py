@@ -11,7 +11,7 @@ from pathlib import Path
 from forecaster.config import load
 from forecaster.errors import ForecasterError
 from forecaster.ledger import connect
-from forecaster.ledger.tables import REVISION
+from forecaster.ledger.migrations.revision import REVISION
 
 
 def main(file: Path) -> int:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from alembic import context
 
-from forecaster.ledger.tables import REVISION_TABLE, metadata
+from forecaster.ledger.migrations.revision import REVISION_TABLE
+from forecaster.ledger.tables import metadata
 
 context.configure(
     connection=context.config.attributes["connection"],

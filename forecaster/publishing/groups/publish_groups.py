@@ -60,6 +60,8 @@ def obstacle(spec: Spec, choice: ModelChoice) -> str | None:
         "staffing.people are planned for the week": staffing is not None and bool(staffing.people),
         "staffing.change_cost or change_hour looks at what is published": staffing is not None
         and (staffing.change_cost > 0 or staffing.change_hour is not None),
+        "staffing.notice_days looks at the published schedule": staffing is not None
+        and staffing.notice_days is not None,
     }
     return next((reason for reason, is_so in asked_for.items() if is_so), None)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from forecaster.config import Staffing
 from forecaster.core.forecast import Forecast
-from forecaster.staffing.changes import CrewChange, PublishedCrews, Staying, VanChange
+from forecaster.staffing.changes import CrewChange, PublishedCrews, Staying, VanChange, with_premiums
 from forecaster.staffing.need import Need
 from forecaster.staffing.shift_values import ShiftRoster
 from forecaster.staffing.shifts import shift_crews
@@ -44,6 +44,7 @@ def keep_unless_worthwhile(
         saving=np.sum(
             [need.cost(was, staffing) - need.cost(planned, staffing) for need, was, planned in paired], axis=0
         ),
+        cost=staffing.change_cost + crews.premium(plan.crews),
         vans=vans,
         shifts=tuple(zip(plan.names, plan.crews, strict=True)),
     )
@@ -51,4 +52,7 @@ def keep_unless_worthwhile(
     shifts = np.where(staying.stay, crews.shifts, plan.crews).astype(np.int32)
     bare = shift_crews.with_crews(shifts, plan.desired, staying.vans(change), plan.needs, forecast.open, staffing)
     explained = staying.explained(bare, change, crews, staffing, fleet)
+    if crews.schedule is not None:
+        free = shift_crews.cheapest_crews(plan.needs, forecast.open, staffing)
+        explained = with_premiums(explained, shifts, free, plan.needs, crews.schedule, staffing, plan.names)
     return replace(explained, desired_vans=plan.desired_vans, shares=plan.shares)

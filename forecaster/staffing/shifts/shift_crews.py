@@ -24,12 +24,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from forecaster.config import Staffing
 from forecaster.core.arrays import Bools, Doubles, Ints
 from forecaster.core.forecast import Forecast
 from forecaster.staffing import shortage
 from forecaster.staffing.need import DIGITS, Need
+from forecaster.staffing.newsvendor import PublishedSchedule
 from forecaster.staffing.placing import Claims
 from forecaster.staffing.shift_values import ShiftRoster, ShiftShares
 from forecaster.staffing.shifts import shift_shares
@@ -38,15 +40,20 @@ from forecaster.staffing.vans import VanPool
 
 
 def roster(
-    forecast: Forecast, staffing: Staffing, fleet: VanPool | None = None, learned: ShiftShares | None = None
+    forecast: Forecast,
+    staffing: Staffing,
+    fleet: VanPool | None = None,
+    learned: ShiftShares | None = None,
+    schedule: PublishedSchedule | None = None,
 ) -> ShiftRoster:
     """The cheapest crews of all shifts under the declared limits and, with a fleet, the vans that
     there are. Shares are declared, or `learned` of the forecast's depots; where they should be and
-    are not, they are those of hours."""
+    are not, they are those of hours. A published schedule changes where that saves more than its
+    premiums."""
     if learned is None and staffing.learns_shares:
         learned = shift_shares.of_hours(staffing, len(forecast.depot_ids))
     needs = shift_needs(forecast, staffing, learned)
-    wanted = cheapest_crews(needs, forecast.open, staffing)
+    wanted = cheapest_crews(needs, forecast.open, staffing, schedule)
     if fleet is None:
         bare = with_crews(wanted, wanted.sum(axis=0), None, needs, forecast.open, staffing)
         return replace(bare, shares=learned)
@@ -82,15 +89,22 @@ def day_shares(forecast: Forecast, staffing: Staffing, learned: ShiftShares | No
     return shares
 
 
-def cheapest_crews(needs: Sequence[Need], open_: Bools, staffing: Staffing) -> Ints:
+def cheapest_crews(
+    needs: Sequence[Need], open_: Bools, staffing: Staffing, schedule: PublishedSchedule | None = None
+) -> Ints:
     """The crews (shifts, depots, horizon) that are cheapest within the limits of `staffing.crew`,
-    with vans for all."""
+    with vans for all; premiums of a schedule count, which keeps savings falling from driver to
+    driver."""
     rows = []
     for shift, need in enumerate(needs):
         useful = np.ceil(need.knots[-1]).astype(np.intp)  # beyond, a driver is idle for sure
+        if schedule is not None:  # there a driver may stay whom it costs more to send away
+            useful = np.maximum(useful, schedule.crews[shift])
         cell, number = Claims.rows(np.where(open_, np.maximum(useful, staffing.crew.min), 0).astype(np.int32).ravel())
         here = need.at(cell)
         saving = here.cost(number, staffing) - here.cost(number + np.int32(1), staffing)
+        if schedule is not None:
+            saving = saving + _premium_of_each(schedule, shift, cell, number)
         rows.append((cell, np.full(len(cell), shift), number, saving))
     cell, shift_of, number, saving = (np.concatenate(column) for column in zip(*rows, strict=True))
     order = best_first(cell, saving, shift_of, number)
@@ -99,6 +113,15 @@ def cheapest_crews(needs: Sequence[Need], open_: Bools, staffing: Staffing) -> I
     rank = ranks_in_row(cell)
     comes = (rank < staffing.crew.min) | ((saving > 10.0**-DIGITS) & (rank < most))
     return crew_counts(cell[comes], shift_of[comes], (len(needs), *open_.shape))
+
+
+def _premium_of_each(
+    schedule: PublishedSchedule, shift: int, cell: NDArray[np.intp], number: NDArray[np.integer]
+) -> Doubles:
+    """What keeping a driver of the schedule saves, and what calling a further one costs, below 0."""
+    crew, added, removed = (x[shift].ravel()[cell] for x in (schedule.crews, schedule.added, schedule.removed))
+    kept = removed + 2 * 10.0**-DIGITS  # of equals the published driver stays
+    return np.where(crew < 0, 0.0, np.where(number < crew, kept, -added))
 
 
 def vans_per_driver(forecast: Forecast, staffing: Staffing, fleet: VanPool, learned: ShiftShares | None) -> Doubles:

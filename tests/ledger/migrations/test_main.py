@@ -8,8 +8,8 @@ import pytest
 
 from forecaster.config import load
 from forecaster.ledger.migrations.__main__ import main
+from forecaster.ledger.migrations.revision import REVISION
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.tables import REVISION
 
 
 def test_a_new_ledger_is_made_and_a_damaged_one_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

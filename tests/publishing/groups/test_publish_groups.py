@@ -37,6 +37,10 @@ def test_a_publication_by_groups_is_the_whole_one_to_the_bit(tmp_path: Path, mon
     [
         ({"vans": {"total": 3}}, "staffing.vans are shared by depots"),
         ({"change_cost": 5}, "staffing.change_cost or change_hour looks at what is published"),
+        (
+            {"notice_days": 1, "change_premium": [{"added": 5}]},
+            "staffing.notice_days looks at the published schedule",
+        ),
         ({}, None),
     ],
 )

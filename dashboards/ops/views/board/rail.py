@@ -173,7 +173,7 @@ def _remedies(
 ) -> tuple[RailRemedy, ...]:
     """Actions, the one that saves most first, then the worth of a van that nobody has, then to accept."""
     roster, plan = cell.roster, cell.roster.left
-    change = costs.staffing.change_cost if costs else plan.change_cost if plan else 0.0
+    change = plan.change_cost if plan else costs.staffing.change_cost if costs else 0.0  # premiums are in the plan's
     actions = list(_requests(cell, costs))
     if plan is not None:
         text = _("Change to {n} as planned anew", n=display.number(plan.drivers))

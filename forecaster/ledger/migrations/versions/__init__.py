@@ -1,1 +1,1 @@
-"""One module a revision; the newest one is named in `tables.REVISION`."""
+"""One module a revision; the newest one is named in `migrations.revision`."""

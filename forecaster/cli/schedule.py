@@ -1,0 +1,105 @@
+"""Command for published schedules: the states of the weeks ahead, and the publication of a week."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, date, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from forecaster.cli.options import By, File, Json, load_spec, login_name, print_line, print_lines
+from forecaster.core.terminal import count
+from forecaster.errors import NoSuchRow, SpecError
+from forecaster.plugins import plugin
+
+if TYPE_CHECKING:
+    import sqlalchemy as sa
+
+    from forecaster.config import Staffing
+    from forecaster.ledger.publication import PublishedDepot
+
+
+def schedule(
+    file: File,
+    publish: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Publish the crews of the week of this day, as they are shown.")
+    ] = None,
+    city: Annotated[str | None, typer.Option(help="With --publish: the depots of one city.")] = None,
+    by: By = None,
+    as_json: Json = False,
+) -> None:
+    """Show the state of each week, or publish one.
+
+    Inside `staffing.notice_days` a published crew changes only where that saves more than its `change_premium`.
+    """
+    spec = load_spec(file)
+    if spec.staffing is None or spec.staffing.notice_days is None:
+        raise SpecError(f"{file}: found no staffing.notice_days, wanted it, and change_premium, to publish schedules")
+    monday = _monday(publish) if publish else None
+    from forecaster.ledger.store import Ledger
+
+    with Ledger.open(spec.ledger_url) as ledger:
+        head = ledger.current(spec.name)
+        if head is None:
+            raise NoSuchRow("nothing has been published yet; the first `forecaster run` does it")
+        depots = ledger.depots(head.publication_id)
+        with ledger.transaction() as connection:
+            if monday is not None:
+                chosen = [each for each in depots if city in (None, each.attributes.get("city"))]
+                _publish(connection, spec.name, chosen, monday, spec.staffing, login_name(by))
+            _show(connection, spec.name, depots, as_json)
+
+
+def _publish(
+    connection: sa.Connection, pipeline: str, depots: list[PublishedDepot], monday: date, staffing: Staffing, by: str
+) -> None:
+    """Publish a week. Raises NoSuchRow where there is nothing to publish."""
+    days = monday, monday + timedelta(days=6)
+    if not any(days[0] <= day.target_date <= days[1] for depot in depots for day in depot.days):
+        raise NoSuchRow(f"found no depot with a day from {days[0]} to {days[1]}, wanted a week that is forecast")
+    schedules = plugin("notice.schedules")
+    new = schedules.publish_days(connection, pipeline, depots, days, staffing, by=by, at=datetime.now(UTC))
+    print_line(f"published {count(new, 'depot-day')} of the week of {monday}", err=True)
+
+
+def _show(connection: sa.Connection, pipeline: str, depots: tuple[PublishedDepot, ...], as_json: bool) -> None:
+    schedules = plugin("notice.schedules")
+    cells = {(depot.depot_id, day.target_date) for depot in depots for day in depot.days}
+    changes = schedules.read_changes(connection, pipeline, min(day for _, day in cells))
+    changes = [change for change in changes if (change.depot_id, change.target_date) in cells]
+    weeks = schedules.week_states(changes, cells)
+    if as_json:
+        content = {"weeks": list(map(asdict, weeks)), "changes": list(map(asdict, changes))}
+        typer.echo(json.dumps(content, default=str, indent=2))
+        return
+    print_lines(map(_week_line, weeks))
+    print_lines(_change_line(change) for change in changes if change.premium is not None)
+
+
+def _week_line(week: Any) -> str:
+    line = f"{week.monday}  {week.state}"
+    if week.at is not None:
+        line += f"  {week.at:%Y-%m-%d %H:%M} UTC by {', '.join(week.by)}, to {count(week.depots, 'depot')}"
+    if week.changes:
+        line += f"; {count(week.changes, 'change')}, premiums {week.premium:,.2f}"
+    return line + (f"; {count(week.drafts, 'depot-day')} still a draft" if week.at and week.drafts else "")
+
+
+def _change_line(change: Any) -> str:
+    moved = ", ".join(
+        f"{f'{shift} ' if shift else ''}from {change.before.get(shift, 0)} to {crew}"
+        for shift, crew in change.crews.items()
+        if crew != change.before.get(shift, 0)
+    )
+    worth = f"saves {change.saving:,.2f}, premium {change.premium:,.2f}"
+    return f"  {change.target_date}  {change.depot_id}  {moved}: {worth}; {change.at:%Y-%m-%d %H:%M} UTC, {change.by}"
+
+
+def _monday(text: str) -> date:
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        raise SpecError(f"--publish: found {text!r}, wanted a day such as 2026-11-02") from None
+    return day - timedelta(days=day.weekday())

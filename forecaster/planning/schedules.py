@@ -1,0 +1,232 @@
+"""Published schedules in the ledger: the crews that people were given notice of, and each change
+since with its premium.
+
+A row of `schedule_days` publishes a depot's day, or changes one that is published; rows are never
+deleted, and of a day the newest counts. Whatever changes a crew, a night or a planner's override,
+its change is written in the transaction that shows it, so that no change goes without its price.
+Each function works on a connection whose transaction the caller holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import sqlalchemy as sa
+
+from forecaster.config import Staffing
+from forecaster.ledger import tables
+from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot
+from forecaster.planning.overrides import Cell
+from forecaster.staffing.need import DIGITS, Need
+from forecaster.staffing.notice.premiums import WHOLE_DAY, NoticePeriod, ShiftCrews, change_premium
+
+_TABLE = tables.schedule_days
+State = Literal["draft", "published", "changed"]
+
+
+@dataclass(frozen=True)
+class ScheduleChange:
+    """A change of a published day, or its publication, whose premium is None."""
+
+    depot_id: str
+    target_date: date
+    at: datetime
+    by: str
+    before: ShiftCrews  # empty of a publication
+    crews: ShiftCrews  # drivers by shift; of "" where no shifts are declared
+    premium: float | None
+    saving: float | None  # expected, of missing and idle drivers
+
+
+@dataclass(frozen=True)
+class WeekState:
+    """What people were given notice of a week, from Monday on."""
+
+    monday: date
+    state: State
+    days: int  # published days of depots
+    drafts: int  # days of depots that are not
+    at: datetime | None  # of the last publication
+    by: tuple[str, ...]  # who published it
+    depots: int  # to whose people it is published
+    changes: int  # drivers more or fewer since, in all
+    premium: float  # of these changes
+
+
+def read_told(connection: sa.Connection, pipeline: str, since: date) -> dict[Cell, ShiftCrews]:
+    """Crews that people were last told, by depot and day from `since` on."""
+    return {(row.depot_id, row.target_date): row.crews for row in _rows(connection, pipeline, since)}
+
+
+def read_changes(
+    connection: sa.Connection, pipeline: str, since: date, depot_id: str | None = None
+) -> list[ScheduleChange]:
+    """Publications and changes of days from `since` on, the oldest first; of one depot, or of
+    all."""
+    told: dict[Cell, ShiftCrews] = {}
+    changes = []
+    for row in _rows(connection, pipeline, since, depot_id):
+        cell = row.depot_id, row.target_date
+        changes.append(ScheduleChange(*cell, row.at, row.by, told.get(cell, {}), row.crews, row.premium, row.saving))
+        told[cell] = row.crews
+    return changes
+
+
+def publish_days(
+    connection: sa.Connection,
+    pipeline: str,
+    depots: Iterable[PublishedDepot],
+    days: tuple[date, date],
+    staffing: Staffing,
+    *,
+    by: str,
+    at: datetime,
+) -> int:
+    """Publish the shown crews of the depots' days, from the first to the last, and return how many
+    were new: a day that is published already keeps its notice (idempotent)."""
+    told = read_told(connection, pipeline, days[0])
+    rows = [
+        _row(pipeline, (depot.depot_id, day.target_date), at, by, _crews(day, staffing))
+        for depot in depots
+        for day in depot.days
+        if days[0] <= day.target_date <= days[1] and (depot.depot_id, day.target_date) not in told
+        if day.drivers is not None
+    ]
+    if rows:
+        connection.execute(_TABLE.insert(), rows)
+    return len(rows)
+
+
+def record_changes(
+    connection: sa.Connection, publication: Publication, staffing: Staffing, *, noticed: datetime, at: datetime
+) -> int:
+    """Write down where the crews of a publication differ from what people were told, with premiums
+    for notice from the instant `noticed` on; returns how many days changed. Days that are over do
+    not count. `at` is the instant of writing."""
+    told = read_told(connection, publication.pipeline, publication.cutoff)
+    rows = []
+    for depot in publication.depots if told else ():
+        zone = ZoneInfo(depot.timezone or publication.timezone)
+        for day in depot.days:
+            cell = depot.depot_id, day.target_date
+            if cell not in told or day.target_date < noticed.astimezone(zone).date():
+                continue
+            before, after = told[cell], _crews(day, staffing)
+            if before != after:
+                premium = _premium(before, after, staffing, day.target_date, zone, noticed)
+                saving = _cost(before, day, publication, staffing) - _cost(after, day, publication, staffing)
+                by = day.override.by if day.override else publication.run_id
+                row = _row(publication.pipeline, cell, at, by, after)
+                rows.append({**row, "premium": premium, "saving": saving})
+    if rows:
+        connection.execute(_TABLE.insert(), rows)
+    return len(rows)
+
+
+def last_change(connection: sa.Connection, pipeline: str) -> datetime | None:
+    """The instant of the last publication or change; None where there was none."""
+    at: datetime | None = connection.execute(
+        sa.select(sa.func.max(_TABLE.c.at, type_=_TABLE.c.at.type)).where(_TABLE.c.pipeline == pipeline)
+    ).scalar()
+    return at
+
+
+def week_states(changes: Iterable[ScheduleChange], cells: Collection[Cell]) -> list[WeekState]:
+    """The states of the weeks in which the depots' days `cells` lie, by the changes of these."""
+    weeks: dict[date, list[ScheduleChange]] = {_monday(day): [] for _, day in sorted(cells, key=lambda cell: cell[1])}
+    for change in changes:
+        if (change.depot_id, change.target_date) in cells:
+            weeks[_monday(change.target_date)].append(change)
+    return [_week_state(monday, of_week, cells) for monday, of_week in weeks.items()]
+
+
+def drivers_changed(before: ShiftCrews, after: ShiftCrews) -> int:
+    """Drivers more and drivers fewer, over all shifts."""
+    return sum(abs(after.get(name, 0) - before.get(name, 0)) for name in {*before, *after})
+
+
+def _week_state(monday: date, changes: list[ScheduleChange], cells: Collection[Cell]) -> WeekState:
+    published = [change for change in changes if change.premium is None]
+    since = [change for change in changes if change.premium is not None]
+    told = {(change.depot_id, change.target_date) for change in published}
+    state: State = "draft" if not published else "changed" if since else "published"
+    return WeekState(
+        monday,
+        state,
+        len(told),
+        sum(1 for cell in cells if _monday(cell[1]) == monday and cell not in told),
+        max((change.at for change in published), default=None),
+        tuple(sorted({change.by for change in published})),
+        len({depot for depot, _ in told}),
+        sum(drivers_changed(change.before, change.crews) for change in since),
+        round(sum(change.premium or 0.0 for change in since), 2),
+    )
+
+
+def _monday(day: date) -> date:
+    return day - timedelta(days=day.weekday())
+
+
+def _crews(day: PublishedDay, staffing: Staffing) -> dict[str, int]:
+    """The crew of each shift as it is wanted, with drivers whom the plan of the week has nobody
+    for."""
+    none = {shift.name: 0 for shift in staffing.shifts} or {WHOLE_DAY: 0}
+    if not day.open:
+        return none
+    if day.roster is None:
+        return none if staffing.shifts else {WHOLE_DAY: day.drivers or 0}
+    missing = dict(day.roster.missing)
+    shifts = {name: crew + missing.get(name, 0) for name, crew in day.roster.shifts}
+    return shifts or {WHOLE_DAY: (day.drivers or 0) + day.roster.missing_drivers}
+
+
+def _row(pipeline: str, cell: Cell, at: datetime, by: str, crews: ShiftCrews) -> dict[str, object]:
+    values = {"pipeline": pipeline, "depot_id": cell[0], "target_date": cell[1], "at": at, "by": by}
+    return {**values, "crews": dict(crews), "premium": None, "saving": None}
+
+
+def _rows(
+    connection: sa.Connection, pipeline: str, since: date, depot_id: str | None = None
+) -> Iterator[sa.Row[tuple[object, ...]]]:
+    query = sa.select(_TABLE).where(_TABLE.c.pipeline == pipeline, _TABLE.c.target_date >= since)
+    if depot_id is not None:
+        query = query.where(_TABLE.c.depot_id == depot_id)
+    yield from connection.execute(query.order_by(_TABLE.c.at, _TABLE.c.target_date, _TABLE.c.depot_id))
+
+
+def _premium(
+    before: ShiftCrews, after: ShiftCrews, staffing: Staffing, day: date, zone: ZoneInfo, noticed: datetime
+) -> float:
+    shifts = {shift.name: shift for shift in staffing.shifts}
+    total = 0.0
+    for name in sorted({*before, *after}):
+        shift, further = shifts.get(name), after.get(name, 0) - before.get(name, 0)
+        hours = shift.minutes / 60 if shift else staffing.shift_hours
+        start = shift.starts if shift else datetime.min.time()
+        premium = change_premium(staffing, NoticePeriod.of(noticed, day, start, zone), hours)
+        total += premium.added * max(further, 0) + premium.removed * max(-further, 0)
+    return round(total, 2)
+
+
+def _cost(crews: ShiftCrews, day: PublishedDay, publication: Publication, staffing: Staffing) -> float:
+    """Expected cost of missing and idle drivers with these crews."""
+    whole = Need.of(np.array(day.quantiles), publication.levels, staffing.orders_per_driver)
+    learned = day.roster.shares if day.roster else None
+    shares: Mapping[str, float] = dict(learned.shares) if learned else _declared(staffing)
+    if not shares or set(crews) != set(shares):
+        return float(whole.cost(np.asarray(sum(crews.values()), np.int32), staffing))
+    needs = {name: Need(np.round(whole.knots * share, DIGITS), whole.levels) for name, share in shares.items()}
+    return sum(float(needs[name].cost(np.asarray(crew, np.int32), staffing)) for name, crew in crews.items())
+
+
+def _declared(staffing: Staffing) -> dict[str, float]:
+    """Declared shares of shifts, which sum to 1; empty where they are learned or there are none."""
+    if not staffing.shifts or staffing.learns_shares:
+        return {}
+    total = sum(shift.declared_share for shift in staffing.shifts)
+    return {shift.name: shift.declared_share / total for shift in staffing.shifts}

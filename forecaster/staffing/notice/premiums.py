@@ -1,0 +1,163 @@
+"""Premiums of changes of a published schedule, by how late a change comes.
+
+A premium is a fixed sum, as in New York City's Fair Workweek Law (NYC Administrative Code § 20-1222),
+or hours of pay, as in Oregon's law (ORS 653.455); each is due once for each driver whose shift is
+added, and once for each whose shift is cancelled. Days of notice are calendar days of the depot;
+hours are those up to the start of the shift, or of the day where no shifts are declared, which errs
+on the side of the driver. A crew says nothing of who works, so a driver who moves from one shift to
+another counts as one fewer and one more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import date, datetime, time
+from decimal import ROUND_HALF_UP, Decimal
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+
+from forecaster.config import PremiumStep, Staffing
+from forecaster.core.forecast import Forecast
+from forecaster.staffing.changes import PublishedCrews
+from forecaster.staffing.newsvendor import NOT_PUBLISHED, PublishedSchedule
+
+HOUR = 3600  # seconds
+CENT = Decimal("0.01")
+WHOLE_DAY = ""  # the name of a day's crew where no shifts are declared
+ShiftCrews = Mapping[str, int]  # drivers by the name of a shift
+Cell = tuple[str, date]  # a depot's day
+
+
+@dataclass(frozen=True)
+class NoticePeriod:
+    """Time between a change and what it changes."""
+
+    days: int  # of the calendar, where the depot is
+    hours: float
+
+    @classmethod
+    def of(cls, now: datetime, day: date, start: time, zone: ZoneInfo) -> NoticePeriod:
+        """The notice of a change at an instant for a shift that starts on a local day."""
+        begins = datetime.combine(day, start, zone)
+        return cls((day - now.astimezone(zone).date()).days, (begins.timestamp() - now.timestamp()) / HOUR)
+
+
+class Premium(NamedTuple):
+    """Premiums of a change, to the cent, in the unit of the declared costs."""
+
+    added: float  # of a shift that is added, or that changes without loss of hours
+    removed: float  # of a shift that is cancelled, or of hours that it loses
+
+
+def change_premium(staffing: Staffing, notice: NoticePeriod, hours: float) -> Premium:
+    """The premiums at such notice; `hours` are those of the shift, or those that it loses."""
+    step = premium_step(staffing, notice)
+    if step is None:
+        return Premium(0.0, 0.0)
+    wage = Decimal(str(staffing.hourly_wage or 0))
+    paid = Decimal(str(step.added_hours)), Decimal(str(step.removed_hours_share)) * Decimal(str(hours))
+    sums = Decimal(str(step.added)), Decimal(str(step.removed))
+    return Premium(
+        *(float((one + wage * by).quantize(CENT, ROUND_HALF_UP)) for one, by in zip(sums, paid, strict=True))
+    )
+
+
+def premium_step(staffing: Staffing, notice: NoticePeriod) -> PremiumStep | None:
+    """The step of the shortest notice that holds; None outside the notice."""
+    holding = [
+        (limit, step)
+        for step in staffing.change_premium
+        for limit, has in [_limit(step, staffing.notice_days or 0, notice)]
+        if has
+    ]
+    return min(holding, key=lambda pair: pair[0])[1] if holding else None
+
+
+def _limit(step: PremiumStep, whole: int, notice: NoticePeriod) -> tuple[float, bool]:
+    """The limit of a step in hours, and whether a change comes later."""
+    if step.within_hours is not None:
+        return step.within_hours, notice.hours < step.within_hours
+    days = step.within_days or whole
+    return 24.0 * days, notice.days < days
+
+
+def schedule(
+    told: Mapping[Cell, ShiftCrews],
+    forecast: Forecast,
+    staffing: Staffing,
+    zones: Mapping[str, str],
+    timezone: str,
+    now: datetime,
+) -> PublishedSchedule | None:
+    """The published schedule of a forecast's days with the premiums of `now`; None where none of
+    them is published. `zones` are those of depots with their own."""
+    names, hours, starts = _shifts(staffing)
+    shape = (len(names), *forecast.open.shape)
+    crews, added, removed = np.full(shape, NOT_PUBLISHED, np.int32), np.zeros(shape), np.zeros(shape)
+    by_zone: dict[str, list[list[Premium]]] = {}
+    for row, depot in enumerate(forecast.depot_ids):
+        name = zones.get(depot) or timezone
+        if name not in by_zone:
+            zone = ZoneInfo(name)
+            by_zone[name] = [
+                [
+                    change_premium(staffing, NoticePeriod.of(now, day, start, zone), length)
+                    for day in forecast.target_dates
+                ]
+                for length, start in zip(hours, starts, strict=True)
+            ]
+        added[:, row], removed[:, row] = np.moveaxis(np.array(by_zone[name]), 2, 0)
+        for step, day in enumerate(forecast.target_dates):
+            crew = told.get((depot, day))
+            if crew is not None and sorted(crew) == sorted(names):
+                crews[:, row, step] = [crew[shift] for shift in names]
+    found = PublishedSchedule(crews, added, removed)
+    return found if found.has.any() else None
+
+
+def with_schedule(
+    crews: PublishedCrews | None,
+    told: Mapping[Cell, ShiftCrews],
+    forecast: Forecast,
+    staffing: Staffing,
+    zones: Mapping[str, str],
+    timezone: str,
+    now: datetime,
+) -> PublishedCrews | None:
+    """Published crews, in which those of the schedule come first; arguments as of `schedule`."""
+    published = schedule(told, forecast, staffing, zones, timezone, now)
+    if published is None:
+        return crews
+    drivers = published.crews.sum(axis=0)
+    before = crews or PublishedCrews(
+        np.full(drivers.shape, NOT_PUBLISHED, np.int32),
+        np.zeros(drivers.shape, bool),
+        shifts=np.zeros_like(published.crews) if staffing.shifts else None,
+    )
+    shifts = None if before.shifts is None else np.where(published.has, published.crews, before.shifts)
+    return replace(
+        before,
+        drivers=np.where(published.has, drivers, before.drivers).astype(np.int32),
+        shifts=shifts,
+        schedule=published,
+    )
+
+
+def shift_names(staffing: Staffing) -> list[str]:
+    """Names of a day's crews in a schedule."""
+    return _shifts(staffing)[0]
+
+
+def _shifts(staffing: Staffing) -> tuple[list[str], list[float], list[time]]:
+    """Names, hours and local starts of a day's shifts."""
+    if not staffing.shifts:
+        return [WHOLE_DAY], [staffing.shift_hours], [time()]
+    shifts = staffing.shifts
+    return (
+        [shift.name for shift in shifts],
+        [shift.minutes / 60 for shift in shifts],
+        [shift.starts for shift in shifts],
+    )

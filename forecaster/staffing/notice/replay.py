@@ -1,0 +1,92 @@
+"""Replay of a published schedule over past nights: what crews and premiums would have cost.
+
+Each night rosters the days ahead anew. A day is published when the notice begins, or in the first
+night of the replay, and is worked with the crew of its last night. One way changes whatever the
+night would change, and owes the premiums; the other changes what saves more than its premium. Both
+are billed for the same days, those whose orders are known.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, datetime, time, timedelta
+
+import numpy as np
+
+from forecaster.config import Spec
+from forecaster.core.arrays import Doubles, Ints
+from forecaster.core.forecast import Fold
+from forecaster.core.panel import Panel
+from forecaster.staffing.cost_backtest import NoticeBill
+from forecaster.staffing.newsvendor import Roster
+from forecaster.staffing.notice.premiums import Cell, ShiftCrews, schedule, shift_names, with_schedule
+from forecaster.staffing.roster_ways import RosterWays
+from forecaster.staffing.rosters import roster_for, vans_of
+from forecaster.staffing.shift_values import ShiftRoster, ShiftShares
+
+EVERY_CHANGE, WITH_NOTICE = "every change", "changes above their premium"
+
+
+def replay_notice(
+    folds: Sequence[Fold], panel: Panel, spec: Spec, shares: ShiftShares | None = None
+) -> tuple[NoticeBill, ...]:
+    """The bills of both ways over nightly folds, the oldest first; `panel` says what the depots
+    are."""
+    return tuple(_replayed(way, folds, panel, spec, shares) for way in (EVERY_CHANGE, WITH_NOTICE))
+
+
+def _replayed(way: str, folds: Sequence[Fold], panel: Panel, spec: Spec, shares: ShiftShares | None) -> NoticeBill:
+    staffing = spec.staffing
+    assert staffing is not None
+    ways = RosterWays(staffing, vans_of(panel, staffing), shares if staffing.shifts else None)
+    told: dict[Cell, ShiftCrews] = {}
+    sums = defaultdict[date, Doubles](lambda: np.zeros(3))  # premiums, changes, and those without a premium
+    cost, notice_days = 0.0, staffing.notice_days or 0
+    for fold in folds:
+        forecast, now = fold.forecast, _night(spec, fold.forecast.cutoff)
+        keeps = told if way == WITH_NOTICE else {}
+        crews = with_schedule(None, keeps, forecast, staffing, {}, spec.timezone, now)
+        roster = roster_for(forecast, panel, staffing, crews, shares)
+        assert roster is not None
+        here = _crews(roster)
+        plan = schedule(told, forecast, staffing, {}, spec.timezone, now)
+        if plan is not None:
+            further = here - plan.crews
+            moved = np.where(plan.has & (np.arange(here.shape[2]) < notice_days), np.abs(further), 0)
+            unpriced = np.where(np.where(further > 0, plan.added, plan.removed) == 0, moved, 0)
+            of_days = plan.premium(here).sum(axis=0), moved.sum(axis=(0, 1)), unpriced.sum(axis=(0, 1))
+            for day, counts in zip(forecast.target_dates, np.stack(of_days, axis=1), strict=True):
+                sums[day] += counts
+        _tell(told, here, fold, notice_days, shift_names(staffing))
+        cost += float(np.nansum(ways.billed(here[:, :, :1], _first_day(fold)).cost))
+    total = sum((sums[fold.forecast.target_dates[0]] for fold in folds), np.zeros(3))
+    return NoticeBill(way, cost, round(float(total[0]), 2), int(total[1]), int(total[2]))
+
+
+def _tell(told: dict[Cell, ShiftCrews], crews: Ints, fold: Fold, notice_days: int, names: Sequence[str]) -> None:
+    """Publish the days whose notice begins, or all that none was told of before; and tell what has
+    changed."""
+    forecast, first = fold.forecast, not told
+    for step, day in enumerate(forecast.target_dates):
+        if first or step <= notice_days:
+            for row, depot in enumerate(forecast.depot_ids):
+                told[depot, day] = dict(zip(names, crews[:, row, step].tolist(), strict=True))
+
+
+def _crews(roster: Roster) -> Ints:
+    return roster.crews if isinstance(roster, ShiftRoster) else roster.drivers[None]
+
+
+def _night(spec: Spec, cutoff: date) -> datetime:
+    """The instant of the night after a cutoff."""
+    return datetime.combine(cutoff + timedelta(days=1), time(*spec.schedule.hour_minute), spec.zone)
+
+
+def _first_day(fold: Fold) -> Fold:
+    whole = fold.forecast
+    first = replace(
+        whole, target_dates=whole.target_dates[:1], quantiles=whole.quantiles[:, :1], open=whole.open[:, :1]
+    )
+    return Fold(first, fold.actuals[:, :1])
