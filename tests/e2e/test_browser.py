@@ -23,7 +23,8 @@ import sys
 from types import SimpleNamespace
 from dashboards.ops.server import serve
 from forecaster.config import Calendar, Page
-serve(SimpleNamespace(name="harbor-fleet", ledger_url=sys.argv[1], page=Page(), calendar=Calendar()), port=0)
+values = {"page": Page(), "calendar": Calendar(), "staffing": None, "file": None}
+serve(SimpleNamespace(name="harbor-fleet", ledger_url=sys.argv[1], **values), port=0)
 """
 
 pytestmark = [

@@ -93,7 +93,7 @@ def test_a_newcomer_comes_to_a_right_first_forecast(
         clicks.arrives("/start/forecast")
         page.get_by_role("heading", level=1, name="The first forecast is ready").wait_for(timeout=PATIENCE)
         clicks.on(page.get_by_role("link", name="Open the page of the forecasts"))
-        rows = page.locator(".grid tbody:not(.totals) tr")
+        rows = page.locator(".cells tbody:not(.totals) tr")
         tomorrow = rows.locator("td.meant b").all_inner_texts()
         forecasts = dict(zip(rows.locator("th").all_inner_texts(), tomorrow, strict=True))
         assert messages == []

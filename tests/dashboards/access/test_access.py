@@ -391,7 +391,9 @@ def test_without_sign_in_only_this_machine_is_heard(url: str, changes: dict[str,
 
 
 def test_a_page_without_sign_in_does_not_listen_where_others_can_hear_it(url: str) -> None:
-    spec = SimpleNamespace(name="harbor-fleet", ledger_url=url, page=Page(), calendar=Calendar())
+    spec = SimpleNamespace(
+        name="harbor-fleet", ledger_url=url, page=Page(), calendar=Calendar(), staffing=None, file=None
+    )
     for host in ("0.0.0.0", "192.0.2.1", "::", "depots.example"):
         with pytest.raises(SpecError, match=f"--host: found {host}, which others can reach"):
             serve(spec, host=host, port=0)  # type: ignore[arg-type]

@@ -182,7 +182,9 @@ def test_the_page_runs_without_jax_prefect_mlflow_or_pandas() -> None:
 
 def test_a_port_that_is_taken_is_told(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    spec = SimpleNamespace(name="harbor-fleet", ledger_url=url, page=Page(), calendar=Calendar())
+    spec = SimpleNamespace(
+        name="harbor-fleet", ledger_url=url, page=Page(), calendar=Calendar(), staffing=None, file=None
+    )
     with (
         socket.create_server(("127.0.0.1", 0)) as listener,
         pytest.raises(SpecError, match=r"cannot listen on 127\.0\.0\.1"),
