@@ -81,8 +81,8 @@ PLUGINS: Mapping[str, Plugin] = {
         (
             "forecaster.staffing.notice",
             "forecaster.planning.schedules",
-            "dashboards.ops.views.schedules",
-            "dashboards.ops.routes.schedules",
+            "dashboards.ops.views.planning.schedules",
+            "dashboards.ops.routes.planners.schedules",
         ),
     ),
 }
@@ -113,7 +113,7 @@ MODULES: Mapping[str, str] = {
     "notice": "forecaster.staffing.notice.premiums",
     "notice.replay": "forecaster.staffing.notice.replay",
     "notice.schedules": "forecaster.planning.schedules",
-    "notice.routes": "dashboards.ops.routes.schedules",
+    "notice.routes": "dashboards.ops.routes.planners.schedules",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""
 

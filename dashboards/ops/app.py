@@ -124,11 +124,12 @@ def page_app(
     ):
         app.include_router(routes)
     if spec is not None:
-        from dashboards.ops.routes import acceptance, planning, settings, week_file  # which load what forecasts
+        from dashboards.ops.routes import planning, settings  # which load what forecasts
+        from dashboards.ops.routes.planners import acceptance, week_file
 
         app.include_router(planning.router(spec, store, page, refuse))
         app.include_router(acceptance.router(context, refuse))
-        app.include_router(week_file.WeekFile(spec, context, page).router())
+        app.include_router(week_file.WeekFileRoutes(spec, context, page).router())
         if spec.file is not None:
             app.include_router(settings.router(spec, context, page))
         if spec.staffing is not None and spec.staffing.notice_days is not None:

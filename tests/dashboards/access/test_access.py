@@ -29,15 +29,17 @@ EVERYONE = (200, 200, 200, 200, 200, 200)
 SIGNED_IN = (401, 200, 200, 200, 403, 200)
 MOVED = (401, 308, 308, 308, 403, 308)
 A_LINK_TOO = (401, 200, 200, 200, 200, 200)
+WRONG = (401, 403, 422, 422, 403, 403)  # planners read why
 ADMINS = (401, 403, 403, 200, 403, 403)
 NYC = "/depot/NYC-01", "/api/v1/depots/NYC-01"
 ASKED = "depot=NYC-01&date=2025-06-18&day=2025-06-18"
 WISH = {"depot_id": "NYC-01", "target_date": "2025-06-18", "orders": 200, "reason": "weather"}
 CREW = {"depot_id": "NYC-01", "target_date": "2025-06-18", "drivers": depot(1).days[1].drivers}
 GROUP = {"depot_ids": ["NYC-01"], "first": "2025-06-18", "orders": 200, "reason": "weather"}
-SETTINGS = {"/settings": 422, "/settings/changes": 422, "/settings/links": 422, "/settings/check": 200}  # of no text
-SETTINGS |= {"/settings/run": 409, **dict.fromkeys(("/settings/notification", "/settings/revoked"), 404)}
-SETTINGS |= {"/settings/signed-out": 404}
+SETTINGS = {f"/settings{path}": 422 for path in ("", "/changes", "/links")}
+SETTINGS |= {"/settings/check": 200, "/settings/run": 409}
+SETTINGS |= {f"/settings/{what}": 404 for what in ("notification", "revoked", "signed-out")}
+OF_ROLES = [f"/{place}/{name}" for place in ("views", "api/v1") for name in ("executive", "on-call", "debug")]
 
 # route → what a row asks, and what each of WHO gets
 TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
@@ -61,28 +63,22 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/value"): ("/value", SIGNED_IN),
     ("GET", "/champion"): ("/champion", SIGNED_IN),
     ("GET", "/runs/{run_id}/report"): ("/runs/night-0/report", (401, 404, 404, 404, 403, 403)),  # it has none
-    ("GET", "/views/executive"): ("/views/executive", MOVED),
-    ("GET", "/views/on-call"): ("/views/on-call", MOVED),
-    ("GET", "/views/debug"): ("/views/debug", MOVED),
     ("GET", "/worker.js"): ("/worker.js", EVERYONE),
     ("GET", "/day/{day}/{depot_id:path}"): ("/day/2025-06-18/NYC-01", (401, 200, 200, 200, 403, 404)),
     ("GET", "/overrides"): ("/overrides", SIGNED_IN),
     ("POST", "/overrides"): ("/overrides", (401, 403, 303, 303, 403, 403)),
-    ("POST", "/overrides/{number}/withdrawal"): ("/overrides/999/withdrawal", (401, 403, 422, 422, 403, 403)),
+    ("POST", "/overrides/{number}/withdrawal"): ("/overrides/999/withdrawal", WRONG),
     ("POST", "/accepted"): ("/accepted", (401, 403, 303, 303, 403, 403)),
     ("POST", "/accepted/withdrawal"): ("/accepted/withdrawal", (401, 403, 303, 422, 403, 403)),
     ("GET", "/week-file"): ("/week-file", (401, 403, 200, 200, 403, 403)),
-    ("POST", "/week-file"): ("/week-file", (401, 403, 422, 422, 403, 403)),
-    ("POST", "/week-file/overrides"): ("/week-file/overrides", (401, 403, 422, 422, 403, 403)),
+    ("POST", "/week-file"): ("/week-file", WRONG),
+    ("POST", "/week-file/overrides"): ("/week-file/overrides", WRONG),
     ("GET", "/api/v1/what-if"): (f"/api/v1/what-if?{ASKED}&kind=orders&value=5", (401, 409, 409, 409, 403, 404)),
     ("GET", "/api/v1/overrides"): ("/api/v1/overrides", SIGNED_IN),
     ("GET", "/api/v1/overrides/worth"): ("/api/v1/overrides/worth", SIGNED_IN),
     ("POST", "/api/v1/overrides"): ("/api/v1/overrides", (401, 403, 201, 201, 403, 403)),
     ("POST", "/api/v1/overrides/group"): ("/api/v1/overrides/group", (401, 403, 201, 201, 403, 403)),
-    ("POST", "/api/v1/overrides/{number}/withdrawal"): (
-        "/api/v1/overrides/999/withdrawal",
-        (401, 403, 422, 422, 403, 403),
-    ),
+    ("POST", "/api/v1/overrides/{number}/withdrawal"): ("/api/v1/overrides/999/withdrawal", WRONG),
     ("GET", "/api/v1/openapi.json"): ("/api/v1/openapi.json", SIGNED_IN),
     ("GET", "/api/v1/publication"): ("/api/v1/publication", A_LINK_TOO),
     ("GET", "/api/v1/network"): ("/api/v1/network", A_LINK_TOO),
@@ -97,15 +93,13 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/api/v1/wall"): ("/api/v1/wall", SIGNED_IN),
     ("GET", "/api/v1/accuracy"): ("/api/v1/accuracy", SIGNED_IN),
     ("GET", "/api/v1/value"): ("/api/v1/value", SIGNED_IN),
-    ("GET", "/api/v1/executive"): ("/api/v1/executive", MOVED),
-    ("GET", "/api/v1/on-call"): ("/api/v1/on-call", MOVED),
-    ("GET", "/api/v1/debug"): ("/api/v1/debug", MOVED),
     ("GET", "/api/v1/me"): ("/api/v1/me", SIGNED_IN),
     ("GET", "/api/v1/links"): ("/api/v1/links", ADMINS),
     ("POST", "/api/v1/links"): ("/api/v1/links", (401, 403, 403, 201, 403, 403)),
     ("DELETE", "/api/v1/links/{link_id}"): ("/api/v1/links/none", (401, 403, 403, 404, 403, 403)),
     ("GET", "/api/v1/audit"): ("/api/v1/audit", ADMINS),
     ("GET", "/settings"): ("/settings", ADMINS),
+    **{("GET", path): (path, MOVED) for path in OF_ROLES},
     **{("POST", path): (path, (401, 403, 403, status, 403, 403)) for path, status in SETTINGS.items()},
 }
 BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
@@ -114,8 +108,7 @@ BODIES: Mapping[tuple[str, str], Mapping[str, object]] = {
     ("POST", "/api/v1/overrides"): WISH,
     ("POST", "/api/v1/overrides/group"): GROUP,
     ("POST", "/overrides/{number}/withdrawal"): {},
-    ("POST", "/week-file"): {},
-    ("POST", "/week-file/overrides"): {},
+    **{("POST", path): {} for path in ("/week-file", "/week-file/overrides")},
     ("POST", "/accepted"): CREW,
     ("POST", "/accepted/withdrawal"): {"depot_id": "NYC-01", "target_date": "2025-06-18"},
     ("POST", "/api/v1/overrides/{number}/withdrawal"): {},

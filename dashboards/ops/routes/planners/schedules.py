@@ -17,7 +17,7 @@ from dashboards.ops.routes.api import PREFIX, TROUBLE
 from dashboards.ops.routes.errors import Refuse
 from dashboards.ops.routes.planning import Planner, form_context
 from dashboards.ops.routes.planning_requests import Body, Day, fields, mistake
-from dashboards.ops.views.schedules import ScheduleOut, schedule_lines, schedule_out, schedule_page
+from dashboards.ops.views.planning.schedules import ScheduleOut, schedule_lines, schedule_out, schedule_page
 from forecaster.config import Spec
 from forecaster.core.language import _
 from forecaster.errors import OverrideError

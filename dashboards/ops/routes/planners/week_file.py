@@ -57,7 +57,7 @@ Planner = Annotated[Person, Depends(_planner)]
 
 
 @dataclass(frozen=True)
-class WeekFile:
+class WeekFileRoutes:
     """The routes of one pipeline."""
 
     spec: Spec
