@@ -200,12 +200,13 @@ class OverrideCells:
         self, depots: Sequence[PublishedDepot], levels: Sequence[float]
     ) -> tuple[tuple[ProposedOverride, ...], int]:
         """An override for each cell, none of which is closed. Raises OverrideError as `OverrideGroup.expand`."""
+        by_id = {depot.depot_id: (depot,) for depot in depots}
         proposals: list[ProposedOverride] = []
         for depot_id, day, orders in self.cells:
             group = OverrideGroup(
                 (depot_id,), day, day, self.reason, self.by, None, orders, None, self.note, self.until
             )
-            proposals += group.expand([depot for depot in depots if depot.depot_id == depot_id], levels)[0]
+            proposals += group.expand(by_id.get(depot_id, ()), levels)[0]
         return tuple(proposals), 0
 
 
