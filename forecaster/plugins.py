@@ -70,6 +70,8 @@ PLUGINS: Mapping[str, Plugin] = {
         (
             "forecaster.staffing.people",
             "forecaster.planning.replan",
+            "forecaster.planning.person_days",
+            "forecaster.planning.shift_edits",
             "dashboards.ops.views.shifts",
             "dashboards.ops.routes.weeks",
         ),
@@ -104,6 +106,7 @@ MODULES: Mapping[str, str] = {
     "people.table": "forecaster.staffing.people.people_table",
     "people.files": "forecaster.staffing.people.roster_files",
     "people.replan": "forecaster.planning.replan",
+    "people.days": "forecaster.planning.person_days",
     "people.rows": "dashboards.ops.views.shifts.shift_rows",
     "people.routes": "dashboards.ops.routes.weeks",
     "shifts": "forecaster.staffing.shifts.shift_crews",

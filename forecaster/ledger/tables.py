@@ -396,3 +396,15 @@ schedule_days = sa.Table(
     # of a change; null: the row publishes the day
     *(sa.Column(name, sa.Float) for name in ("premium", "saving")),
 )
+
+# Shifts of people that a planner sets, and what people answer (`forecaster.planning.person_days`).
+person_days = sa.Table(
+    "person_days",
+    metadata,
+    *depot_day_columns(),
+    sa.Column("person", sa.Text, primary_key=True),
+    sa.Column("kind", sa.Text, nullable=False),  # assigned, declined, confirmed
+    sa.Column("shift", sa.Text, nullable=False),  # its name; "": a free day
+    sa.Column("by", sa.Text, nullable=False),
+    sa.Column("withdrawn_at", Instant),
+)

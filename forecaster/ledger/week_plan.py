@@ -21,6 +21,11 @@ from pydantic import TypeAdapter
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 Rule = Literal["max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "per_depot"]
 
+# `closed`: the day has no such shift; `rules`: several rules together
+ForbiddingRule = Literal[
+    "max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "cannot_work", "closed", "rules"
+]
+
 
 @dataclass(frozen=True)
 class Duty:
@@ -58,6 +63,8 @@ class Position:
     days_off: tuple[date, ...] = ()  # of this plan's days and those of the week after
     cannot_work: tuple[str, ...] = ()  # names of shifts
     is_named: bool = False  # whether a table of people names it
+    assigned: tuple[tuple[date, str], ...] = ()  # shifts set by hand, "" for a free day
+    forbidden_by: ForbiddingRule | None = None  # rule by which they cannot hold; they are not followed then
 
     def key(self, depot_id: str) -> str:
         """Substitute for the name in addresses, which appear in logs."""
@@ -106,7 +113,7 @@ class WeekPlan:
     @property
     def missing(self) -> int:
         """Drivers that no one is planned for, over all shifts."""
-        return sum(shift.wanted - shift.planned for shift in self.shifts)
+        return sum(max(shift.wanted - shift.planned, 0) for shift in self.shifts)
 
     def nameless(self) -> Self:
         """With numbers in the place of names, and without days off."""
@@ -116,7 +123,9 @@ class WeekPlan:
             if position.is_named:
                 numbers[position.contract] += 1
                 name = f"{position.contract}, {numbers[position.contract]}"
-                position = replace(position, name=name, days_off=(), cannot_work=(), is_named=False)
+                position = replace(
+                    position, name=name, days_off=(), cannot_work=(), is_named=False, assigned=(), forbidden_by=None
+                )
             positions.append(position)
         return replace(self, positions=tuple(positions))
 

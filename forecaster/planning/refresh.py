@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import sqlalchemy as sa
@@ -31,7 +32,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.planning import apply, override_table, saved_inputs
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import SavedInputs
-from forecaster.plugins import plugin
+from forecaster.plugins import optional, plugin
 from forecaster.serving import totals
 from forecaster.staffing import changes, rosters
 from forecaster.staffing.changes import PublishedCrews
@@ -73,18 +74,23 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head:
     """Bring a publication into line, by default the shown one, in the caller's transaction.
     Idempotent: nothing happens where nothing is shown, or where there never was an override."""
     head = head or records.head(connection, pipeline)
-    if head is None or not override_table.has_overrides(connection, pipeline):
+    has_people = optional("people.days")
+    by_hand = has_people.last_change(connection, pipeline) if has_people else None
+    if head is None or not (by_hand or override_table.has_overrides(connection, pipeline)):
         return RefreshOutcome(0)
     publication = records.whole(connection, head)
+    assigned = has_people.read_assigned(connection, pipeline, publication.cutoff) if by_hand else {}
     active = active_overrides(
         override_table.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication)
     )
     trouble, remark, revised, inputs = None, None, publication, None
-    if _published_overrides(publication) != _expected_overrides(publication, active):
+    if _published_overrides(publication) != _expected_overrides(publication, active) or (
+        by_hand and plugin("people.replan").reassigned(publication, assigned)
+    ):
         try:
             inputs = saved_inputs.read(folder, publication.desk)
             told = told_crews(connection, pipeline, inputs.staffing, publication.cutoff)
-            revised, remark = with_overrides(publication, active, inputs, datetime.now(UTC), told)
+            revised, remark = with_overrides(publication, active, inputs, datetime.now(UTC), told, assigned)
         except DeskError as error:
             trouble = error
     changed = _update_rows(connection, head, publication, revised)
@@ -95,11 +101,16 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head:
 
 
 def with_overrides(
-    publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs, now: datetime, told: Told = NOBODY
+    publication: Publication,
+    active: Mapping[Cell, Override],
+    inputs: SavedInputs,
+    now: datetime,
+    told: Told = NOBODY,
+    assigned: Any = None,
 ) -> tuple[Publication, str | None]:
     """The publication as it would have gone out with these overrides and no others, but for crews
     whose change is not worth what it costs; and what could not be done. `told` are crews of the
-    published schedule."""
+    published schedule, `assigned` people's shifts set by hand."""
     model = model_forecast(publication, inputs.panel)
     openable = openable_days(publication)
     overrides_at = apply.locate_overrides(model, active, openable.__contains__)
@@ -143,7 +154,9 @@ def with_overrides(
     revised = replace(publication, depots=tuple(map(update_depot, publication.depots)), totals=summed)
     remark = None
     if publication.plans:
-        revised, remark = plugin("people.replan").replanned(publication, revised, roster, forecast, inputs, now)
+        revised, remark = plugin("people.replan").replanned(
+            publication, revised, roster, forecast, inputs, now, assigned or {}
+        )
     return revised, remark
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 
+import numpy as np
+
 from forecaster.config import Staffing
 from forecaster.core.arrays import Ints
 from forecaster.core.forecast import Forecast
@@ -39,7 +41,7 @@ def with_attendance(
         for cover in plan.shifts:
             crews[roster.names.index(cover.shift), rows[plan.depot_id], steps[cover.date]] = cover.planned
     coming = plugin("shifts").with_crews(crews, roster.desired, roster.vans, roster.needs, forecast.open, staffing)
-    missing = roster.crews - crews
+    missing = np.maximum(roster.crews - crews, 0)
 
     def attended(depot: PublishedDepot) -> PublishedDepot:
         if depot.depot_id not in planned:
@@ -55,7 +57,8 @@ def with_attendance(
 def _attended(
     day: PublishedDay, at: tuple[int, int], coming: Roster, names: tuple[str, ...], crews: Ints, missing: Ints
 ) -> PublishedDay:
-    if day.roster is None or not (missing[:, *at].any() or day.roster.missing):
+    by_shift = _by_shift(names, crews[:, *at])
+    if day.roster is None or (day.roster.shifts == by_shift and not (missing[:, *at].any() or day.roster.missing)):
         return day
     more, fewer = float(coming.one_more[at]), float(coming.one_fewer[at])
     plan = replace(
@@ -64,7 +67,7 @@ def _attended(
         cost=float(coming.expected_cost[at]),
         one_more=None if math.isnan(more) else more,
         one_fewer=None if math.isnan(fewer) else fewer,
-        shifts=_by_shift(names, crews[:, *at]),
+        shifts=by_shift,
         missing=_by_shift(names, missing[:, *at]) if missing[:, *at].any() else (),
     )
     return replace(day, drivers=int(coming.drivers[at]), roster=plan)

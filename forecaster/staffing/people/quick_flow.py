@@ -83,8 +83,10 @@ def _worth(
             worth[arc] = stay
             continue
         values, count = savings.get((arc.day, arc.shift), ()), drivers[arc.day, arc.shift]
-        if count < len(values):
-            worth[arc] = max(values[count], 0.0) + covers - arc.overtime * crowd.cost_overtime + stay
+        is_wanted = count < len(values)
+        if is_wanted or arc.day in crowd.graph.working:
+            saved = max(values[count], 0.0) + covers if is_wanted else 0.0
+            worth[arc] = saved - arc.overtime * crowd.cost_overtime + stay
     return worth
 
 

@@ -65,7 +65,9 @@ class RuleGraph:
     """The graph of a contract over the days of a plan; nodes are numbered within each morning."""
 
     arcs: tuple[Arc, ...]  # by day and source, a free day first
-    entry: dict[WorkState, int]  # what somebody worked before → the node of the first morning
+    # what somebody worked before → the node of the first morning; a state that leads to no week is left out
+    entry: dict[WorkState, int]
+    working: frozenset[int] = frozenset()  # places of days on which nobody is free
 
 
 def state_after(duties: Sequence[Duty], first: date, contract: EmploymentContract) -> WorkState:
@@ -88,9 +90,10 @@ def build(
     days: tuple[date, ...],
     shifts: tuple[tuple[ShiftHours, ...], ...],
     starts: frozenset[WorkState],
+    working: frozenset[int] = frozenset(),
 ) -> RuleGraph:
     """The graph over these days, each with the shifts that may be worked on it, for who enters in
-    these states."""
+    these states; on the days at the places `working` one of them must be."""
     steps: list[dict[WorkState, list[tuple[int, WorkState, float]]]] = []
     morning = {_settled(state, shifts) for state in starts}
     for place, day in enumerate(days):
@@ -98,6 +101,8 @@ def build(
         steps.append(
             {state: _ways(state, day, shifts[place], later, contract) for state in sorted(morning, key=_order)}
         )
+        if place in working:
+            steps[-1] = {state: [way for way in ways if way[0] != OFF] for state, ways in steps[-1].items()}
         morning = {target for ways in steps[-1].values() for _, target, _ in ways}
     numbers: dict[WorkState, int] = dict.fromkeys(morning, 0)  # after the last day all are alike
     arcs: list[Arc] = []
@@ -105,19 +110,21 @@ def build(
         kinds, numbers = _alike(steps[place], numbers)
         arcs += (Arc(place, number, *way) for kind, number in kinds.items() for way in kind)
     in_order = sorted(arcs, key=lambda arc: (arc.day, arc.source, arc.shift))
-    return RuleGraph(tuple(in_order), {state: numbers[_settled(state, shifts)] for state in starts})
+    entry = {state: numbers[settled] for state in starts if (settled := _settled(state, shifts)) in numbers}
+    return RuleGraph(tuple(in_order), entry, working)
 
 
 def _alike(
     ways_of: Mapping[WorkState, Sequence[tuple[int, WorkState, float]]], numbers: Mapping[WorkState, int]
 ) -> tuple[dict[tuple[tuple[int, int, float], ...], int], dict[WorkState, int]]:
     """A number for each set of ways through a day that states have, and of each state the number of
-    its ways; `numbers` are those of the day after."""
+    its ways; `numbers` are those of the day after, in which states without a way are left out."""
     kinds: dict[tuple[tuple[int, int, float], ...], int] = {}
     before = {}
     for state, ways in ways_of.items():
-        kind = tuple((shift, numbers[target], overtime) for shift, target, overtime in ways)
-        before[state] = kinds.setdefault(kind, len(kinds))
+        kind = tuple((shift, numbers[target], overtime) for shift, target, overtime in ways if target in numbers)
+        if kind:
+            before[state] = kinds.setdefault(kind, len(kinds))
     return kinds, before
 
 

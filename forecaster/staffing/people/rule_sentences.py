@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from forecaster.core.language import N_, _, ngettext
-from forecaster.ledger.week_plan import RuleCost, WeekPlan
+from forecaster.ledger.week_plan import ForbiddingRule, RuleCost, WeekPlan
 
 Money = Callable[[float], str]
 Number = Callable[[float], str]
@@ -14,6 +14,17 @@ RULES = {
     "min_rest_hours": N_("“{limit} hours of rest between shifts” ({contract}) costs {cost}."),
     "max_days_in_row": N_("“At most {limit} days in a row” ({contract}) costs {cost}."),
     "hours_week": N_("“{limit} hours a week” ({contract}) costs {cost}."),
+}
+
+FORBIDDING: dict[ForbiddingRule, str] = {
+    "max_shifts_week": N_("the limit of shifts a week"),
+    "min_rest_hours": N_("the rest between shifts"),
+    "max_days_in_row": N_("the limit of days in a row"),
+    "hours_week": N_("the limit of hours a week"),
+    "days_off": N_("a day off"),
+    "cannot_work": N_("the list of shifts that the person cannot work"),
+    "closed": N_("the opening of the depot, without that shift on that day,"),
+    "rules": N_("a combination of rules"),
 }
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from typing import Any
+from functools import cached_property
+from typing import Any, cast
 
 from forecaster.config import EmploymentContract
-from forecaster.ledger.week_plan import Duty, Position, Rule, RuleCost, ShiftCover, WeekPlan
+from forecaster.ledger.week_plan import Duty, ForbiddingRule, Position, Rule, RuleCost, ShiftCover, WeekPlan
 from forecaster.staffing.people import flow, rule_graph
 from forecaster.staffing.people.quick_flow import Crowd, Slot
 from forecaster.staffing.people.rule_graph import OFF, Arc, RuleGraph, ShiftHours, WorkState
@@ -80,11 +81,19 @@ class _Group:
         """The groups of a contract's people, in the order of the first of each."""
         alike: dict[tuple[Any, ...], list[Position]] = {}
         for person in people:
-            alike.setdefault((person.days_off, person.cannot_work), []).append(person)
+            alike.setdefault((person.days_off, person.cannot_work, person.assigned), []).append(person)
         return [cls(contract, tuple(group)) for group in alike.values()]
 
+    @property
+    def assigned(self) -> dict[date, str]:
+        """Shifts set by hand, "" for a free day."""
+        return dict(self.people[0].assigned) if self.people else {}
+
     def may_work(self, day: date, shift: str) -> bool:
-        return not self.people or (day not in self.people[0].days_off and shift not in self.people[0].cannot_work)
+        if not self.people:
+            return True
+        alike = self.people[0]
+        return day not in alike.days_off and shift not in alike.cannot_work and self.assigned.get(day, shift) == shift
 
 
 @dataclass(frozen=True)
@@ -98,6 +107,8 @@ class WeekTask:
     cost_short: float
     at: datetime
     before: WeekPlan | None = None
+    # shifts set by hand, by person, "" for a free day
+    assigned: Mapping[str, tuple[tuple[date, str], ...]] = field(default_factory=dict)
 
     def plan(self, seconds: float = flow.TIME_LIMIT) -> WeekPlan:
         """The cheapest plan that all rules allow, or after so many seconds a good one; without what
@@ -112,7 +123,10 @@ class WeekTask:
         for group, crowd, taken in zip(groups, crowds, solution.people, strict=True):
             for person, way in zip(group.people, _lead(group, crowd, taken, problem), strict=True):
                 by_name[person.name] = _position(person, way, problem, self.at)
-        positions = [by_name[position.name] for group in self.staff for position in group.positions(self.days)]
+        positions = [
+            replace(by_name[person.name], assigned=person.assigned, forbidden_by=forbidden_by)
+            for _, person, forbidden_by in self._people
+        ]
         planned = Counter((duty.date, duty.shift) for position in positions for duty in position.duties)
         shifts = tuple(_cover(shift, planned[shift.date, shift.name]) for shift in self.wanted)
         overtime = float(sum(count * arc.overtime for taken in solution.people for arc, count in taken.items()))
@@ -127,17 +141,33 @@ class WeekTask:
 
     @property
     def _groups(self) -> list[_Group]:
+        """The people of each contract who are alike; shifts set by hand that a rule forbids are left out."""
+        held: dict[str, list[Position]] = {staff.contract.name: [] for staff in self.staff}
+        for contract, person, forbidden_by in self._people:
+            held[contract.name].append(replace(person, assigned=()) if forbidden_by else person)
+        return [group for staff in self.staff for group in _Group.of(staff.contract, held[staff.contract.name])]
+
+    @cached_property
+    def _people(self) -> list[tuple[EmploymentContract, Position, ForbiddingRule | None]]:
         """The people as they stood in the plan before: worked is what was planned up to the first
-        day."""
+        day; with the rule that forbids what is set by hand."""
+        asked = _Problem.of(self, (each for shifts in self.assigned.values() for each in shifts))
         return [
-            group
+            (staff.contract, person, asked.forbidding_rule(person, staff.contract))
             for staff in self.staff
-            for group in _Group.of(staff.contract, _as_before(staff.positions(self.days), self.days[0], self.before))
+            for person in _as_before(self._positions(staff), self.days[0], self.before)
         ]
 
-    @property
+    def _positions(self, staff: Staff) -> Iterator[Position]:
+        for person in staff.positions(self.days):
+            of_days = (each for each in self.assigned.get(person.name, ()) if each[0] in self.days)
+            yield replace(person, assigned=tuple(sorted(of_days)))
+
+    @cached_property
     def _problem(self) -> _Problem:
-        return _Problem.of(self.days, self.wanted, self.cost_short)
+        return _Problem.of(
+            self, (each for _, who, forbidden_by in self._people if not forbidden_by for each in who.assigned)
+        )
 
 
 def plan_week(
@@ -167,17 +197,22 @@ class _Problem:
     cost_short: float
 
     @classmethod
-    def of(cls, days: Sequence[date], wanted: Sequence[WantedShift], cost_short: float) -> _Problem:
+    def of(cls, task: WeekTask, assigned: Iterable[tuple[date, str]]) -> _Problem:
+        """The problem of a task with a shift set by hand for each of `assigned`: whoever it does not want saves
+        nothing."""
+        days, by_hand = task.days, Counter(assigned)
         places = {day: place for place, day in enumerate(days)}
         by_day: list[list[WantedShift]] = [[] for _ in days]
-        for shift in wanted:
-            by_day[places[shift.date]].append(shift)
+        for shift in task.wanted:
+            unwanted = by_hand[shift.date, shift.name] - len(shift.savings)
+            by_day[places[shift.date]].append(replace(shift, savings=shift.savings + (0.0,) * unwanted))
         shifts = {(day, i): shift for day, there in enumerate(by_day) for i, shift in enumerate(there) if shift.savings}
         hours = tuple(
             tuple(ShiftHours(i, shift.start, shift.end) for i, shift in enumerate(there) if shift.savings)
             for there in by_day
         )
-        return cls(tuple(days), shifts, {slot: shift.savings for slot, shift in shifts.items()}, hours, cost_short)
+        savings = {slot: shift.savings for slot, shift in shifts.items()}
+        return cls(tuple(days), shifts, savings, hours, task.cost_short)
 
     def crowd(self, group: _Group) -> Crowd:
         """The people of a group, its graph, and the way that the plan before led each of them
@@ -188,11 +223,30 @@ class _Problem:
             tuple(shift for shift in there if group.may_work(day, self.shifts[place, shift.index].name))
             for place, (day, there) in enumerate(zip(self.days, self.hours, strict=True))
         )
-        graph = rule_graph.build(contract, self.days, hours, frozenset(entering))
+        at_work = frozenset(place for place, day in enumerate(self.days) if group.assigned.get(day))
+        graph = rule_graph.build(contract, self.days, hours, frozenset(entering), at_work)
         earlier: Counter[Arc] = Counter()
-        for person in group.people:
+        for person in group.people if len(graph.entry) == len(entering) else ():
             earlier.update(self._way_before(person, contract, graph))
         return Crowd(graph, entering, contract.cost_overtime or 0.0, earlier)
+
+    def forbidding_rule(self, person: Position, contract: EmploymentContract) -> ForbiddingRule | None:
+        """The rule by which a person cannot work the shifts that are set by hand; None where all hold."""
+
+        def holds(who: Position, rules: EmploymentContract) -> bool:
+            return bool(self.crowd(_Group(rules, (who,))).graph.entry)
+
+        if not person.assigned or holds(person, contract):
+            return None
+        slots = {(shift.date, shift.name) for shift in self.shifts.values()}
+        if any(shift and (day, shift) not in slots for day, shift in person.assigned):
+            return "closed"
+        if holds(replace(person, days_off=()), contract):
+            return "days_off"
+        if holds(replace(person, cannot_work=()), contract):
+            return "cannot_work"
+        freed = (rule for rule, limits in WITHOUT_RULE.items() if holds(person, contract.model_copy(update=limits)))
+        return cast(ForbiddingRule, next(freed, "rules"))
 
     def usual_shifts(self, person: Position) -> list[int] | None:
         """Planned shifts of a person's days in the plan before, OFF where nothing; None where there
@@ -215,7 +269,8 @@ class _Problem:
             return []
         arcs = {(arc.day, arc.source, arc.shift): arc for arc in graph.arcs}
         for day, shift in enumerate(usual):
-            arc = arcs.get((day, node, shift), arcs[day, node, OFF])
+            usual_arc = arcs.get((day, node, shift)) or arcs.get((day, node, OFF))
+            arc = usual_arc or next(arc for (on, source, _), arc in arcs.items() if (on, source) == (day, node))
             way.append(arc)
             node = arc.target
         return way

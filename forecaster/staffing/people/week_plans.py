@@ -4,10 +4,12 @@ and the contracts."""
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from time import monotonic
+from types import MappingProxyType
 from zoneinfo import ZoneInfo
 
 from forecaster.config import EmploymentContract, Shift, Staffing
@@ -21,6 +23,7 @@ from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.people.flow import TIME_LIMIT
+from forecaster.staffing.people.rule_sentences import FORBIDDING
 from forecaster.staffing.people.week_planner import CENT, Staff, WantedShift, WeekTask
 from forecaster.staffing.people.worker import Worker
 from forecaster.staffing.shift_values import ShiftRoster
@@ -32,6 +35,7 @@ QUICK_SECONDS = 80.0
 # depots of a publication for which the costs of rules are worked out: that takes the longest
 MOST_EXPLAINED = 500
 CHUNK = 25  # depots that a process plans at once
+NOT_BY_HAND: Mapping[str, Mapping[str, tuple[tuple[date, str], ...]]] = MappingProxyType({})
 FEW = 300  # depots below which further processes take longer to start than they save
 
 
@@ -53,9 +57,11 @@ def plan_weeks(
     at: datetime,
     before: Mapping[str, WeekPlan],
     people: Sequence[Worker] | None = None,
+    assigned: Mapping[str, Mapping[str, tuple[tuple[date, str], ...]]] = NOT_BY_HAND,
 ) -> PlannedWeeks:
     """The plans of published depots; `before` are the plans before these, by depot, and `timezone`
     the pipeline's. Where `people` are not told, those whom the plans before name are planned again.
+    `assigned` are shifts set by hand, by depot and person, "" for a free day; one that a rule forbids is a trouble.
 
     No plans where the pipeline declares no people. A depot that cannot be planned is a trouble, and
     the others go on. What rules cost is worked out last, for the depots whose plans cost most.
@@ -65,16 +71,26 @@ def plan_weeks(
     start, troubles = monotonic(), list[str]()
     named = _by_contract(people_of_plans(before.values()) if people is None else people)
     tasks = _tasks(depots, roster, panel, staffing, troubles, timezone=timezone, at=at, before=before, named=named)
+    tasks = [replace(task, assigned=assigned[task.depot_id]) if task.depot_id in assigned else task for task in tasks]
     workers = available_cores() if len(tasks) > FEW else 1
     try:
         plans = [plan for plans in in_processes(_plan, _chunks(tasks, start), workers) for plan in plans]
         if len(plans) < len(tasks):
             late = N_("{n} depots have no plan of the week: {seconds} seconds are over")
             troubles.append(sentence(late, n=len(tasks) - len(plans), seconds=amount(PLAN_SECONDS, "g")))
+        troubles += _forbidden(plans)
         _explain_dearest(tasks, plans, start, workers)
     except MissingExtra as error:
         return PlannedWeeks((), (sentence(N_("no week is planned: {why}"), why=of_error(error)),))
     return PlannedWeeks(tuple(plans), tuple(troubles))
+
+
+def _forbidden(plans: Iterable[WeekPlan]) -> Iterator[str]:
+    """Sentences of depots where shifts set by hand are left out, without names: they end in logs."""
+    left_out = N_("{depot}: shifts set by hand are left out of the plan for {n} people, since {rule} forbids them")
+    for plan in plans:
+        for rule, n in Counter(who.forbidden_by for who in plan.positions if who.forbidden_by).items():
+            yield sentence(left_out, depot=plan.depot_id, n=n, rule=sentence(FORBIDDING[rule]))
 
 
 def _explain_dearest(tasks: Sequence[WeekTask], plans: list[WeekPlan], start: float, workers: int) -> None:

@@ -1,0 +1,115 @@
+"""Shifts of people in the ledger: those that a planner sets by hand, and what people answer to theirs.
+
+Of a person's day the newest row that binds counts, an assignment or a refusal; the plan of the week
+follows it (`WeekTask.assigned`). Rows are never deleted, but where a person is forgotten. Each
+function works on a connection whose transaction the caller holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Literal
+
+import sqlalchemy as sa
+
+from forecaster.ledger import tables
+from forecaster.planning.overrides import Cell
+
+_TABLE = tables.person_days
+Kind = Literal["assigned", "declined", "confirmed"]
+BINDING = ("assigned", "declined")
+DepotShifts = Mapping[str, tuple[tuple[date, str], ...]]  # shifts set by hand, by person
+Assigned = Mapping[str, DepotShifts]  # by depot
+
+
+@dataclass(frozen=True)
+class PersonDay:
+    """A person's day as it is set or answered; `shift` "" is a free day."""
+
+    depot_id: str
+    target_date: date
+    person: str
+    shift: str
+    kind: Kind
+    by: str
+    at: datetime
+
+    @property
+    def assigned(self) -> str:
+        """The shift that binds the plan: none where the person declined."""
+        return self.shift if self.kind == "assigned" else ""
+
+
+def write(connection: sa.Connection, pipeline: str, rows: Iterable[PersonDay]) -> int:
+    """Add rows (idempotent), and return how many say something new."""
+    new = []
+    for row in rows:
+        newest = _newest(connection, pipeline, row.target_date, row.depot_id, _same_kinds(row.kind))
+        before = newest.get((row.depot_id, row.target_date, row.person))
+        if before is None or (before.kind, before.shift) != (row.kind, row.shift):
+            new.append({"pipeline": pipeline, **vars(row)})
+    if new:
+        connection.execute(_TABLE.insert(), new)
+    return len(new)
+
+
+def withdraw(connection: sa.Connection, pipeline: str, cell: Cell, person: str, at: datetime) -> int:
+    """Withdraw what binds a person's day, and return how many rows did."""
+    row = _TABLE.c
+    here = (row.pipeline == pipeline, row.depot_id == cell[0], row.target_date == cell[1], row.person == person)
+    change = _TABLE.update().where(*here, row.kind.in_(BINDING), row.withdrawn_at.is_(None))
+    return connection.execute(change.values(withdrawn_at=at)).rowcount
+
+
+def read_assigned(connection: sa.Connection, pipeline: str, since: date) -> Assigned:
+    """Shifts that bind plans from a day on, "" for a free day."""
+    shifts: dict[str, dict[str, tuple[tuple[date, str], ...]]] = {}
+    for row in sorted(_newest(connection, pipeline, since).values(), key=lambda row: row.target_date):
+        of_depot = shifts.setdefault(row.depot_id, {})
+        of_depot[row.person] = (*of_depot.get(row.person, ()), (row.target_date, row.assigned))
+    return shifts
+
+
+def read_answers(
+    connection: sa.Connection, pipeline: str, since: date, depot_id: str
+) -> dict[tuple[date, str], PersonDay]:
+    """The newest row of each day and person of a depot from a day on, of whatever kind."""
+    kinds = (*BINDING, "confirmed")
+    newest = _newest(connection, pipeline, since, depot_id, kinds)
+    return {(day, person): row for (_, day, person), row in newest.items()}
+
+
+def last_change(connection: sa.Connection, pipeline: str) -> datetime | None:
+    """The instant of the last row or withdrawal; None where there was none."""
+    row = _TABLE.c
+    query = sa.select(sa.func.max(row.at), sa.func.max(row.withdrawn_at)).where(row.pipeline == pipeline)
+    return max((at for at in connection.execute(query).one() if at is not None), default=None)
+
+
+def _same_kinds(kind: Kind) -> tuple[str, ...]:
+    return BINDING if kind in BINDING else (kind,)
+
+
+def _newest(
+    connection: sa.Connection,
+    pipeline: str,
+    since: date,
+    depot_id: str | None = None,
+    kinds: tuple[str, ...] = BINDING,
+) -> dict[tuple[str, date, str], PersonDay]:
+    """The newest row of each depot, day and person, but for those that were withdrawn."""
+    row = _TABLE.c
+    query = sa.select(_TABLE).where(row.pipeline == pipeline, row.target_date >= since, row.kind.in_(kinds))
+    if depot_id is not None:
+        query = query.where(row.depot_id == depot_id)
+    newest = {
+        (each.depot_id, each.target_date, each.person): each for each in connection.execute(query.order_by(row.at))
+    }
+    names = PersonDay.__dataclass_fields__
+    return {
+        key: PersonDay(**{name: getattr(each, name) for name in names})
+        for key, each in newest.items()
+        if each.withdrawn_at is None
+    }

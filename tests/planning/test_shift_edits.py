@@ -1,0 +1,163 @@
+"""Edits of a week: people who are moved by hand, what it costs, and rules that forbid it."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import Spec, load
+from forecaster.errors import OverrideError
+from forecaster.ledger.store import Ledger
+from forecaster.ledger.week_plan import WeekPlan
+from forecaster.planning import person_days, service, shift_edits
+from forecaster.planning.person_days import PersonDay
+from forecaster.planning.shift_edits import EditAnswer, Move, ShiftEdit
+from tests import fleets
+from tests.fleets import AS_OF, Fleet
+from tests.planning.nights import DAY, PROPOSED, THURSDAY, current, day, publish_as_of, publish_nights
+
+STAFFING = (
+    "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22, "
+    "people_table: {source: {kind: csv, path: people.csv}, columns: {off_from: first, cannot_work: not}}, "
+    "people: [{name: full-time, per_depot: 9}], shifts: [{name: early, start: 06:00, end: 14:00, share: 0.6}, "
+    "{name: late, start: 14:00, end: 22:00, share: 0.4}]}\n"
+)
+FRIDAY = THURSDAY + DAY
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    named = [f"Ana,A,full-time,{FRIDAY},", "Bo,A,full-time,,late"]
+    people = "\n".join(["person,depot_id,contract,first,not", *named, ""])
+    return publish_nights(tmp_path / "fleet", fleets.counts("AB"), staffing=STAFFING, people=people)
+
+
+def plan(spec: Spec, depot_id: str = "A") -> WeekPlan:
+    return next(plan for plan in current(spec).plans if plan.depot_id == depot_id)
+
+
+def shift_of(spec: Spec, person: str, on: date = THURSDAY) -> str:
+    who = next(who for who in plan(spec).positions if who.name == person)
+    return next((duty.shift for duty in who.duties if duty.date == on), "")
+
+
+def edit(spec: Spec, person: str, shift: str | None, on: date = THURSDAY) -> EditAnswer:
+    return shift_edits.save(spec, "A", [ShiftEdit(person, on, shift)], by="Ana")
+
+
+def test_a_question_costs_a_free_day_and_writes_nothing(fleet: Fleet) -> None:
+    before = current(fleet.spec)
+    working = [who.name for who in plan(fleet.spec).positions if any(duty.date == THURSDAY for duty in who.duties)]
+    free = [ShiftEdit(name, THURSDAY, "") for name in working]
+    answer = shift_edits.ask(fleet.spec, "A", free)
+    assert {move.person for move in answer.moves if move.target_date == THURSDAY and not move.after} >= set(working)
+    [effect] = [effect for effect in answer.days if effect.target_date == THURSDAY]
+    assert (effect.drivers[0], effect.chance_short[1]) == (day(before).drivers, 1)
+    assert effect.drivers[1] is not None
+    assert effect.drivers[0] is not None
+    assert effect.drivers[1] < effect.drivers[0]
+    assert answer.cost[1] > answer.cost[0] == pytest.approx(answer.optimal_cost)
+    assert {(move.person, move.before) for move in answer.optimal_moves if move.target_date == THURSDAY}
+    assert current(fleet.spec) == before
+
+
+def test_a_shift_set_by_hand_holds_until_it_is_left_to_the_plan(fleet: Fleet) -> None:
+    was = shift_of(fleet.spec, "Bo")
+    assert edit(fleet.spec, "Bo", "").moves[0] == Move("Bo", THURSDAY, was, "")
+    assert shift_of(fleet.spec, "Bo") == ""
+    service.save(fleet.spec, PROPOSED)  # which plans the depot anew
+    assert shift_of(fleet.spec, "Bo") == ""
+    publish_as_of(fleet.spec, AS_OF)
+    bo = next(who for who in plan(fleet.spec).positions if who.name == "Bo")
+    assert (bo.assigned, bo.forbidden_by, shift_of(fleet.spec, "Bo")) == (((THURSDAY, ""),), None, "")
+    edit(fleet.spec, "Bo", None)
+    assert all(not who.assigned for who in plan(fleet.spec).positions)
+
+
+def test_more_people_than_the_optimum_are_drivers_who_come(fleet: Fleet) -> None:
+    before = day(current(fleet.spec)).drivers
+    assert before is not None
+    edits = [ShiftEdit(f"full-time {number}", THURSDAY, "early") for number in range(1, 10)]
+    answer = shift_edits.save(fleet.spec, "A", edits, by="Ana")
+    after = day(current(fleet.spec))
+    assert after.drivers is not None
+    assert after.roster is not None
+    assert after.drivers > before
+    assert sum(dict(after.roster.shifts).values()) == after.drivers
+    assert answer.cost[1] > answer.cost[0]
+    shift_edits.save(fleet.spec, "A", [ShiftEdit(each.person, THURSDAY, None) for each in edits], by="Ana")
+    assert day(current(fleet.spec)).drivers == before
+
+
+@pytest.mark.parametrize(
+    ("person", "shift", "on", "why"),
+    [
+        ("Ana", "early", FRIDAY, "Ana on 2024-04-12: found early, which a day off forbids (full-time)"),
+        (
+            "Bo",
+            "late",
+            THURSDAY,
+            "found late, which the list of shifts that the person cannot work forbids (full-time)",
+        ),
+        ("Cy", "late", THURSDAY, "person: found 'Cy', wanted one of Ana, Bo, full-time 1"),
+        ("Bo", "night", THURSDAY, "shift: found 'night', wanted one of early, late"),
+        ("Bo", "early", date(2024, 1, 1), "date: found 2024-01-01, wanted a published day"),
+    ],
+)
+def test_an_edit_that_cannot_be_is_refused_and_changes_nothing(
+    fleet: Fleet, person: str, shift: str, on: date, why: str
+) -> None:
+    before = current(fleet.spec)
+    with pytest.raises(OverrideError) as refused:
+        edit(fleet.spec, person, shift, on)
+    assert why in str(refused.value)
+    assert current(fleet.spec) == before
+    with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        assert person_days.last_change(connection, fleet.spec.name) is None
+
+
+def test_rest_between_two_shifts_set_by_hand_is_a_rule(fleet: Fleet) -> None:
+    person = "full-time 1"
+    edit(fleet.spec, person, "late")
+    with pytest.raises(OverrideError, match="the rest between shifts"):
+        edit(fleet.spec, person, "early", FRIDAY)
+
+
+def test_the_same_edit_twice_is_written_once_and_audited_once(fleet: Fleet) -> None:
+    audited: list[EditAnswer] = []
+    for _ in range(2):
+        shift_edits.save(
+            fleet.spec,
+            "A",
+            [ShiftEdit("Bo", THURSDAY, "")],
+            by="Ana",
+            audit=lambda _, answer: audited.append(answer),
+        )
+    assert len(audited) == 1
+
+
+def test_a_refusal_frees_the_day_until_a_planner_sets_it(fleet: Fleet) -> None:
+    """The newer of the two counts."""
+    refusal = PersonDay("A", THURSDAY, "Bo", "early", "declined", "Bo", datetime.now(UTC))
+    with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        assert [person_days.write(connection, fleet.spec.name, [refusal]) for _ in range(2)] == [1, 0]
+        assigned = person_days.read_assigned(connection, fleet.spec.name, THURSDAY)
+        assert assigned == {"A": {"Bo": ((THURSDAY, ""),)}}
+    edit(fleet.spec, "Bo", "early")
+    assert shift_of(fleet.spec, "Bo") == "early"
+
+
+def test_a_night_says_where_a_rule_forbids_what_was_set_by_hand(fleet: Fleet) -> None:
+    spec = load(fleet.file)
+    edit(spec, "Bo", "early", FRIDAY)
+    table = fleet.file.parent / "people.csv"
+    table.write_text(f"person,depot_id,contract,first,not\nBo,A,full-time,{FRIDAY},\n")
+    publish_as_of(fleet.spec, AS_OF)
+    bo = next(who for who in plan(spec).positions if who.name == "Bo")
+    assert (bo.assigned, bo.forbidden_by) == (((FRIDAY, "early"),), "days_off")
+    assert FRIDAY not in {duty.date for duty in bo.duties}
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        run = ledger.runs()[0]
+    assert "A: shifts set by hand are left out of the plan for 1 people, since a day off forbids them" in str(run)
