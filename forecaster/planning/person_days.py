@@ -7,10 +7,10 @@ function works on a connection whose transaction the caller holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Literal
+from typing import Any, Literal
 
 import sqlalchemy as sa
 
@@ -81,6 +81,22 @@ def read_answers(
     return {(day, person): row for (_, day, person), row in newest.items()}
 
 
+def read_last_edit(
+    connection: sa.Connection, pipeline: str, since: date, depot_id: str
+) -> list[tuple[PersonDay, PersonDay | None]]:
+    """The rows that a planner last wrote for a depot's days from a day on, each with the binding one before it."""
+    rows = _rows(connection, pipeline, since, depot_id, BINDING)
+    edits = [row for row in rows if row.kind == "assigned" and row.withdrawn_at is None]
+    last = [row for row in edits if row.at == edits[-1].at]
+
+    def before(row: sa.Row[Any]) -> PersonDay | None:
+        same = [each for each in rows if (each.target_date, each.person) == (row.target_date, row.person)]
+        earlier = [each for each in same if each.at < row.at]
+        return _person_day(earlier[-1]) if earlier and earlier[-1].withdrawn_at is None else None
+
+    return [(_person_day(row), before(row)) for row in last]
+
+
 def last_change(connection: sa.Connection, pipeline: str) -> datetime | None:
     """The instant of the last row or withdrawal; None where there was none."""
     row = _TABLE.c
@@ -100,16 +116,21 @@ def _newest(
     kinds: tuple[str, ...] = BINDING,
 ) -> dict[tuple[str, date, str], PersonDay]:
     """The newest row of each depot, day and person, but for those that were withdrawn."""
+    rows = _rows(connection, pipeline, since, depot_id, kinds)
+    newest = {(row.depot_id, row.target_date, row.person): row for row in rows}
+    return {key: _person_day(row) for key, row in newest.items() if row.withdrawn_at is None}
+
+
+def _rows(
+    connection: sa.Connection, pipeline: str, since: date, depot_id: str | None, kinds: tuple[str, ...]
+) -> Sequence[sa.Row[Any]]:
+    """The rows of days from a day on, the oldest first."""
     row = _TABLE.c
     query = sa.select(_TABLE).where(row.pipeline == pipeline, row.target_date >= since, row.kind.in_(kinds))
     if depot_id is not None:
         query = query.where(row.depot_id == depot_id)
-    newest = {
-        (each.depot_id, each.target_date, each.person): each for each in connection.execute(query.order_by(row.at))
-    }
-    names = PersonDay.__dataclass_fields__
-    return {
-        key: PersonDay(**{name: getattr(each, name) for name in names})
-        for key, each in newest.items()
-        if each.withdrawn_at is None
-    }
+    return connection.execute(query.order_by(row.at)).all()
+
+
+def _person_day(row: sa.Row[Any]) -> PersonDay:
+    return PersonDay(**{name: getattr(row, name) for name in PersonDay.__dataclass_fields__})

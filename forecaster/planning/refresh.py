@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import sqlalchemy as sa
@@ -36,6 +36,7 @@ from forecaster.plugins import optional, plugin
 from forecaster.serving import totals
 from forecaster.staffing import changes, rosters
 from forecaster.staffing.changes import PublishedCrews
+from forecaster.staffing.newsvendor import Roster
 
 OVERRIDE = "override"  # the part of a change that planners made
 Told = Mapping[Cell, Mapping[str, int]]  # drivers by shift of a depot's day
@@ -111,12 +112,7 @@ def with_overrides(
     """The publication as it would have gone out with these overrides and no others, but for crews
     whose change is not worth what it costs; and what could not be done. `told` are crews of the
     published schedule, `assigned` people's shifts set by hand."""
-    model = model_forecast(publication, inputs.panel)
-    openable = openable_days(publication)
-    overrides_at = apply.locate_overrides(model, active, openable.__contains__)
-    forecast = apply.apply_overrides(model, overrides_at)
-    crews = published_crews(publication, forecast, inputs, now, told)
-    roster = rosters.roster_for(forecast, inputs.panel, inputs.staffing, crews, inputs.shares)
+    model, overrides_at, forecast, crews, roster = overridden_roster(publication, active, inputs, now, told)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     # Vans are shared, so a day is written anew for all depots once one of its overrides is another.
     expected, current = _expected_overrides(publication, active), _published_overrides(publication)
@@ -158,6 +154,29 @@ def with_overrides(
             publication, revised, roster, forecast, inputs, now, assigned or {}
         )
     return revised, remark
+
+
+class OverriddenRoster(NamedTuple):
+    """The model's forecast, the overrides at its depots and days, the forecast with them, the crews that are
+    published, and the roster; None where nobody is rostered."""
+
+    model: Forecast
+    overrides_at: dict[tuple[int, int], Override]
+    forecast: Forecast
+    crews: PublishedCrews | None
+    roster: Roster | None
+
+
+def overridden_roster(
+    publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs, now: datetime, told: Told = NOBODY
+) -> OverriddenRoster:
+    """The roster of a publication with these overrides; `told` are crews of the published schedule."""
+    model = model_forecast(publication, inputs.panel)
+    overrides_at = apply.locate_overrides(model, active, openable_days(publication).__contains__)
+    forecast = apply.apply_overrides(model, overrides_at)
+    crews = published_crews(publication, forecast, inputs, now, told)
+    roster = rosters.roster_for(forecast, inputs.panel, inputs.staffing, crews, inputs.shares)
+    return OverriddenRoster(model, overrides_at, forecast, crews, roster)
 
 
 def published_crews(
@@ -278,10 +297,11 @@ def _update_rows(connection: sa.Connection, head: Head, before: Publication, aft
             query = sums.update().where(sums.c.publication_id == head.publication_id, *place)
             connection.execute(query.values(quantiles=list(new_total.quantiles)))
     plans = {plan.depot_id: plan for plan in before.plans}
-    plan_rows.update(connection, head.publication_id, (plan for plan in after.plans if plan != plans[plan.depot_id]))
+    replanned = [plan for plan in after.plans if plan != plans[plan.depot_id]]
+    plan_rows.update(connection, head.publication_id, replanned)
     if changed or before.totals != after.totals:
         soundness.write_digest(connection, head.publication_id)
-    if changed:
+    if changed or replanned:
         publications = tables.publications
         of_publication = publications.c.publication_id == head.publication_id
         connection.execute(publications.update().where(of_publication).values(revised_at=datetime.now(UTC)))

@@ -8,7 +8,7 @@ least cost; nothing is published where a rule forbids the edit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 
 import sqlalchemy as sa
@@ -16,13 +16,16 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.core.language import _
 from forecaster.errors import OverrideError
-from forecaster.ledger import connect, records
+from forecaster.ledger import connect, plan_rows, records
 from forecaster.ledger.publication import Publication, PublishedDepot
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.week_plan import Position, WeekPlan
+from forecaster.ledger.week_plan import ForbiddingRule, Position, WeekPlan
 from forecaster.planning import override_table, person_days, refresh, saved_inputs
 from forecaster.planning.overrides import active_overrides, as_of_day, check_words
-from forecaster.planning.person_days import Assigned, DepotShifts, PersonDay
+from forecaster.planning.person_days import DepotShifts, PersonDay
+from forecaster.planning.saved_inputs import SavedInputs
+from forecaster.staffing.people import week_plans
+from forecaster.staffing.people.attendance import with_attendance
 from forecaster.staffing.people.rule_sentences import FORBIDDING
 
 
@@ -74,7 +77,7 @@ Audit = Callable[[sa.Connection, EditAnswer], None]
 def ask(spec: Spec, depot_id: str, edits: Sequence[ShiftEdit], *, now: datetime | None = None) -> EditAnswer:
     """What edits would do; nothing is written. Raises as `save` does."""
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
-        return _answer(connection, spec, depot_id, edits, now or datetime.now(UTC))
+        return _answer(_EditedWeek.read(connection, spec, depot_id, now or datetime.now(UTC)), edits)
 
 
 def save(
@@ -94,43 +97,94 @@ def save(
     check_words(by, "")
     at = now or datetime.now(UTC)
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
-        answer, changed = _answer(connection, spec, depot_id, edits, at), 0
-        for edit in edits:
-            if edit.shift is None:
-                cell = depot_id, edit.target_date
-                changed += person_days.withdraw(connection, spec.name, cell, edit.person, at)
-            else:
-                row = PersonDay(depot_id, edit.target_date, edit.person, edit.shift, "assigned", by, at)
-                changed += person_days.write(connection, spec.name, [row])
-        if changed:
-            refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
-            if audit is not None:
-                audit(connection, answer)
-        return answer
+        week = _EditedWeek.read(connection, spec, depot_id, at)
+        return _save(connection, week, edits, by, audit)
 
 
-def _answer(
-    connection: sa.Connection, spec: Spec, depot_id: str, edits: Sequence[ShiftEdit], at: datetime
+def undo(spec: Spec, depot_id: str, *, by: str, now: datetime | None = None, audit: Audit | None = None) -> EditAnswer:
+    """Put back what a depot's last edit replaced, and whom it moved where that costs nothing. Raises as `save` does,
+    and OverrideError where nothing is set by hand."""
+    check_words(by, "")
+    at = now or datetime.now(UTC)
+    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+        week = _EditedWeek.read(connection, spec, depot_id, at)
+        rows = person_days.read_last_edit(connection, spec.name, as_of_day(week.publication), depot_id)
+        if not rows:
+            raise OverrideError(_("{depot}: found no shift set by hand, wanted one to undo", depot=depot_id))
+        edits = [ShiftEdit(row.person, row.target_date, earlier.assigned if earlier else None) for row, earlier in rows]
+        before = _reverted(week.before, rows[0][0].at)
+        plan_rows.update(connection, week.publication_id, [before])
+        return _save(connection, replace(week, before=before), edits, by, audit)
+
+
+def _save(
+    connection: sa.Connection, week: _EditedWeek, edits: Sequence[ShiftEdit], by: str, audit: Audit | None
 ) -> EditAnswer:
-    head = records.head(connection, spec.name)
-    if head is None:
-        raise OverrideError(_("nothing has been published yet; wanted a published week to edit"))
-    publication = records.whole(connection, head)
-    before = _plan(publication, depot_id)
-    _check(edits, before, publication, spec)
-    by_hand = person_days.read_assigned(connection, spec.name, publication.cutoff)
-    overrides = override_table.read_overrides(connection, spec.name, publication.cutoff)
-    active = active_overrides(overrides, as_of_day(publication))
-    inputs = saved_inputs.read(spec.paths.saved_inputs, publication.desk)
-    told = refresh.told_crews(connection, spec.name, inputs.staffing, publication.cutoff)
-
-    def week(assigned: Assigned) -> tuple[PublishedDepot, WeekPlan]:
-        revised, _remark = refresh.with_overrides(publication, active, inputs, at, told, assigned)
-        return _depot(revised, depot_id), _plan(revised, depot_id)
-
-    edited_depot, edited = week({**by_hand, depot_id: _with_edits(by_hand.get(depot_id, {}), edits)})
+    answer, changed = _answer(week, edits), 0
+    spec, depot_id = week.spec, week.depot.depot_id
     for edit in edits:
-        who = _person(edited, edit.person)
+        if edit.shift is None:
+            cell = depot_id, edit.target_date
+            changed += person_days.withdraw(connection, spec.name, cell, edit.person, week.at)
+        else:
+            row = PersonDay(depot_id, edit.target_date, edit.person, edit.shift, "assigned", by, week.at)
+            changed += person_days.write(connection, spec.name, [row])
+    if changed:
+        refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
+        if audit is not None:
+            audit(connection, answer)
+    return answer
+
+
+def _reverted(plan: WeekPlan, at: datetime) -> WeekPlan:
+    """The plan before the change that was made of it first from an instant on: shifts planned then are gone, and
+    those cancelled then are there again."""
+    changes = {duty.since for who in plan.positions for duty in (*who.duties, *who.cancelled) if duty.since >= at}
+    first = min(changes, default=None)
+
+    def revert(who: Position) -> Position:
+        duties = [duty for duty in who.duties if duty.since != first]
+        duties += [duty for duty in who.cancelled if duty.since == first]
+        cancelled = tuple(duty for duty in who.cancelled if duty.since != first)
+        return replace(who, duties=tuple(sorted(duties, key=lambda duty: duty.date)), cancelled=cancelled)
+
+    return replace(plan, positions=tuple(map(revert, plan.positions)))
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A person for an open shift: the expected cost of the week with this person on it less that without; None where
+    `forbidden_by` forbids it."""
+
+    person: str
+    cost: float | None
+    forbidden_by: ForbiddingRule | None
+
+
+def candidates(
+    spec: Spec, depot_id: str, target_date: date, shift: str, *, now: datetime | None = None
+) -> list[Candidate]:
+    """The people of a depot who do not work on a day, for a shift of it, the cheapest first. Raises as `save`
+    does."""
+    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+        week = _EditedWeek.read(connection, spec, depot_id, now or datetime.now(UTC))
+    free = [who.name for who in week.before.positions if all(duty.date != target_date for duty in who.duties)]
+    found = []
+    for name in free:
+        edit = ShiftEdit(name, target_date, shift)
+        week.check([edit])
+        depot, plan = week.with_edits([edit])
+        forbidden_by = _person(plan, name).forbidden_by
+        more = _cost(depot, plan) - _cost(week.depot, week.before)
+        found.append(Candidate(name, None if forbidden_by else more, forbidden_by))
+    return sorted(found, key=lambda each: (each.cost is None, each.cost or 0.0, each.person))
+
+
+def _answer(week: _EditedWeek, edits: Sequence[ShiftEdit]) -> EditAnswer:
+    week.check(edits)
+    depot, plan = week.with_edits(edits)
+    for edit in edits:
+        who = _person(plan, edit.person)
         if who.forbidden_by and edit.shift is not None:
             raise OverrideError(
                 _(
@@ -142,48 +196,101 @@ def _answer(
                     contract=who.contract,
                 )
             )
-    free_depot, free = week({other: shifts for other, shifts in by_hand.items() if other != depot_id})
-    published = _depot(publication, depot_id)
+    optimal_depot, optimal = week.with_shifts({})
     return EditAnswer(
-        depot_id,
-        tuple(_effects(published, edited_depot)),
-        tuple(_moves(before, edited)),
-        (before.overtime_hours, edited.overtime_hours),
-        (_cost(published, before), _cost(edited_depot, edited)),
-        _cost(free_depot, free),
-        tuple(_moves(edited, free)),
+        week.depot.depot_id,
+        tuple(_effects(week.depot, depot)),
+        tuple(_moves(week.before, plan)),
+        (week.before.overtime_hours, plan.overtime_hours),
+        (_cost(week.depot, week.before), _cost(depot, plan)),
+        _cost(optimal_depot, optimal),
+        tuple(_moves(plan, optimal)),
     )
 
 
-def _check(edits: Iterable[ShiftEdit], plan: WeekPlan, publication: Publication, spec: Spec) -> None:
-    """Raises OverrideError for an edit of somebody or something that is not there."""
-    assert spec.staffing is not None
-    shifts, as_of = [shift.name for shift in spec.staffing.shifts], as_of_day(publication)
-    days = [day.target_date for day in _depot(publication, plan.depot_id).days]
-    for edit in edits:
-        _person(plan, edit.person)
-        if edit.shift and edit.shift not in shifts:
-            names = ", ".join(shifts)
-            raise OverrideError(_("shift: found {shift}, wanted one of {names}", shift=repr(edit.shift), names=names))
-        if edit.target_date not in days or edit.target_date < as_of:
-            raise OverrideError(
-                _(
-                    "date: found {target_date}, wanted a published day, from {first} to {last}",
-                    target_date=edit.target_date,
-                    first=max(days[0], as_of),
-                    last=days[-1],
+@dataclass(frozen=True)
+class _EditedWeek:
+    """The published week of a depot, and what it takes to plan it anew."""
+
+    spec: Spec
+    publication: Publication
+    publication_id: int
+    depot: PublishedDepot
+    before: WeekPlan
+    by_hand: DepotShifts
+    inputs: SavedInputs
+    roster: refresh.OverriddenRoster
+    at: datetime
+
+    @classmethod
+    def read(cls, connection: sa.Connection, spec: Spec, depot_id: str, at: datetime) -> _EditedWeek:
+        """Raises OverrideError where nobody is planned at the depot, DeskError, LedgerError."""
+        head = records.head(connection, spec.name)
+        if head is None:
+            raise OverrideError(_("nothing has been published yet; wanted a published week to edit"))
+        publication = records.whole(connection, head)
+        plan = next((plan for plan in publication.plans if plan.depot_id == depot_id), None)
+        if plan is None:
+            wanted = _("depot: found {depot}, wanted a depot whose people are planned", depot=repr(depot_id))
+            raise OverrideError(wanted)
+        by_hand = person_days.read_assigned(connection, spec.name, publication.cutoff).get(depot_id, {})
+        overrides = override_table.read_overrides(connection, spec.name, publication.cutoff)
+        active = active_overrides(overrides, as_of_day(publication))
+        inputs = saved_inputs.read(spec.paths.saved_inputs, publication.desk)
+        told = refresh.told_crews(connection, spec.name, inputs.staffing, publication.cutoff)
+        roster = refresh.overridden_roster(publication, active, inputs, at, told)
+        depot = next(depot for depot in publication.depots if depot.depot_id == depot_id)
+        return cls(spec, publication, head.publication_id, depot, plan, by_hand, inputs, roster, at)
+
+    def with_edits(self, edits: Iterable[ShiftEdit]) -> tuple[PublishedDepot, WeekPlan]:
+        """The depot and its plan with what is set by hand and these edits."""
+        shifts = {person: dict(days) for person, days in self.by_hand.items()}
+        for edit in edits:
+            days = shifts.setdefault(edit.person, {})
+            days.pop(edit.target_date, None)
+            if edit.shift is not None:
+                days[edit.target_date] = edit.shift
+        return self.with_shifts({person: tuple(sorted(days.items())) for person, days in shifts.items()})
+
+    def with_shifts(self, shifts: DepotShifts) -> tuple[PublishedDepot, WeekPlan]:
+        """The depot and its plan with these shifts set by hand."""
+        inputs, timezone, depot_id = self.inputs, self.publication.timezone, self.depot.depot_id
+        planned = week_plans.plan_weeks(
+            (self.depot,),
+            self.roster.roster,
+            inputs.panel,
+            inputs.staffing,
+            timezone=timezone,
+            at=self.at,
+            before={depot_id: self.before},
+            assigned={depot_id: shifts},
+        )
+        if not planned.plans:
+            raise OverrideError("; ".join(map(str, planned.troubles)))
+        (depot,) = with_attendance(
+            (self.depot,), planned.plans, self.roster.roster, self.roster.forecast, inputs.staffing
+        )
+        return depot, planned.plans[0]
+
+    def check(self, edits: Iterable[ShiftEdit]) -> None:
+        """Raises OverrideError for an edit of somebody or something that is not there."""
+        assert self.spec.staffing is not None
+        shifts, as_of = [shift.name for shift in self.spec.staffing.shifts], as_of_day(self.publication)
+        days = [day.target_date for day in self.depot.days]
+        for edit in edits:
+            _person(self.before, edit.person)
+            if edit.shift and edit.shift not in shifts:
+                values = {"shift": repr(edit.shift), "names": ", ".join(shifts)}
+                raise OverrideError(_("shift: found {shift}, wanted one of {names}", **values))
+            if edit.target_date not in days or edit.target_date < as_of:
+                raise OverrideError(
+                    _(
+                        "date: found {target_date}, wanted a published day, from {first} to {last}",
+                        target_date=edit.target_date,
+                        first=max(days[0], as_of),
+                        last=days[-1],
+                    )
                 )
-            )
-
-
-def _with_edits(assigned: DepotShifts, edits: Iterable[ShiftEdit]) -> DepotShifts:
-    shifts = {person: dict(days) for person, days in assigned.items()}
-    for edit in edits:
-        days = shifts.setdefault(edit.person, {})
-        days.pop(edit.target_date, None)
-        if edit.shift is not None:
-            days[edit.target_date] = edit.shift
-    return {person: tuple(sorted(days.items())) for person, days in shifts.items()}
 
 
 def _effects(before: PublishedDepot, after: PublishedDepot) -> Iterable[DayEffect]:
@@ -210,18 +317,6 @@ def _cost(depot: PublishedDepot, plan: WeekPlan) -> float:
     """Expected cost of the drivers who come on all days, with the overtime of the plan."""
     overtime = plan.cost - sum(cover.cost for cover in plan.shifts)
     return sum(day.roster.cost for day in depot.days if day.roster is not None) + max(overtime, 0.0)
-
-
-def _plan(publication: Publication, depot_id: str) -> WeekPlan:
-    """Raises OverrideError where nobody is planned at the depot."""
-    plan = next((plan for plan in publication.plans if plan.depot_id == depot_id), None)
-    if plan is None:
-        raise OverrideError(_("depot: found {depot}, wanted a depot whose people are planned", depot=repr(depot_id)))
-    return plan
-
-
-def _depot(publication: Publication, depot_id: str) -> PublishedDepot:
-    return next(depot for depot in publication.depots if depot.depot_id == depot_id)
 
 
 def _person(plan: WeekPlan, name: str) -> Position:

@@ -161,3 +161,24 @@ def test_a_night_says_where_a_rule_forbids_what_was_set_by_hand(fleet: Fleet) ->
     with Ledger.open_reader(spec.ledger_url) as ledger:
         run = ledger.runs()[0]
     assert "A: shifts set by hand are left out of the plan for 1 people, since a day off forbids them" in str(run)
+
+
+def test_undo_puts_back_what_the_last_edit_replaced(fleet: Fleet) -> None:
+    edit(fleet.spec, "Bo", "early")
+    edit(fleet.spec, "Bo", "")
+    assert shift_of(fleet.spec, "Bo") == ""
+    shift_edits.undo(fleet.spec, "A", by="Ana")
+    assert shift_of(fleet.spec, "Bo") == "early"
+    with pytest.raises(OverrideError, match="B: found no shift set by hand"):
+        shift_edits.undo(fleet.spec, "B", by="Ana")
+
+
+def test_candidates_for_a_shift_come_with_their_cost_or_the_rule_that_forbids_it(fleet: Fleet) -> None:
+    edit(fleet.spec, "Bo", "")
+    candidates = shift_edits.candidates(fleet.spec, "A", THURSDAY, "late")
+    by_name = {each.person: each for each in candidates}
+    assert by_name["Bo"].forbidden_by == "cannot_work"
+    assert by_name["Bo"].cost is None
+    costs = [each.cost for each in candidates if each.cost is not None]
+    assert costs == sorted(costs)
+    assert candidates[-1].cost is None

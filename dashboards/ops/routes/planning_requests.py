@@ -23,7 +23,7 @@ from forecaster.planning.overrides import shown
 from forecaster.planning.scenario import WITHOUT_VALUE, Supposition
 
 LARGEST = 16_384  # bytes of a form
-MOST_FIELDS = 300  # of a form, whose list of depots has a field for each that was chosen
+MOST_FIELDS = 2_000  # of a form, whose list of depots or of people's days has a field for each
 LISTS = ("others",)  # fields of a form that may come several times
 
 

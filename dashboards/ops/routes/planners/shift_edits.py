@@ -1,0 +1,165 @@
+"""HTTP routes of the page on which planners edit a depot's week: what edits would do, saving them, and undo."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+
+from dashboards.ops.access import Person, audit, person, planner, require
+from dashboards.ops.access.context import AccessContext
+from dashboards.ops.access.roles import RoleFirst
+from dashboards.ops.http.render import HTML, RenderPage
+from dashboards.ops.routes.planning import Planner, form_context
+from dashboards.ops.routes.planning_requests import Body, fields, form_day, mistake
+from dashboards.ops.views.shifts.edited_week import SHOWN_DAYS, answer_text, candidate_texts, edit_page, edits_of
+from dashboards.ops.views.shifts.week import NoPlans
+from forecaster.config import Spec
+from forecaster.core.language import _
+from forecaster.errors import DeskError, OverrideError
+from forecaster.planning import shift_edits
+from forecaster.planning.shift_edits import EditAnswer, ShiftEdit
+
+PAGE = "/shifts"
+
+
+@dataclass(frozen=True)
+class ShiftEditRoutes:
+    """The routes of one pipeline."""
+
+    spec: Spec
+    context: AccessContext
+    page: RenderPage
+
+    def router(self) -> APIRouter:
+        """The routes under /shifts."""
+        routes = APIRouter(include_in_schema=False, route_class=RoleFirst)
+        routes.add_api_route(PAGE, self.show)
+        routes.add_api_route(PAGE, self.check, methods=["POST"])
+        routes.add_api_route(f"{PAGE}/edits", self.save, methods=["POST"])
+        routes.add_api_route(f"{PAGE}/undo", self.undo, methods=["POST"])
+        return routes
+
+    def show(
+        self,
+        request: Request,
+        reader: Annotated[Person, Depends(require("planner"))],
+        depot: str,
+        first: str = "",
+        day: str = "",
+        shift: str = "",
+    ) -> Response:
+        """The week with a choice for each person and day; with `day` and `shift` who could take that one."""
+        open_day = form_day(day)
+        if not (shift and open_day):
+            return self._shown(request, depot, form_day(first))
+        self.context.store.edition(reader.cities).depot(depot)
+        try:
+            ranked = candidate_texts(shift_edits.candidates(self.spec, depot, open_day, shift))
+        except (OverrideError, DeskError) as error:
+            return self._shown(request, depot, form_day(first), fault=_fault(error), status=_status(error))
+        return self._shown(request, depot, form_day(first), candidates=ranked, open_shift=(open_day, shift))
+
+    async def check(self, request: Request, by: Planner, content: Body) -> Response:
+        """What the choices of the form would do; nothing is saved."""
+        request.state.audited = True  # nothing is written
+        return await run_in_threadpool(self._answer, request, content, by, save=False)
+
+    async def save(self, request: Request, by: Planner, content: Body) -> Response:
+        """Save the choices of the form, and lead to the week that follows."""
+        request.state.audited = True  # a repeated write changes nothing and has no entry
+        return await run_in_threadpool(self._answer, request, content, by, save=True)
+
+    async def undo(self, request: Request, by: Planner, content: Body) -> Response:
+        """Undo the depot's last edit."""
+        request.state.audited = True
+        return await run_in_threadpool(self._undo, request, content, by)
+
+    def _answer(self, request: Request, content: bytes, by: Person, *, save: bool) -> Response:
+        sent = _texts(request, content)
+        depot, first = sent.get("depot", ""), form_day(sent.get("first", ""))
+        try:
+            edits = self._edits(by, depot, first, sent)
+            if not save:
+                answer = answer_text(shift_edits.ask(self.spec, depot, edits)) if edits else None
+                return self._shown(request, depot, first, sent, answer=answer)
+            if edits:
+                name = planner.name(by, sent.get("by", ""))
+                shift_edits.save(self.spec, depot, edits, by=name, audit=self._auditing(request))
+        except (OverrideError, DeskError, ValidationError) as error:
+            return self._shown(request, depot, first, sent, fault=_fault(error), status=_status(error))
+        return self._to_week(depot, first)
+
+    def _undo(self, request: Request, content: bytes, by: Person) -> Response:
+        sent = _texts(request, content)
+        depot, first = sent.get("depot", ""), form_day(sent.get("first", ""))
+        self.context.store.edition(by.cities).depot(depot)
+        name = planner.name(by, sent.get("by", ""))
+        try:
+            shift_edits.undo(self.spec, depot, by=name, audit=self._auditing(request))
+        except (OverrideError, DeskError) as error:
+            return self._shown(request, depot, first, fault=_fault(error), status=_status(error))
+        return self._to_week(depot, first)
+
+    def _edits(self, by: Person, depot_id: str, first: date | None, sent: Mapping[str, str]) -> list[ShiftEdit]:
+        """The edits of a form. Raises OverrideError where another publication is shown meanwhile."""
+        edition = self.context.store.edition(by.cities)
+        edition.depot(depot_id)
+        if sent.get("publication") != str(edition.head.publication_id):
+            raise OverrideError(_("another publication is shown meanwhile; look at its crews first"))
+        plans = edition.ledger.plans(edition.head.publication_id, depot_id)
+        days = [day for day in edition.front.target_dates if first is None or day >= first][:SHOWN_DAYS]
+        return edits_of(plans[0], days, sent) if plans else []
+
+    def _auditing(self, request: Request) -> shift_edits.Audit:
+        def auditing(connection: sa.Connection, answer: EditAnswer) -> None:
+            audit(request, f"edited the week of {answer.depot_id}: {len(answer.moves)} shifts move", connection)
+
+        return auditing
+
+    def _to_week(self, depot: str, first: date | None) -> Response:
+        self.context.store.forget()
+        query = urlencode({"depot": depot, **({"first": first} if first else {})})
+        return RedirectResponse(f"{self.context.prefix}{PAGE}?{query}", 303)
+
+    def _shown(
+        self,
+        request: Request,
+        depot_id: str,
+        first: date | None,
+        sent: Mapping[str, str] | None = None,
+        *,
+        open_shift: tuple[date, str] | None = None,
+        status: int = 200,
+        **content: Any,
+    ) -> Response:
+        edition = self.context.store.edition(person(request).cities)
+        try:
+            week = edit_page(edition, edition.depot(depot_id), first, sent or {}, open_shift)
+        except NoPlans as error:
+            raise HTTPException(404, str(error)) from error
+        values = {"answer": None, "fault": "", "candidates": (), **content}
+        values |= {"who": form_context(request), "publication": edition.head.publication_id}
+        body = self.page("shifts.html", front=edition.front, week=week, **values)
+        return Response(body, status, media_type=HTML, headers={"Cache-Control": "no-store"})
+
+
+def _texts(request: Request, content: bytes) -> dict[str, str]:
+    return {name: str(value) for name, value in fields(request, content).items()}
+
+
+def _fault(error: OverrideError | DeskError | ValidationError) -> str:
+    return _(error.for_readers) if isinstance(error, DeskError) else mistake(error)
+
+
+def _status(error: Exception) -> int:
+    return 409 if isinstance(error, DeskError) else 422
