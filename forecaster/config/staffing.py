@@ -4,6 +4,7 @@ overrides."""
 from __future__ import annotations
 
 import re
+from datetime import time
 from typing import Self
 
 from pydantic import Field, field_validator, model_validator
@@ -11,6 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from forecaster.config.base import Section
 from forecaster.config.shifts import LEARN, EmploymentContract, PeopleTable, Shift, check_shifts
 
+LATE = time(20)  # a shift that ends after it is a late one
 LONGEST_NOTICE = 60  # days: one fewer than the longest horizon
 
 
@@ -121,6 +123,10 @@ class Staffing(Section):
     people_table: PeopleTable | None = None
     """Names of these people, their days off, and the shifts that they cannot work. Left out:
     numbered people."""
+    spread_weight: float = Field(default=0, ge=0)
+    """Cost of a weekend or late shift for each one that a person had beyond the depot's average in
+    the last eight weeks: so they are spread over people. Shifts that end after 20:00 or on the next
+    day are late. 0: they fall where the week costs least."""
 
     @model_validator(mode="after")
     def _whole_days(self) -> Self:
@@ -154,6 +160,11 @@ class Staffing(Section):
     def learns_shares(self) -> bool:
         """True if shares of shifts are learned from the times of day of orders."""
         return any(shift.share == LEARN for shift in self.shifts)
+
+    @property
+    def late_shifts(self) -> frozenset[str]:
+        """Names of the shifts that end after 20:00 or on the next day."""
+        return frozenset(shift.name for shift in self.shifts if shift.passes_midnight or shift.ends > LATE)
 
     @field_validator("currency")
     @classmethod

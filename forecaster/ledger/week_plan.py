@@ -19,8 +19,9 @@ from pydantic import TypeAdapter
 
 # from which SEQUENCE of calendars counts seconds; 31 bits until 2088
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
-Rule = Literal["max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "per_depot"]
-
+Rule = Literal[
+    "max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "per_depot", "spread_weight"
+]
 # `closed`: the day has no such shift; `rules`: several rules together
 ForbiddingRule = Literal[
     "max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "cannot_work", "closed", "rules"
@@ -88,7 +89,7 @@ class ShiftCover:
 @dataclass(frozen=True)
 class RuleCost:
     """Savings without a rule of a contract; of `days_off`, with nobody off; of `per_depot`, with
-    one person more."""
+    one person more; of `spread_weight`, which is of no contract, with shifts not spread."""
 
     contract: str
     rule: Rule
@@ -109,6 +110,7 @@ class WeekPlan:
     overtime_hours: float
     # how far this cost may lie above the least one, as a share of it; 0: it is the least
     gap: float
+    late_shifts: tuple[str, ...] | None = None  # where weekend and late shifts are spread: names of the late ones
 
     @property
     def missing(self) -> int:

@@ -194,7 +194,8 @@ def _add_crowd(
         is_work = arc.shift != OFF
         if is_work and (arc.day, arc.shift) not in workers:
             continue
-        column = program.column(arc.overtime * crowd.cost_overtime + order * is_work, size, whole=True)
+        cost = arc.overtime * crowd.cost_overtime + crowd.spread_cost(arc) + order * is_work
+        column = program.column(cost, size, whole=True)
         columns[arc] = column
         balance.setdefault((arc.day, arc.source), []).append((column, 1.0))
         if arc.day < last:

@@ -29,6 +29,12 @@ class Crowd:
     entering: Mapping[WorkState, int]
     cost_overtime: float
     planned_before: Mapping[Arc, int]
+    unpopular: float = 0.0  # cost of a shift at one of these slots beyond money
+    unpopular_slots: frozenset[Slot] = frozenset()
+
+    def spread_cost(self, arc: Arc) -> float:
+        """Cost of an arc beyond money: of a weekend or late shift for those who had many."""
+        return self.unpopular if (arc.day, arc.shift) in self.unpopular_slots else 0.0
 
 
 def one_by_one(
@@ -86,7 +92,7 @@ def _worth(
         is_wanted = count < len(values)
         if is_wanted or arc.day in crowd.graph.working:
             saved = max(values[count], 0.0) + covers if is_wanted else 0.0
-            worth[arc] = saved - arc.overtime * crowd.cost_overtime + stay
+            worth[arc] = saved - arc.overtime * crowd.cost_overtime - crowd.spread_cost(arc) + stay
     return worth
 
 

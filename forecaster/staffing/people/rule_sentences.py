@@ -83,6 +83,8 @@ def rule_sentence(rule: RuleCost, money: Money = whole_money, number: Number = p
             contract=rule.contract,
             cost=money(rule.cost),
         )
+    if rule.rule == "spread_weight":
+        return _("To spread weekend and late shifts over people costs {cost}.", cost=money(rule.cost))
     if rule.rule == "per_depot":
         return _(
             "One more {contract} driver beside the {limit} would save {cost}.",

@@ -24,7 +24,8 @@ from forecaster.ledger.week_plan import WeekPlan
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.people.flow import TIME_LIMIT
 from forecaster.staffing.people.rule_sentences import FORBIDDING
-from forecaster.staffing.people.week_planner import CENT, Staff, WantedShift, WeekTask
+from forecaster.staffing.people.week_planner import CENT, WeekTask
+from forecaster.staffing.people.week_problem import Spread, Staff, WantedShift
 from forecaster.staffing.people.worker import Worker
 from forecaster.staffing.shift_values import ShiftRoster
 
@@ -140,6 +141,7 @@ def _tasks(
                 staffing.cost_short,
                 at,
                 before.get(depot.depot_id),
+                spread=Spread(staffing.spread_weight, staffing.late_shifts) if staffing.spread_weight else None,
             )
         )
     return tasks

@@ -107,3 +107,19 @@ def test_an_open_shift_leads_to_those_who_could_take_it(app: FastAPI, fleet: Fle
 def test_a_depot_without_people_has_no_such_page(app: FastAPI, fleet: Fleet) -> None:
     assert ask_locally(app, "GET", "/shifts?depot=Z").status_code == 404
     assert str(THURSDAY) in ask_locally(app, "GET", "/shifts?depot=B").text
+
+
+def test_who_had_weekend_and_late_shifts_is_shown_where_they_are_spread(tmp_path: Path, app: FastAPI) -> None:
+    title = "Weekend and late shifts of the last eight weeks"
+    assert title not in ask_locally(app, "GET", "/depot/A").text
+    staffing = STAFFING.replace("staffing: {", "staffing: {spread_weight: 5, ")
+    spread = publish_nights(
+        tmp_path / "spread", fleets.counts("AB"), staffing=staffing, people="person,depot_id,contract,first,not\n"
+    )
+    page = create_app(spread.spec.ledger_url, pipeline=spread.spec.name, clock=lambda: AS_OF, spec=spread.spec)
+    shown = ask_locally(page, "GET", "/depot/A").text
+    assert title in shown
+    rows = re.findall(
+        r'<tr><th scope="row">(full-time \d)</th><td class="n">(\d)</td><td class="n">(\d)</td></tr>', shown
+    )
+    assert sum(int(late) for _, _, late in rows) > 0  # the first night's late shifts

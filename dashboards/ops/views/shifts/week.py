@@ -19,6 +19,7 @@ from forecaster.ledger.week_plan import Position, ShiftCover, WeekPlan
 from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
 from forecaster.staffing.people.rule_sentences import rule_sentence, summary
 
+SATURDAY = 5  # as date.weekday counts
 FORMS = (("xlsx", "Excel"), ("ics", N_("Calendar")), ("csv", "CSV"))
 
 
@@ -65,6 +66,7 @@ class DepotWeekPage:
     uncovered: tuple[str, ...]
     rules: tuple[str, ...]
     files: tuple[tuple[str, str], ...]  # address, name
+    spread: tuple[tuple[str, str, str], ...]  # person, weekend and late shifts of the last weeks, where they are spread
     shares: str  # how orders of the day in front fall on shifts, where that is learned; else empty
 
 
@@ -115,6 +117,7 @@ def depot_week(edition: Edition, depot: PublishedDepot) -> DepotWeekPage | None:
         tuple(_uncovered(cover, plan, zone) for cover in plan.shifts if cover.planned < cover.wanted),
         tuple(rule_sentence(rule, _money, display.decimal) for rule in plan.rules),
         tuple((_address(depot_id, form), _(name)) for form, name in FORMS),
+        tuple(_burden(person, plan.late_shifts) for person in plan.positions) if plan.late_shifts is not None else (),
         shares(edition.depot(depot_id).days[edition.front.meant]),
     )
 
@@ -125,6 +128,12 @@ def _person(position: Position, letters: Mapping[str, str], depot_id: str, dates
     hours = sum(duty.hours for duty in position.duties)
     address = _address(depot_id, "ics", person=position.key(depot_id))
     return PersonWeek(position.name, tuple(shifts.get(day, "") for day in dates), display.decimal(hours), address)
+
+
+def _burden(position: Position, late: Sequence[str]) -> tuple[str, str, str]:
+    weekend = sum(duty.date.weekday() >= SATURDAY for duty in position.before)
+    lates = sum(duty.shift in late for duty in position.before)
+    return position.name, display.number(weekend), display.number(lates)
 
 
 def files_of_all(city: str = "") -> list[tuple[str, str]]:

@@ -1,0 +1,222 @@
+"""The planning problem of a depot's week: shifts that are wanted, groups of people who are alike, and the ways that
+the rules of their contracts leave them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from functools import cached_property
+from typing import Any, cast
+
+from forecaster.config import EmploymentContract
+from forecaster.ledger.week_plan import ForbiddingRule, Position, Rule
+from forecaster.staffing.people import rule_graph
+from forecaster.staffing.people.quick_flow import Crowd, Slot
+from forecaster.staffing.people.rule_graph import OFF, Arc, RuleGraph, ShiftHours, WorkState
+from forecaster.staffing.people.worker import Worker
+
+SATURDAY = 5  # as date.weekday counts
+WITHOUT_RULE: dict[Rule, dict[str, float | None]] = {
+    "max_shifts_week": {"max_shifts_week": 7},
+    "min_rest_hours": {"min_rest_hours": 0.0},
+    "max_days_in_row": {"max_days_in_row": 99},
+    "hours_week": {"hours_week": None, "cost_overtime": None},
+}
+
+
+@dataclass(frozen=True)
+class WantedShift:
+    """A shift of a day and its crew: what each driver of it saves, the first one first."""
+
+    date: date
+    name: str
+    start: datetime
+    end: datetime
+    savings: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How weekend and late shifts are spread over people: the cost of one more of them for each that somebody had
+    beyond the depot's `average`, and the names of late shifts."""
+
+    weight: float
+    late: frozenset[str]
+    average: float = 0.0
+
+    def is_unpopular(self, day: date, shift: str) -> bool:
+        """True of a shift at a weekend, or a late one."""
+        return day.weekday() >= SATURDAY or shift in self.late
+
+    def burden(self, person: Position) -> int:
+        """Weekend and late shifts of a person in the weeks before."""
+        return sum(self.is_unpopular(duty.date, duty.shift) for duty in person.before)
+
+    def cost(self, person: Position) -> float:
+        """Cost of one more such shift."""
+        return self.weight * max(self.burden(person) - self.average, 0.0)
+
+
+@dataclass(frozen=True)
+class Staff:
+    """The people of a depot who have a contract: so many by number, and others by name."""
+
+    contract: EmploymentContract
+    people: int
+    persons: tuple[Worker, ...] = ()
+
+    def positions(self, days: Sequence[date]) -> list[Position]:
+        """A position for each, with what matters of days off in these days and the week after."""
+        contract = self.contract.name
+        ahead = [*days, *(days[-1] + timedelta(days=step) for step in range(1, 8))]
+        by_number = [Position(f"{contract} {number}", contract, ()) for number in range(1, self.people + 1)]
+        by_name = [
+            Position(
+                person.name,
+                contract,
+                (),
+                days_off=tuple(day for day in ahead if person.is_off(day)),
+                cannot_work=person.cannot_work,
+                is_named=True,
+            )
+            for person in self.persons
+        ]
+        return [*by_name, *by_number]
+
+
+@dataclass(frozen=True)
+class Group:
+    """People of a contract who may work on the same days and shifts."""
+
+    contract: EmploymentContract
+    people: tuple[Position, ...]
+
+    @classmethod
+    def of(cls, contract: EmploymentContract, people: Iterable[Position], spread: Spread | None = None) -> list[Group]:
+        """The groups of a contract's people, in the order of the first of each."""
+        alike: dict[tuple[Any, ...], list[Position]] = {}
+        for person in people:
+            burden = spread.cost(person) if spread else 0.0
+            alike.setdefault((person.days_off, person.cannot_work, person.assigned, burden), []).append(person)
+        return [cls(contract, tuple(group)) for group in alike.values()]
+
+    @property
+    def assigned(self) -> dict[date, str]:
+        """Shifts set by hand, "" for a free day."""
+        return dict(self.people[0].assigned) if self.people else {}
+
+    def may_work(self, day: date, shift: str) -> bool:
+        if not self.people:
+            return True
+        alike = self.people[0]
+        return day not in alike.days_off and shift not in alike.cannot_work and self.assigned.get(day, shift) == shift
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Planning problem, by the places of days and of shifts in them."""
+
+    days: tuple[date, ...]
+    shifts: Mapping[Slot, WantedShift]
+    savings: Mapping[Slot, tuple[float, ...]]
+    hours: tuple[tuple[ShiftHours, ...], ...]
+    cost_short: float
+    spread: Spread | None = None
+
+    @classmethod
+    def of(
+        cls,
+        days: Sequence[date],
+        wanted: Iterable[WantedShift],
+        cost_short: float,
+        assigned: Iterable[tuple[date, str]],
+        spread: Spread | None = None,
+    ) -> Problem:
+        """The problem with a shift set by hand for each of `assigned`: whoever is not wanted saves nothing."""
+        by_hand = Counter(assigned)
+        places = {day: place for place, day in enumerate(days)}
+        by_day: list[list[WantedShift]] = [[] for _ in days]
+        for shift in wanted:
+            unwanted = by_hand[shift.date, shift.name] - len(shift.savings)
+            by_day[places[shift.date]].append(replace(shift, savings=shift.savings + (0.0,) * unwanted))
+        shifts = {(day, i): shift for day, there in enumerate(by_day) for i, shift in enumerate(there) if shift.savings}
+        hours = tuple(
+            tuple(ShiftHours(i, shift.start, shift.end) for i, shift in enumerate(there) if shift.savings)
+            for there in by_day
+        )
+        savings = {slot: shift.savings for slot, shift in shifts.items()}
+        return cls(tuple(days), shifts, savings, hours, cost_short, spread)
+
+    def crowd(self, group: Group) -> Crowd:
+        """The people of a group, its graph, and the way that the plan before led each of them
+        through it."""
+        contract = group.contract
+        entering = Counter(rule_graph.state_after(person.before, self.days[0], contract) for person in group.people)
+        hours = tuple(
+            tuple(shift for shift in there if group.may_work(day, self.shifts[place, shift.index].name))
+            for place, (day, there) in enumerate(zip(self.days, self.hours, strict=True))
+        )
+        at_work = frozenset(place for place, day in enumerate(self.days) if group.assigned.get(day))
+        graph = rule_graph.build(contract, self.days, hours, frozenset(entering), at_work)
+        earlier: Counter[Arc] = Counter()
+        for person in group.people if len(graph.entry) == len(entering) else ():
+            earlier.update(self._way_before(person, contract, graph))
+        unpopular = self.spread.cost(group.people[0]) if self.spread and group.people else 0.0
+        return Crowd(graph, entering, contract.cost_overtime or 0.0, earlier, unpopular, self._unpopular)
+
+    @cached_property
+    def _unpopular(self) -> frozenset[Slot]:
+        slots = ((slot, shift) for slot, shift in self.shifts.items() if self.spread)
+        return frozenset(
+            slot for slot, shift in slots if self.spread and self.spread.is_unpopular(shift.date, shift.name)
+        )
+
+    def forbidding_rule(self, person: Position, contract: EmploymentContract) -> ForbiddingRule | None:
+        """The rule by which a person cannot work the shifts that are set by hand; None where all hold."""
+
+        def holds(who: Position, rules: EmploymentContract) -> bool:
+            return bool(self.crowd(Group(rules, (who,))).graph.entry)
+
+        if not person.assigned or holds(person, contract):
+            return None
+        slots = {(shift.date, shift.name) for shift in self.shifts.values()}
+        if any(shift and (day, shift) not in slots for day, shift in person.assigned):
+            return "closed"
+        if holds(replace(person, days_off=()), contract):
+            return "days_off"
+        if holds(replace(person, cannot_work=()), contract):
+            return "cannot_work"
+        freed = (rule for rule, limits in WITHOUT_RULE.items() if holds(person, contract.model_copy(update=limits)))
+        return cast(ForbiddingRule, next(freed, "rules"))
+
+    def usual_shifts(self, person: Position) -> list[int] | None:
+        """Planned shifts of a person's days in the plan before, OFF where nothing; None where there
+        was none."""
+        if not (person.duties or person.before or person.cancelled):
+            return None
+        slots = {(shift.date, shift.name): slot for slot, shift in self.shifts.items()}
+        usual = [OFF] * len(self.days)
+        for duty in person.duties:
+            if (duty.date, duty.shift) in slots:
+                day, shift = slots[duty.date, duty.shift]
+                usual[day] = shift
+        return usual
+
+    def _way_before(self, person: Position, contract: EmploymentContract, graph: RuleGraph) -> list[Arc]:
+        """The arcs that a person took in the plan before, on free days where the rules allow its
+        shift no more."""
+        usual, node, way = self.usual_shifts(person), graph.entry[self._entry(person, contract)], []
+        if usual is None:
+            return []
+        arcs = {(arc.day, arc.source, arc.shift): arc for arc in graph.arcs}
+        for day, shift in enumerate(usual):
+            usual_arc = arcs.get((day, node, shift)) or arcs.get((day, node, OFF))
+            arc = usual_arc or next(arc for (on, source, _), arc in arcs.items() if (on, source) == (day, node))
+            way.append(arc)
+            node = arc.target
+        return way
+
+    def _entry(self, person: Position, contract: EmploymentContract) -> WorkState:
+        return rule_graph.state_after(person.before, self.days[0], contract)
