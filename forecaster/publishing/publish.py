@@ -195,7 +195,7 @@ class PublicationDraft:
             Ledger.open(spec.ledger_url) as ledger,
         ):
             changes |= explain.explain_changes(ledger, spec, self.knowledge, result, overridden, self.as_of)
-        crews = self._crews(overridden)
+        crews = self._crews(overridden, troubles)
         depots = tuple(
             content.published_depots(
                 overridden,
@@ -211,7 +211,7 @@ class PublicationDraft:
         )
         return self._plan_weeks(depots, crews, overridden, shares, troubles)
 
-    def _crews(self, overridden: Forecast) -> PublishedCrews | None:
+    def _crews(self, overridden: Forecast, troubles: Troubles) -> PublishedCrews | None:
         """The crews that are published already, today or in a schedule; None where every change is
         welcome. Raises LedgerError."""
         spec = self.spec
@@ -223,6 +223,8 @@ class PublicationDraft:
             return crews
         with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
             told = refresh.told_crews(connection, spec.name, spec.staffing, self.result.panel.cutoff)
+        if trouble := plugin("notice").of_other_shifts(told, spec.staffing):
+            troubles.add(trouble)
         zones = content.depot_timezones(self.knowledge)
         return refresh.scheduled_crews(crews, told, overridden, spec.staffing, zones, spec.timezone, self.as_of)
 

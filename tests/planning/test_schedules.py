@@ -174,3 +174,13 @@ def test_the_command_publishes_a_week_and_shows_states_and_changes(fleet: Fleet)
     assert f"premium {change['premium']:.2f}" in last
     with pytest.raises(NoSuchRow, match=r"found no depot with a day from 2030-01-07 to 2030-01-13"):
         runner.invoke(app, ["schedule", file, "--publish", "2030-01-08"], catch_exceptions=False)
+
+
+def test_a_night_says_where_the_published_shifts_are_not_those_declared(fleet: Fleet) -> None:
+    publish_week(fleet.spec)
+    shifts = "  shifts: [{name: early, start: 06:00, end: 14:00, share: 1}]\n"
+    fleet.file.write_text(fleet.file.read_text("utf-8") + shifts, "utf-8")
+    publish_as_of(load(fleet.file), AS_OF)
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger:
+        [run] = ledger.runs(limit=1)
+    assert "has the shifts whole day, and staffing.shifts declares early: the crews of these days change" in str(run)

@@ -21,6 +21,8 @@ import numpy as np
 
 from forecaster.config import PremiumStep, Staffing
 from forecaster.core.forecast import Forecast
+from forecaster.core.language import N_
+from forecaster.core.language.sentences import Sentence, counted, sentence
 from forecaster.staffing.changes import PublishedCrews
 from forecaster.staffing.newsvendor import NOT_PUBLISHED, PublishedSchedule
 
@@ -144,6 +146,22 @@ def with_schedule(
         shifts=shifts,
         schedule=published,
     )
+
+
+def of_other_shifts(told: Mapping[Cell, ShiftCrews], staffing: Staffing) -> Sentence | None:
+    """Sentence about published days whose shifts are not those declared, so that no premium holds their crews; None
+    where there are none."""
+    names = sorted(shift_names(staffing))
+    other = [crews for crews in told.values() if sorted(crews) != names]
+    if not other:
+        return None
+    text = N_(
+        "the published schedule of {days} has the shifts {published}, and staffing.shifts declares {declared}: the "
+        "crews of these days change without regard to their premiums; name the shifts as they were published"
+    )
+    days = counted(len(other), "{n} depot-day", "{n} depot-days")
+    published = ", ".join(sorted({name or "whole day" for crews in other for name in crews}))
+    return sentence(text, days=days, published=published, declared=", ".join(name or "whole day" for name in names))
 
 
 def shift_names(staffing: Staffing) -> list[str]:
