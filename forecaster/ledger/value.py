@@ -160,6 +160,17 @@ def runs_computed(connection: sa.Connection, pipeline: str, since: datetime) -> 
     )
 
 
+def schedule_premiums(connection: sa.Connection, pipeline: str, days: tuple[date, date]) -> float | None:
+    """Premiums of the changes of published schedules of the days from the first to the last; None where none of them
+    was published."""
+    row = tables.schedule_days.c
+    query = sa.select(sa.func.count(), sa.func.sum(row.premium)).where(
+        row.pipeline == pipeline, row.target_date.between(*days)
+    )
+    published, premiums = connection.execute(query).one()
+    return float(premiums or 0.0) if published else None
+
+
 def computed_run(kind: str, timings: Mapping[str, float], computing: Mapping[str, Any] | None) -> ComputedRun | None:
     """Computing time of a run, from its row; None where it published nothing, or did not write down
     how long it took."""

@@ -130,6 +130,7 @@ class ValueAccount:
     saved: tuple[tuple[date, Mapping[str, float]], ...]
     # None: nothing was written down of it, or it is not for the reader
     computing: Computing | None = None
+    premiums: float | None = None  # of changes of published schedules; None: none was published, or not for the reader
 
 
 def account(
@@ -152,7 +153,8 @@ def account(
     if cities is not None:
         return summed(costs, [replace(day, overridden=0) for day in of_span], weeks)
     runs = value.runs_computed(connection, pipeline, datetime.combine(since, time(), UTC))
-    return replace(summed(costs, of_span, weeks), computing=computing(runs, currency))
+    premiums = value.schedule_premiums(connection, pipeline, (since, days[-1].day))
+    return replace(summed(costs, of_span, weeks), computing=computing(runs, currency), premiums=premiums)
 
 
 def computing(runs: Sequence[ComputedRun], currency: str | None) -> Computing | None:

@@ -290,6 +290,11 @@ def _remarks(account: ValueAccount) -> list[str]:
                     n=display.number(account.backfilled),
                 )
             )
+    if account.premiums is not None:
+        premiums = display.money(account.premiums, account.currency)
+        remarks.append(
+            _("Changes of published schedules cost {premiums} in premiums besides, on these days.", premiums=premiums)
+        )
     if account.other_currency:
         remarks.append(
             ngettext(

@@ -48,6 +48,7 @@ class SpanOut:
     more_vans: Amount | None  # ten more
     overrides: Amount | None  # planners' numbers
     computing: Computing | None
+    premiums: float | None  # of changes of published schedules; null: none was published, or readers of some cities
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ def _span(account: ValueAccount, *, some: bool) -> SpanOut:
         account.more_vans,
         account.overrides,
         account.computing,
+        account.premiums,
     )
 
 

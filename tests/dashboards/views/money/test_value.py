@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from dashboards.ops.formatting import locale
 from dashboards.ops.views.money.value import chosen_span, value_page
 from forecaster.config import load
+from forecaster.ledger import tables
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.value import FORESIGHT
 from tests.staffing.test_value_account import account, fill
@@ -103,3 +105,17 @@ def test_a_first_night_says_what_will_be_shown_and_when(ledger: Ledger) -> None:
 def test_an_address_asks_for_one_of_three_spans() -> None:
     assert [chosen_span({"weeks": weeks}) for weeks in ("8", "26", "52", "27", "x")] == [8, 26, 52, 26, 26]
     assert chosen_span({}) == 26
+
+
+def test_premiums_of_published_schedules_are_told_beside_the_account(ledger: Ledger) -> None:
+    fill(ledger, 5)
+    assert account(ledger).premiums is None
+    with ledger.transaction() as connection:
+        day = {"pipeline": "p", "depot_id": "Ulm", "target_date": date(2026, 10, 26), "by": "Ana", "crews": {"": 4}}
+        for number, premium in enumerate((None, 45.0, 30.0)):
+            row = {**day, "at": datetime(2026, 10, 20 + number, tzinfo=UTC), "premium": premium}
+            connection.execute(tables.schedule_days.insert().values(row))
+    assert account(ledger).premiums == 75
+    assert account(ledger, cities=["Ulm"]).premiums is None
+    [remark] = value_page(account(ledger)).remarks
+    assert remark == "Changes of published schedules cost €75 in premiums besides, on these days."
