@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Request
+from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.concurrency import run_in_threadpool
@@ -21,10 +21,12 @@ from dashboards.ops.views.shifts.my_week import my_file, my_week
 from dashboards.ops.views.shifts.week import NoPlans
 from forecaster.config import Spec
 from forecaster.core.language import _
-from forecaster.errors import MissingExtra, OverrideError
+from forecaster.errors import OverrideError
 from forecaster.planning import person_days, refresh
 from forecaster.planning.person_days import PersonDay
 from forecaster.staffing.people.roster_files import MEDIA_TYPES, WeekFile
+
+Reader = Annotated[Person, Depends(require("viewer"))]
 
 
 class AnswerForm(BaseModel):
@@ -63,16 +65,10 @@ class MyWeekRoutes:
 
     def calendar(self, request: Request) -> Response:
         """The calendar of this person; it has no ETag, by which readers share a copy."""
-        try:
-            content = self._mine(request)[1].write("ics")
-        except MissingExtra as error:
-            raise HTTPException(501, str(error)) from error
         named = {"Content-Disposition": 'attachment; filename="my-week.ics"'}
-        return Response(content, media_type=MEDIA_TYPES["ics"], headers=named)
+        return Response(self._mine(request)[1].write("ics"), media_type=MEDIA_TYPES["ics"], headers=named)
 
-    async def answer(
-        self, request: Request, reader: Annotated[Person, Depends(require("viewer"))], content: Body
-    ) -> Response:
+    async def answer(self, request: Request, reader: Reader, content: Body) -> Response:
         """Write an answer, and lead back to the week."""
         request.state.audited = True  # a repeated answer changes nothing and has no entry
         try:

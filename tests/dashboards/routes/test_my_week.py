@@ -12,14 +12,14 @@ from dashboards.ops.views.shifts.week import depot_week
 from forecaster.config import Spec
 from forecaster.ledger import access, plan_rows
 from forecaster.ledger.store import Ledger
-from forecaster.planning import shift_edits
+from forecaster.planning import schedules, shift_edits
 from forecaster.planning.shift_edits import ShiftEdit
 from tests import fleets
 from tests.calls import Call
 from tests.dashboards.guests import SECRET, Guest, declared, house, signed_in
 from tests.dashboards.visitor import text
 from tests.fleets import Fleet
-from tests.planning.nights import DAY, THURSDAY, publish_nights
+from tests.planning.nights import DAY, THURSDAY, current, day, publish_nights
 from tests.planning.test_shift_edits import STAFFING, plan, shift_of
 
 NOW = datetime(2024, 4, 10, 12, tzinfo=UTC)  # a Wednesday
@@ -142,6 +142,26 @@ def test_a_free_day_ahead_is_declined(call: Call, fleet: Fleet) -> None:
     assert reply(browser, "declined", "") == 303
     assert "Thu 11 Apr You cannot work on this day." in text(browser("/my-week"))
     assert marks(browser, free)[1] == ("✗", "cannot work")
+
+
+def test_a_shift_that_nobody_takes_is_open_in_a_published_week(call: Call, tmp_path: Path) -> None:
+    """The schedule is of crews as they are wanted: it changes, and costs a premium, where these do."""
+    noticed = STAFFING.replace("cost_idle: 22", "cost_idle: 22, notice_days: 2, change_premium: [{removed: 9}]")
+    few = noticed.replace("per_depot: 9", "per_depot: 0") + PAGE
+    spec = publish_nights(tmp_path / "few", fleets.counts("AB"), staffing=few, people=PEOPLE).spec
+    bo = guest(spec, addresses(call, fleets.found(tmp_path / "few"), "--person", "Bo")["Bo"])
+    assert spec.staffing is not None
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        whole, week = current(spec), (THURSDAY, THURSDAY)
+        schedules.publish_days(connection, spec.name, whole.depots, week, spec.staffing, by="vic", at=datetime.now(UTC))
+        told = schedules.read_told(connection, spec.name, THURSDAY)
+    before, _ = day(whole).roster, reply(bo, "declined", "early")
+    after = day(current(spec)).roster
+    assert before is not None
+    assert after is not None
+    assert (dict(before.missing)["early"], dict(after.missing)["early"]) == (3, 4)
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        assert schedules.read_told(connection, spec.name, THURSDAY) == told
 
 
 def test_an_answer_that_cannot_be_is_refused_and_changes_nothing(call: Call, fleet: Fleet) -> None:
