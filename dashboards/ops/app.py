@@ -128,7 +128,7 @@ def page_app(
         from dashboards.ops.routes.planners import acceptance, week_file
 
         app.include_router(planning.router(spec, store, page, refuse))
-        app.include_router(acceptance.router(context, refuse))
+        app.include_router(acceptance.router(spec, context, refuse))
         app.include_router(week_file.WeekFileRoutes(spec, context, page).router())
         if spec.file is not None:
             app.include_router(settings.router(spec, context, page))

@@ -39,6 +39,7 @@ class LeftCrew:
     change_cost: float  # declared, and premiums of a published schedule
     hour: int | None = None  # from which on a depot has one change a day, where that is why
     shifts: tuple[tuple[str, int], ...] = ()  # name and crew of each shift of the new plan; empty: none are declared
+    by_hand: bool = False  # a planner set the crew
 
     def __post_init__(self) -> None:
         _keep(self, shifts=tuple(map(tuple, self.shifts)))  # JSON gives lists
@@ -75,6 +76,7 @@ class PublishedRoster:
     shifts: tuple[tuple[str, int], ...] = ()  # name and crew of each shift, which sum to the day's; empty: none
     shares: LearnedShares | None = None  # of these shifts; None = they are declared
     missing: tuple[tuple[str, int], ...] = ()  # name of each shift, and drivers for whom its week's plan has nobody
+    by_hand: bool = False  # a planner set the crew
 
     def __post_init__(self) -> None:
         # JSON gives lists.

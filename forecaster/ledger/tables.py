@@ -385,6 +385,7 @@ accepted_crews = sa.Table(
     sa.Column("drivers", sa.Integer, nullable=False),
     sa.Column("by", sa.Text, nullable=False),
     sa.Column("withdrawn_at", Instant),
+    sa.Column("crews", Json),  # of a crew set by hand: shift → drivers; "": the whole day; null: accepted as published
 )
 
 # Crews of published schedules, and their changes since (`forecaster.planning.schedules`).

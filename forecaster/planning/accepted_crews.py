@@ -1,5 +1,5 @@
-"""Crews that planners accept as they are published, in the ledger. An acceptance holds while the
-published crew is the accepted one.
+"""Crews that planners accept as they are published, or set by hand, in the ledger. An acceptance holds
+while the published crew is the accepted one; a crew set by hand is the one that is published.
 
 A row is never deleted, and of a depot's day the newest counts. Each function works on a connection
 whose transaction the caller holds.
@@ -7,7 +7,9 @@ whose transaction the caller holds.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date, datetime
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -23,10 +25,21 @@ def accept(connection: sa.Connection, pipeline: str, cell: Cell, *, drivers: int
     """Accept a crew (idempotent). False where the same crew is accepted already."""
     query = sa.select(_TABLE).where(_of(pipeline, cell)).order_by(_TABLE.c.at.desc()).limit(1)
     newest = connection.execute(query).first()
-    if newest is not None and newest.drivers == drivers and newest.withdrawn_at is None:
+    if newest is not None and newest.drivers == drivers and newest.withdrawn_at is None and newest.crews is None:
         return False
     row = {"pipeline": pipeline, "depot_id": cell[0], "target_date": cell[1], "at": at, "drivers": drivers, "by": by}
     connection.execute(_TABLE.insert().values(**row))
+    return True
+
+
+def set_crew(
+    connection: sa.Connection, pipeline: str, cell: Cell, *, crews: Mapping[str, int], by: str, at: datetime
+) -> bool:
+    """Set a crew by hand, in drivers by shift (idempotent). False where it is set so already."""
+    if read_set(connection, pipeline, cell[1]).get(cell) == crews:
+        return False
+    row = {"pipeline": pipeline, "depot_id": cell[0], "target_date": cell[1], "at": at, "by": by}
+    connection.execute(_TABLE.insert().values(**row, drivers=sum(crews.values()), crews=dict(crews)))
     return True
 
 
@@ -38,11 +51,22 @@ def withdraw(connection: sa.Connection, pipeline: str, cell: Cell, at: datetime)
 
 
 def read_accepted(connection: sa.Connection, pipeline: str, since: date) -> dict[Cell, int]:
-    """Accepted crew, in drivers, by depot and day from `since` on."""
+    """Accepted crew, in drivers, by depot and day from `since` on; those set by hand too."""
+    return {cell: row.drivers for cell, row in _newest(connection, pipeline, since).items()}
+
+
+def read_set(connection: sa.Connection, pipeline: str, since: date) -> dict[Cell, Mapping[str, int]]:
+    """Crew set by hand, in drivers by shift, by depot and day from `since` on."""
+    newest = _newest(connection, pipeline, since)
+    return {cell: row.crews for cell, row in newest.items() if row.crews is not None}
+
+
+def _newest(connection: sa.Connection, pipeline: str, since: date) -> dict[Cell, sa.Row[Any]]:
+    """The newest row of each depot's day, but for those that were withdrawn."""
     query = sa.select(_TABLE).where(_TABLE.c.pipeline == pipeline, _TABLE.c.target_date >= since)
     rows = connection.execute(query.order_by(_TABLE.c.at)).all()
     newest = {(row.depot_id, row.target_date): row for row in rows}
-    return {cell: row.drivers for cell, row in newest.items() if row.withdrawn_at is None}
+    return {cell: row for cell, row in newest.items() if row.withdrawn_at is None}
 
 
 def last_change(connection: sa.Connection, pipeline: str) -> datetime | None:

@@ -11,10 +11,9 @@ instant, by which readers know that something else is shown.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,10 +25,10 @@ from forecaster.core.language import _
 from forecaster.core.panel import Panel
 from forecaster.errors import DeskError
 from forecaster.ledger import plan_rows, records, soundness, tables
-from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedDepot
+from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedDepot, PublishedRoster
 from forecaster.ledger.records import Head
 from forecaster.ledger.store import Ledger
-from forecaster.planning import apply, override_table, saved_inputs
+from forecaster.planning import accepted_crews, apply, override_table, saved_inputs
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.plugins import optional, plugin
@@ -37,10 +36,21 @@ from forecaster.serving import totals
 from forecaster.staffing import changes, rosters
 from forecaster.staffing.changes import PublishedCrews
 from forecaster.staffing.newsvendor import Roster
+from forecaster.staffing.set_crews import with_set_crews
 
 OVERRIDE = "override"  # the part of a change that planners made
-Told = Mapping[Cell, Mapping[str, int]]  # drivers by shift of a depot's day
-NOBODY: Told = MappingProxyType({})
+Crews = Mapping[Cell, Mapping[str, int]]  # drivers by shift of a depot's day
+
+
+@dataclass(frozen=True)
+class Told:
+    """Crews that a plan keeps: of the published schedule for its premiums, and those set by hand in any case."""
+
+    scheduled: Crews = field(default_factory=dict)
+    by_hand: Crews = field(default_factory=dict)
+
+
+NOBODY = Told()
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,8 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head:
     head = head or records.head(connection, pipeline)
     has_people = optional("people.days")
     by_hand = has_people.last_change(connection, pipeline) if has_people else None
-    if head is None or not (by_hand or override_table.has_overrides(connection, pipeline)):
+    decided = by_hand or accepted_crews.last_change(connection, pipeline)
+    if head is None or not (decided or override_table.has_overrides(connection, pipeline)):
         return RefreshOutcome(0)
     publication = records.whole(connection, head)
     assigned = has_people.read_assigned(connection, pipeline, publication.cutoff) if by_hand else {}
@@ -85,8 +96,11 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head:
         override_table.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication)
     )
     trouble, remark, revised, inputs = None, None, publication, None
-    if _published_overrides(publication) != _expected_overrides(publication, active) or (
-        by_hand and plugin("people.replan").reassigned(publication, assigned)
+    set_crews = accepted_crews.read_set(connection, pipeline, publication.cutoff)
+    if (
+        _published_overrides(publication) != _expected_overrides(publication, active)
+        or _days_of_other_crews(publication, set_crews)
+        or (by_hand and plugin("people.replan").reassigned(publication, assigned))
     ):
         try:
             inputs = saved_inputs.read(folder, publication.desk)
@@ -117,6 +131,7 @@ def with_overrides(
     # Vans are shared, so a day is written anew for all depots once one of its overrides is another.
     expected, current = _expected_overrides(publication, active), _published_overrides(publication)
     moved = {cell[1] for cell in expected.keys() | current.keys() if expected.get(cell) != current.get(cell)}
+    moved |= _days_of_other_crews(publication, told.by_hand)
     rows = {depot: row for row, depot in enumerate(model.depot_ids)}
 
     def update_depot(depot: PublishedDepot) -> PublishedDepot:
@@ -193,11 +208,13 @@ def published_crews(
 
 
 def told_crews(connection: sa.Connection, pipeline: str, staffing: Staffing | None, since: date) -> Told:
-    """Crews of the published schedule from a day on, by shift; none where no notice is declared."""
-    if staffing is None or staffing.notice_days is None:
+    """Crews of the published schedule from a day on, where a notice is declared, and those set by hand."""
+    if staffing is None:
         return NOBODY
-    told: Told = plugin("notice.schedules").read_told(connection, pipeline, since)
-    return told
+    set_crews = accepted_crews.read_set(connection, pipeline, since)
+    if staffing.notice_days is None:
+        return Told(by_hand=set_crews)
+    return Told(plugin("notice.schedules").read_told(connection, pipeline, since), set_crews)
 
 
 def scheduled_crews(
@@ -209,13 +226,11 @@ def scheduled_crews(
     timezone: str,
     now: datetime,
 ) -> PublishedCrews | None:
-    """Published crews, in which those of the schedule come first with the premiums of `now`."""
-    if not told:
-        return crews
-    merged: PublishedCrews | None = plugin("notice").with_schedule(
-        crews, told, forecast, staffing, zones, timezone, now
-    )
-    return merged
+    """Published crews, in which those of the schedule come first with the premiums of `now`, and those set by hand
+    before them."""
+    if told.scheduled:
+        crews = plugin("notice").with_schedule(crews, told.scheduled, forecast, staffing, zones, timezone, now)
+    return with_set_crews(crews, told.by_hand, forecast, staffing) if told.by_hand else crews
 
 
 def record_changes(
@@ -268,6 +283,24 @@ def _expected_overrides(publication: Publication, active: Mapping[Cell, Override
     open_ = {(depot.depot_id, day.target_date) for depot in publication.depots for day in depot.days if day.open}
     open_ |= openable_days(publication)
     return {cell: override.id for cell, override in active.items() if cell in open_}
+
+
+def _days_of_other_crews(publication: Publication, set_crews: Crews) -> set[date]:
+    """Days on which a crew set by hand is not the published one, or a published one is set by hand no more."""
+    return {
+        day.target_date
+        for depot in publication.depots
+        for day in depot.days
+        if day.open and day.roster is not None and day.drivers is not None
+        if (crew := set_crews.get((depot.depot_id, day.target_date))) is not None or day.roster.by_hand
+        if not day.roster.by_hand or crew is None or crew != _whole_crew(day.drivers, day.roster)
+    }
+
+
+def _whole_crew(drivers: int, roster: PublishedRoster) -> Mapping[str, int]:
+    """Drivers by shift, those who are missing too; of a crew that lacks vans those for whom there are vans."""
+    missing = dict(roster.missing)
+    return {name: count + missing.get(name, 0) for name, count in roster.shifts} or {"": drivers}
 
 
 def _updated_change(before: PublishedDay, after: PublishedDay, levels: tuple[float, ...]) -> PublishedChange | None:

@@ -219,11 +219,11 @@ class PublicationDraft:
             return None
         before = _published_today(spec, self.as_of, self.run_id)
         crews = published_crews(before, overridden, spec.staffing, spec.timezone, self.now)
-        if spec.staffing.notice_days is None or not self.onto_page:
+        if not self.onto_page:
             return crews
         with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
             told = refresh.told_crews(connection, spec.name, spec.staffing, self.result.panel.cutoff)
-        if trouble := plugin("notice").of_other_shifts(told, spec.staffing):
+        if told.scheduled and (trouble := plugin("notice").of_other_shifts(told.scheduled, spec.staffing)):
             troubles.add(trouble)
         zones = content.depot_timezones(self.knowledge)
         return refresh.scheduled_crews(crews, told, overridden, spec.staffing, zones, spec.timezone, self.as_of)

@@ -156,13 +156,15 @@ def with_premiums(
     saving = sum(
         need.cost(was, staffing) - need.cost(best, staffing) for need, was, best in zip(needs, crews, free, strict=True)
     )
-    premium = schedule.premium(free) + staffing.change_cost
+    by_hand = np.zeros(kept.shape, bool) if schedule.by_hand is None else schedule.by_hand
+    premium = np.where(by_hand, 0.0, schedule.premium(free) + staffing.change_cost)
     reasons = {
         (row, day): LeftCrew(
             int(free[:, row, day].sum()),
             float(np.asarray(saving)[row, day]),
             float(premium[row, day]),
             shifts=tuple(zip(names, free[:, row, day].tolist(), strict=True)) if names else (),
+            by_hand=bool(by_hand[row, day]),
         )
         for row, day in zip(*(axis.tolist() for axis in kept.nonzero()), strict=True)
     }

@@ -41,6 +41,7 @@ class PublishedSchedule:
     crews: Ints  # NOT_PUBLISHED on days of no schedule
     added: Doubles
     removed: Doubles
+    by_hand: Bools | None = None  # days whose crew a planner set, (depots, horizon)
 
     @property
     def has(self) -> Bools:
@@ -55,7 +56,8 @@ class PublishedSchedule:
 
     def on(self, day: slice) -> PublishedSchedule:
         """Of some of the days."""
-        return PublishedSchedule(self.crews[:, :, day], self.added[:, :, day], self.removed[:, :, day])
+        by_hand = None if self.by_hand is None else self.by_hand[:, day]
+        return PublishedSchedule(self.crews[:, :, day], self.added[:, :, day], self.removed[:, :, day], by_hand)
 
 
 @dataclass(frozen=True)

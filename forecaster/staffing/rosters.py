@@ -83,6 +83,7 @@ def published_rosters(
     """Published roster of each open day, by the positions of depot and day; `now` is when crews
     that are `published` already change."""
     changed_at = dict(published.changed_at) if published is not None else {}
+    by_hand = published.schedule.by_hand if published is not None and published.schedule is not None else None
     if roster.changed is not None and now is not None:
         changed_at |= dict.fromkeys(zip(*(axis.tolist() for axis in roster.changed.nonzero()), strict=True), now)
     borrowed, lent = defaultdict(list), defaultdict(list)
@@ -107,6 +108,7 @@ def published_rosters(
             changed_at=changed_at.get((row, step)),
             shifts=_shift_crews(roster, row, step),
             shares=_shares(roster, row, forecast.target_dates[step]),
+            by_hand=by_hand is not None and bool(by_hand[row, step]),
         )
         for row, step in zip(*(axis.tolist() for axis in forecast.open.nonzero()), strict=True)
     }

@@ -56,6 +56,7 @@ from dashboards.ops.views.planning.plan_day import (
 from forecaster.config import Spec
 from forecaster.core.language import ENGLISH, _, use_language
 from forecaster.errors import BundleError, DeskError, ForecasterError, OverrideError
+from forecaster.ledger.publication import PublishedDay
 from forecaster.planning import accepted_crews, service
 from forecaster.planning.override_groups import OverrideGroup
 from forecaster.planning.overrides import Override, ProposedOverride, shown
@@ -153,7 +154,7 @@ class PlanningRoutes:
             saved = forecast.override
             book = self._visible(edition) if saved else ()
             who |= {"together": len(service.saved_together(book, saved.id)) if saved else 0}
-            who |= {"crew": forecast.drivers if forecast.open else None, "accepted": accepted}
+            who |= {"crew": forecast.drivers if forecast.open else None, "accepted": accepted, **_crew(forecast)}
             body = depot_content(edition, depot_id, self._page, day=day, plans=True, plan=plan, who=who)
             return Response(body, media_type=HTML)
 
@@ -336,6 +337,14 @@ class PlanningRoutes:
                 ids = [override.id for override in group]
                 return answer(service.withdraw_group(self._spec, ids, by=name, note=note, audit=auditing(request)))
         return answer(service.withdraw(self._spec, number, by=name, note=note, audit=auditing(request)))
+
+
+def _crew(day: PublishedDay) -> dict[str, object]:
+    """Crews of a day by shift, "" for the whole day, and whether a planner set them."""
+    roster = day.roster
+    missing = dict(roster.missing) if roster else {}
+    shifts = [(name, count + missing.get(name, 0)) for name, count in roster.shifts] if roster else []
+    return {"crews": shifts or [("", day.drivers)], "by_hand": roster is not None and roster.by_hand}
 
 
 def form_context(request: Request) -> dict[str, object]:

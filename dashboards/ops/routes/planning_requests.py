@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from urllib.parse import parse_qs
 
 from fastapi import Depends, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from dashboards.ops.access import planner
 from dashboards.ops.access.csrf import FIELD
@@ -24,6 +24,7 @@ from forecaster.planning.scenario import WITHOUT_VALUE, Supposition
 
 LARGEST = 16_384  # bytes of a form
 MOST_FIELDS = 2_000  # of a form, whose list of depots or of people's days has a field for each
+CREW = "crew."  # with which the names of the fields of a crew set by hand begin
 LISTS = ("others",)  # fields of a form that may come several times
 
 
@@ -85,6 +86,15 @@ class CrewForm(CrewWithdrawalForm):
 
     drivers: int
     by: str = ""
+    crews: dict[str, int] = {}  # to set by hand, by shift; "": the whole day
+    set: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _crews(cls, values: dict[str, Any]) -> dict[str, Any]:
+        """The fields with those of the crews, as in crew.early, together."""
+        crews = {name.removeprefix(CREW): value for name, value in values.items() if name.startswith(CREW)}
+        return {name: value for name, value in values.items() if not name.startswith(CREW)} | {"crews": crews}
 
 
 class GroupIn(BaseModel):

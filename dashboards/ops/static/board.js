@@ -111,6 +111,7 @@ document.querySelector("form[data-filter]")?.addEventListener("input", (event) =
 async function accept(link) {
   const { csrf } = await (await fetch(link.dataset.accept.replace("/accepted", "/api/v1/me"))).json();
   const crew = { depot_id: link.dataset.depot, target_date: link.dataset.day, drivers: link.dataset.drivers };
+  if (link.dataset.crew) Object.assign(crew, { set: "1", "crew.": link.dataset.crew });
   const name = localStorage.getItem("name");
   const body = new URLSearchParams(name ? { ...crew, by: name } : crew);
   const answer = await fetch(link.dataset.accept, { method: "POST", headers: { "X-CSRF-Token": csrf }, body });

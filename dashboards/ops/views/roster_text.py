@@ -59,6 +59,8 @@ def left(day: PublishedDay) -> str:
         "crew": _by_shift(crew) or display.number(day.drivers),
         "gain": _would(_by_shift(plan.shifts) or display.number(plan.drivers), -saving),
     }
+    if plan.by_hand:
+        return _("set to {crew} by a planner: {gain}", **values)
     if plan.hour is not None:
         return _(
             "left at {crew} as published before: {gain}, from {hour}:00 on a depot has one change a day",

@@ -15,9 +15,13 @@ from forecaster.config import Spec, load
 from forecaster.ledger import access as ledger_access
 from forecaster.ledger.store import Ledger
 from forecaster.planning.accepted_crews import read_accepted
+from tests import fleets
 from tests.dashboards.guests import SECRET, declared, house, signed_in
 from tests.dashboards.seed import NOON, depot, fill, publication
 from tests.dashboards.visitor import ask_locally
+from tests.fleets import AS_OF
+from tests.planning.nights import THURSDAY, current, day, publish_nights
+from tests.planning.test_crew_settings import STAFFING
 
 DAY = depot(0).days[1]  # Wednesday 18 June
 CREW = {"depot_id": "BOS-01", "target_date": "2025-06-18", "drivers": str(DAY.drivers)}
@@ -101,3 +105,29 @@ def test_planners_of_one_city_accept_there_alone_and_readers_nowhere(
 def test_a_page_without_a_pipeline_file_accepts_nothing(url: str, spec: Spec) -> None:
     reading = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON)
     assert ask_locally(reading, "POST", "/accepted", data=CREW).status_code == 404
+
+
+def test_another_crew_is_set_by_the_same_form_and_left_to_the_plan_again(tmp_path: Path) -> None:
+    fleet = publish_nights(tmp_path / "fleet", fleets.counts("ABCD"), staffing=STAFFING)
+    app = create_app(fleet.spec.ledger_url, pipeline=fleet.spec.name, clock=lambda: AS_OF, spec=fleet.spec)
+    address, cell = f"/day/{THURSDAY}/A", {"depot_id": "A", "target_date": THURSDAY.isoformat()}
+    crew = day(current(fleet.spec)).drivers
+    assert crew is not None
+    assert f'name="crew." type="number" min="0" max="10000" value="{crew}"' in ask_locally(app, "GET", address).text
+    form = {**cell, "drivers": str(crew), "by": "Ana", "crew.": str(crew + 2), "set": "1"}
+    answer = ask_locally(app, "POST", "/accepted", data=form)
+    assert (answer.status_code, answer.headers["location"]) == (303, address)
+    shown = ask_locally(app, "GET", address).text
+    assert "A planner set this crew." in shown
+    assert f"set to {crew + 2} by a planner: {crew} would save" in shown
+    assert ask_locally(app, "POST", "/accepted", data=form).status_code == 422  # what the planner saw is no more
+    assert ask_locally(app, "POST", "/accepted/withdrawal", data=cell).status_code == 303
+    assert day(current(fleet.spec)).drivers == crew
+    many = ask_locally(app, "POST", "/accepted", data={**form, "crew.": "41"})
+    assert (many.status_code, "wanted from 1 to 40 as staffing.crew allows" in many.text) == (422, True)
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        audit = [row.what for row in reversed(ledger_access.entries(connection, fleet.spec.name))]
+    assert audit == [
+        f"set the crew of A on {THURSDAY} to {crew + 2}",
+        f"withdrew the acceptance of A on {THURSDAY}",
+    ]

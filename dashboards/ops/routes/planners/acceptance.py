@@ -1,9 +1,10 @@
-"""HTTP routes of crews that planners accept as they are published: forms, which lead to the day."""
+"""HTTP routes of crews that planners accept as they are published, or set by hand: forms, which lead to the day."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
@@ -17,14 +18,15 @@ from dashboards.ops.reading.header import cell_href
 from dashboards.ops.routes.errors import Refuse
 from dashboards.ops.routes.planning import Planner
 from dashboards.ops.routes.planning_requests import Body, CrewForm, CrewWithdrawalForm, fields, mistake
+from forecaster.config import Spec
 from forecaster.core.language import _
 from forecaster.errors import OverrideError
 from forecaster.ledger.publication import PublishedDepot
-from forecaster.planning import accepted_crews
+from forecaster.planning import accepted_crews, crew_settings
 from forecaster.planning.overrides import Cell, check_words
 
 
-def router(context: AccessContext, refuse: Refuse) -> APIRouter:
+def router(spec: Spec, context: AccessContext, refuse: Refuse) -> APIRouter:
     """The routes of a pipeline; `refuse` answers with a plain sentence."""
     routes = APIRouter(route_class=RoleFirst, include_in_schema=False)
 
@@ -45,6 +47,12 @@ def router(context: AccessContext, refuse: Refuse) -> APIRouter:
             name, cell = planner.name(by, form.by) or by.name, (form.depot_id, form.target_date)
             check_words(name, "")
             _check_crew(context.store.edition(by.cities).depot(form.depot_id), form)
+            if form.set:
+                words = ", ".join(f"{shift} {count}".strip() for shift, count in form.crews.items())
+                entry = f"set the crew of {form.depot_id} on {form.target_date} to {words}"
+                crew_settings.set_crew(spec, cell, form.crews, by=name, audit=partial(audit, request, entry))
+                context.store.forget()
+                return cell
             pipeline, crew = context.pipeline_shown(), form.drivers
             with context.writing() as connection:
                 if accepted_crews.accept(connection, pipeline, cell, drivers=crew, by=name, at=datetime.now(UTC)):
@@ -60,10 +68,10 @@ def router(context: AccessContext, refuse: Refuse) -> APIRouter:
         def write() -> Cell:
             form = CrewWithdrawalForm.model_validate(fields(request, content))
             context.store.edition(by.cities).depot(form.depot_id)
-            pipeline, cell = context.pipeline_shown(), (form.depot_id, form.target_date)
-            with context.writing() as connection:
-                accepted_crews.withdraw(connection, pipeline, cell, datetime.now(UTC))
-                audit(request, f"withdrew the acceptance of {form.depot_id} on {form.target_date}", connection)
+            cell = form.depot_id, form.target_date
+            entry = f"withdrew the acceptance of {form.depot_id} on {form.target_date}"
+            crew_settings.leave_crew(spec, cell, audit=partial(audit, request, entry))
+            context.store.forget()
             return cell
 
         return await answer(request, write)

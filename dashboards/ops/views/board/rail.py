@@ -33,11 +33,12 @@ Accepted = Mapping[tuple[str, date], int]  # depot and day → crew, in drivers
 
 @dataclass(frozen=True)
 class RailRemedy:
-    """An action, with its saving in words; empty of accepting."""
+    """An action, with its saving in words, empty of accepting, and the crew that it sets."""
 
     text: str
     saving: str
     href: str
+    crew: int | None = None
 
 
 @dataclass(frozen=True)
@@ -174,23 +175,23 @@ def _remedies(
     """Actions, the one that saves most first, then the worth of a van that nobody has, then to accept."""
     roster, plan = cell.roster, cell.roster.left
     change = plan.change_cost if plan else costs.staffing.change_cost if costs else 0.0  # premiums are in the plan's
-    actions = list(_requests(cell, costs))
+    actions: list[tuple[float, str, str, int | None]] = [(*each, None) for each in _requests(cell, costs)]
     if plan is not None:
         text = _("Change to {n} as planned anew", n=display.number(plan.drivers))
-        actions.append((cell.replanned - change, text, cell.href))
+        actions.append((cell.replanned - change, text, cell.href, None if roster.shifts else plan.drivers))
     if not roster.missing and _has_van(cell, costs) and (plan is None or plan.drivers != cell.drivers + 1):
         text = _("Raise to {n}", n=display.number(cell.drivers + 1))
-        actions.append((cell.one_more - change, text, cell.href))
+        actions.append((cell.one_more - change, text, cell.href, None if roster.shifts else cell.drivers + 1))
     most = cell.one_more - 2 * change - LEAST
     lender = None if lenders is None or roster.missing else lenders.best(cell.depot, cell.step, most)
     if lender is not None:
         depot_id, cost = lender
         text = _("Borrow a van from {depot}", depot=depot_id)
-        actions.append((cell.one_more - cost - 2 * change, text, cell.href_of(depot_id)))
+        actions.append((cell.one_more - cost - 2 * change, text, cell.href_of(depot_id), None))
     actions.sort(key=lambda action: -action[0])
     remedies = [
-        RailRemedy(text, _("saves {amount}", amount=display.money(saving, currency)), address)
-        for saving, text, address in actions
+        RailRemedy(text, _("saves {amount}", amount=display.money(saving, currency)), address, crew)
+        for saving, text, address, crew in actions
         if saving >= LEAST
     ]
     if roster.shortage is not None and lender is None and not roster.missing and cell.one_more >= LEAST:

@@ -1,0 +1,84 @@
+"""Crews set by hand: a planner decides how many drivers come on a depot's day, and every later plan keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+
+import sqlalchemy as sa
+
+from forecaster.config import Spec, Staffing
+from forecaster.core.language import _
+from forecaster.errors import OverrideError
+from forecaster.ledger import connect, records
+from forecaster.ledger.store import Ledger
+from forecaster.planning import accepted_crews, refresh
+from forecaster.planning.overrides import Cell, as_of_day, check_words
+from forecaster.staffing.set_crews import crew_names
+
+
+def set_crew(
+    spec: Spec,
+    cell: Cell,
+    crews: Mapping[str, int],
+    *,
+    by: str,
+    audit: Callable[[sa.Connection], None] | None = None,
+    now: datetime | None = None,
+) -> refresh.RefreshOutcome:
+    """Set the crew of a published open day, in drivers by shift ("" without shifts), and show it (idempotent).
+
+    Raises OverrideError for a day that is not published, closed or over, other shifts, or a crew outside
+    `staffing.crew`; LedgerError.
+    """
+    check_words(by, "")
+    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+        _check(connection, spec, cell, crews)
+        at = now or datetime.now(UTC)
+        is_new = accepted_crews.set_crew(connection, spec.name, cell, crews=crews, by=by, at=at)
+        outcome = refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
+        if is_new and audit is not None:
+            audit(connection)
+        return outcome
+
+
+def leave_crew(
+    spec: Spec, cell: Cell, *, audit: Callable[[sa.Connection], None] | None = None, now: datetime | None = None
+) -> refresh.RefreshOutcome:
+    """Withdraw what a planner decided of a depot's day, and show the plan's crew. Raises OverrideError where nothing
+    is, LedgerError."""
+    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+        accepted_crews.withdraw(connection, spec.name, cell, now or datetime.now(UTC))
+        outcome = refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
+        if audit is not None:
+            audit(connection)
+        return outcome
+
+
+def _check(connection: sa.Connection, spec: Spec, cell: Cell, crews: Mapping[str, int]) -> None:
+    head = records.head(connection, spec.name)
+    depots = records.depots(connection, head.publication_id, [cell[0]]) if head else ()
+    day = next((day for depot in depots for day in depot.days if day.target_date == cell[1] and day.open), None)
+    if head is None or day is None or day.drivers is None or spec.staffing is None or cell[1] < as_of_day(head):
+        raise OverrideError(
+            _("{depot} on {day}: wanted an open day ahead that is published with a crew", depot=cell[0], day=cell[1])
+        )
+    _check_limits(crews, spec.staffing)
+
+
+def _check_limits(crews: Mapping[str, int], staffing: Staffing) -> None:
+    names, limits, total = crew_names(staffing), staffing.crew, sum(crews.values())
+    if sorted(crews) != sorted(names):
+        wanted = ", ".join(name or _("whole day") for name in names)
+        found = ", ".join(name or _("whole day") for name in crews)
+        raise OverrideError(_("shift: found {shift}, wanted one of {names}", shift=found, names=wanted))
+    most = 10_000 if limits.max is None else limits.max
+    if min(crews.values()) < 0 or not limits.min <= total <= most:
+        raise OverrideError(
+            _(
+                "drivers: found {drivers}, wanted from {least} to {most} as staffing.crew allows",
+                drivers=total,
+                least=limits.min,
+                most=most,
+            )
+        )
