@@ -84,6 +84,7 @@ PLUGINS: Mapping[str, Plugin] = {
         (
             "forecaster.staffing.notice",
             "forecaster.planning.schedules",
+            "forecaster.operations.schedule_webhook",
             "dashboards.ops.views.planning.schedules",
             "dashboards.ops.routes.planners.schedules",
         ),
@@ -118,6 +119,7 @@ MODULES: Mapping[str, str] = {
     "notice": "forecaster.staffing.notice.premiums",
     "notice.replay": "forecaster.staffing.notice.replay",
     "notice.schedules": "forecaster.planning.schedules",
+    "notice.webhook": "forecaster.operations.schedule_webhook",
     "notice.routes": "dashboards.ops.routes.planners.schedules",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""

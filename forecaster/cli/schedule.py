@@ -50,6 +50,8 @@ def schedule(
                 chosen = [each for each in depots if city in (None, each.attributes.get("city"))]
                 _publish(connection, spec.name, chosen, monday, spec.staffing, login_name(by))
             _show(connection, spec.name, depots, as_json)
+    if monday is not None and (fault := plugin("notice.webhook").deliver(spec)):
+        print_line(fault, err=True)
 
 
 def _publish(

@@ -4,7 +4,8 @@ none gets it twice.
 A row is written before a digest is sent (`sending`), and settled afterwards: `sent`, or `unsure`
 where the receiver did not answer in time and may have got it. What surely failed leaves no new row,
 so that the next run tries it again. A row that stays `sending` is of a process that was killed
-meanwhile; it counts as `unsure`.
+meanwhile; it counts as `unsure`. An event of a webhook has its id for a block, and a row from
+when it is `sent`: its receiver knows it again.
 
 Each function works on a connection whose transaction the caller holds.
 """
@@ -53,6 +54,12 @@ def last(connection: sa.Connection, key: DigestKey) -> DigestRow | None:
     """None: nothing was sent to this receiver on this day."""
     row = connection.execute(sa.select(tables.digests).where(_of(key))).mappings().one_or_none()
     return None if row is None else DigestRow(**{name: row[name] for name in DigestRow.__dataclass_fields__})
+
+
+def sent_blocks(connection: sa.Connection, pipeline: str) -> frozenset[str]:
+    """Blocks, or events of a webhook, that were sent to on one of the last `DAYS_KEPT`."""
+    row = tables.digests.c
+    return frozenset(connection.scalars(sa.select(row.block).where(row.pipeline == pipeline, row.state == "sent")))
 
 
 def claim(connection: sa.Connection, key: DigestKey, before: DigestRow | None, row: DigestRow) -> bool:
