@@ -107,6 +107,7 @@ MODULES: Mapping[str, str] = {
     "people.attendance": "forecaster.staffing.people.attendance",
     "people.table": "forecaster.staffing.people.people_table",
     "people.files": "forecaster.staffing.people.roster_files",
+    "people.exports": "forecaster.staffing.people.schedule_exports",
     "people.replan": "forecaster.planning.replan",
     "people.days": "forecaster.planning.person_days",
     "people.rows": "dashboards.ops.views.shifts.shift_rows",
