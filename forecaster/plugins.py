@@ -85,6 +85,7 @@ PLUGINS: Mapping[str, Plugin] = {
         (
             "forecaster.staffing.notice",
             "forecaster.planning.schedules",
+            "forecaster.operations.schedule_webhook",
             "dashboards.ops.views.planning.schedules",
             "dashboards.ops.routes.planners.schedules",
         ),
@@ -107,6 +108,7 @@ MODULES: Mapping[str, str] = {
     "people.attendance": "forecaster.staffing.people.attendance",
     "people.table": "forecaster.staffing.people.people_table",
     "people.files": "forecaster.staffing.people.roster_files",
+    "people.exports": "forecaster.staffing.people.schedule_exports",
     "people.replan": "forecaster.planning.replan",
     "people.days": "forecaster.planning.person_days",
     "people.rows": "dashboards.ops.views.shifts.shift_rows",
@@ -120,6 +122,7 @@ MODULES: Mapping[str, str] = {
     "notice": "forecaster.staffing.notice.premiums",
     "notice.replay": "forecaster.staffing.notice.replay",
     "notice.schedules": "forecaster.planning.schedules",
+    "notice.webhook": "forecaster.operations.schedule_webhook",
     "notice.routes": "dashboards.ops.routes.planners.schedules",
 }
 """Modules by which the core reaches a plug-in: its name, or its name and one of its parts."""

@@ -3,9 +3,11 @@ published."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from dashboards.ops.reading.editions import Edition, NoSuchDepot
 from dashboards.ops.reading.store import PublicationStore
@@ -16,6 +18,7 @@ from dashboards.ops.views.digest.language import in_language
 from forecaster.config import DigestReceiver, Spec
 from forecaster.ledger.once.digests import DigestKey, DigestRow
 from forecaster.ledger.publication import PublishedDepot
+from forecaster.plugins import plugin
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,7 @@ class Morning:
 
     edition: Edition
     digests: tuple[tuple[DigestReceiver, Digest], ...]
+    schedule: tuple[Any, ...]  # `ScheduleChange` of days from today on, the oldest first
     faults: tuple[str, ...]
 
     @property
@@ -59,7 +63,11 @@ def morning(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime) -> M
                 faults.append(f"{receiver.to}: there is no depot {receiver.depot!r} in what is published")
             except NoSuchCity:
                 faults.append(f"{receiver.to}: there is no city {receiver.city!r} in what is published")
-        return Morning(edition, tuple(digests), tuple(faults))
+        schedule: list[Any] = []
+        if spec.staffing is not None and spec.staffing.notice_days is not None:
+            with edition.ledger.transaction() as connection:
+                schedule = plugin("notice.schedules").read_changes(connection, spec.name, edition.front.today)
+        return Morning(edition, tuple(digests), tuple(schedule), tuple(faults))
     finally:
         store.close()
 
@@ -83,16 +91,35 @@ def key(spec: Spec, receiver: DigestReceiver, now: datetime) -> DigestKey:
 
 
 def reason(
-    receiver: DigestReceiver, before: DigestRow | None, content: Digest, publication_id: int
+    receiver: DigestReceiver, before: DigestRow | None, earlier: DigestRow | None, content: Digest, morning: Morning
 ) -> tuple[str, ...] | None:
-    """Why a receiver gets a digest now: with no sentence the first of the day, or of this night's
-    numbers; else what changed since the last. None: he has it, or what is new changes no crew."""
-    if before is None or (before.old and not content.old):
-        return ()
-    if before.publication_id == publication_id:
-        return None
+    """Why a receiver gets a digest now: the first of the day, or of this night's numbers, says only
+    what changed of the published schedule since the last, also of an `earlier` day; another one
+    what else changed too. None: he has it, or what is new changes no crew."""
+    last = before or earlier
     with in_language(receiver.language):
-        return crew_changes(before.crews, content.crews) or None
+        if before is None or (before.old and not content.old):
+            return _schedule_changes(content, morning.schedule, last.at, ()) if last else ()
+        shown = content.crews if before.publication_id != morning.publication_id else {}
+        near = crew_changes(before.crews, shown)
+        return (*near, *_schedule_changes(content, morning.schedule, before.at, shown)) or None
+
+
+def _schedule_changes(
+    content: Digest, schedule: Sequence[Any], since: datetime, apart: Collection[str]
+) -> tuple[str, ...]:
+    """Sentences about changes since an instant of the published days of a digest's depots, `apart`
+    from some days."""
+    depots = {depot for crews in content.crews.values() for depot in crews}
+    then: dict[str, dict[str, int]] = defaultdict(dict)
+    now: dict[str, dict[str, int]] = defaultdict(dict)
+    for change in schedule:
+        day = change.target_date.isoformat()
+        if change.depot_id in depots and day not in apart:
+            now[day][change.depot_id] = drivers = sum(change.crews.values())
+            if change.premium is None or change.at <= since:
+                then[day][change.depot_id] = drivers
+    return crew_changes(then, now)
 
 
 def _made(spec: Spec, receiver: DigestReceiver, edition: Edition, depots: Sequence[PublishedDepot] | None) -> Digest:

@@ -97,8 +97,8 @@ def send(spec: Spec, receivers: Sequence[DigestReceiver], now: datetime, *, agai
         for receiver, content in morning.digests:
             key = messages.key(spec, receiver, now)
             with ledger.transaction() as connection:
-                before = rows.last(connection, key)
-            why = messages.reason(receiver, before, content, morning.publication_id)
+                before, earlier = rows.last(connection, key), rows.last_before(connection, key)
+            why = messages.reason(receiver, before, earlier, content, morning)
             if why is None and not again:
                 continue
             row = DigestRow(morning.publication_id, now, "sending", content.old, content.crews)

@@ -54,8 +54,8 @@ def roster(
         head = ledger.current(spec.name)
         if head is None:
             raise NoSuchRow("nothing has been published yet; the first `forecaster run` does it")
-        depots = _chosen(ledger.depots(head.publication_id), depot, city)
-        plans = _plans(spec, ledger, head, depots) if week else None
+        depots = chosen_depots(ledger.depots(head.publication_id), depot, city)
+        plans = week_file(spec, ledger, head, depots) if week else None
         if plans is not None and person:
             plans = plans.of_person(person)
     content = _crews(depots) if plans is None else plans.write(form.value)
@@ -91,7 +91,9 @@ def _check_options(week: bool, form: FileForm, output: Path | None, person: str 
         raise SpecError(f"found {f'--format {form}' if not person else '--person'} without --week, which it is for")
 
 
-def _chosen(depots: tuple[PublishedDepot, ...], depot: str | None, city: str | None) -> tuple[PublishedDepot, ...]:
+def chosen_depots(
+    depots: tuple[PublishedDepot, ...], depot: str | None, city: str | None
+) -> tuple[PublishedDepot, ...]:
     """The depots that were asked for. Raises NoSuchRow where there are none."""
     chosen = tuple(
         published
@@ -124,10 +126,10 @@ def _crews(depots: tuple[PublishedDepot, ...]) -> bytes:
     return CsvSheet(("depot", "city", "date", "shift", "drivers"), rows).csv()
 
 
-def _plans(spec: Spec, ledger: Ledger, head: Head, depots: tuple[PublishedDepot, ...]) -> Any:
+def week_file(spec: Spec, ledger: Ledger, head: Head, depots: tuple[PublishedDepot, ...]) -> Any:
     """The plans of the week of depots. Raises SpecError where no people are declared, or no plan was made."""
     if spec.staffing is None or not spec.staffing.people:
-        raise SpecError("--week: found no staffing.people in the pipeline file, wanted the contracts of those who work")
+        raise SpecError("found no staffing.people in the pipeline file, wanted the contracts of those who work")
     files = plugin("people.files")
     places = {published.depot_id: published for published in depots}
     weeks = tuple(
@@ -136,7 +138,7 @@ def _plans(spec: Spec, ledger: Ledger, head: Head, depots: tuple[PublishedDepot,
         if plan.depot_id in places
     )
     if not weeks:
-        raise SpecError("--week: what is published has no plan of the week; the next night makes it")
+        raise SpecError("what is published has no plan of the week; the next night makes it")
     return files.WeekFile(spec.name, head.revised_at or head.published_at, weeks)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from forecaster.cli.options import By, File, Json, load_spec, login_name, print_line, print_lines
+from forecaster.cli.roster import chosen_depots, week_file
 from forecaster.core.terminal import count
 from forecaster.errors import NoSuchRow, SpecError
 from forecaster.plugins import plugin
@@ -17,8 +18,10 @@ from forecaster.plugins import plugin
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from forecaster.config import Staffing
+    from forecaster.config import Spec, Staffing
     from forecaster.ledger.publication import PublishedDepot
+    from forecaster.ledger.records import Head
+    from forecaster.ledger.store import Ledger
 
 
 def schedule(
@@ -26,11 +29,14 @@ def schedule(
     publish: Annotated[
         str | None, typer.Option(metavar="DATE", help="Publish the crews of the week of this day, as they are shown.")
     ] = None,
-    city: Annotated[str | None, typer.Option(help="With --publish: the depots of one city.")] = None,
+    city: Annotated[str | None, typer.Option(help="With --publish or --export: the depots of one city.")] = None,
     by: By = None,
+    export: Annotated[
+        Literal["7shifts", "deputy"] | None, typer.Option(help="Show who works when as records for this system.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the state of each week, or publish one.
+    """Show the state of each week, publish one, or export who works when.
 
     Inside `staffing.notice_days` a published crew changes only where that saves more than its `change_premium`.
     """
@@ -45,15 +51,34 @@ def schedule(
         if head is None:
             raise NoSuchRow("nothing has been published yet; the first `forecaster run` does it")
         depots = ledger.depots(head.publication_id)
+        chosen = chosen_depots(depots, None, city)
         with ledger.transaction() as connection:
             if monday is not None:
-                chosen = [each for each in depots if city in (None, each.attributes.get("city"))]
                 _publish(connection, spec.name, chosen, monday, spec.staffing, login_name(by))
-            _show(connection, spec.name, depots, as_json)
+            if export is None:
+                _show(connection, spec.name, depots, as_json)
+        if monday is not None and (fault := plugin("notice.webhook").deliver(spec)):
+            print_line(fault, err=True)
+        if export is not None:
+            _export(ledger, spec, head, chosen, export)
+
+
+def _export(ledger: Ledger, spec: Spec, head: Head, depots: tuple[PublishedDepot, ...], system: str) -> None:
+    """Show the published plans of the week as records, one a line. Raises SpecError."""
+    file = week_file(spec, ledger, head, depots)
+    with ledger.transaction() as connection:
+        published = plugin("notice.schedules").read_told(connection, spec.name, head.cutoff)
+    for record in plugin("people.exports").records(system, spec, file.weeks, published):
+        typer.echo(json.dumps(record, ensure_ascii=False))
 
 
 def _publish(
-    connection: sa.Connection, pipeline: str, depots: list[PublishedDepot], monday: date, staffing: Staffing, by: str
+    connection: sa.Connection,
+    pipeline: str,
+    depots: tuple[PublishedDepot, ...],
+    monday: date,
+    staffing: Staffing,
+    by: str,
 ) -> None:
     """Publish a week. Raises NoSuchRow where there is nothing to publish."""
     days = monday, monday + timedelta(days=6)

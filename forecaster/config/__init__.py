@@ -20,7 +20,7 @@ from forecaster.config.demand import (
 from forecaster.config.execution import Execution
 from forecaster.config.external import Legacy, LegacyColumns
 from forecaster.config.model import Backtest, Canary, Gate, Model, Training
-from forecaster.config.operations import DigestReceiver, Notify, Retention, Schedule
+from forecaster.config.operations import DigestReceiver, Notify, Retention, Schedule, ScheduleWebhook
 from forecaster.config.pipeline import Spec, json_schema, load, spec_of
 from forecaster.config.shifts import EmploymentContract, PeopleTable, Shift
 from forecaster.config.slo import Slo
@@ -74,6 +74,7 @@ __all__ = [
     "Retention",
     "SampleSource",
     "Schedule",
+    "ScheduleWebhook",
     "Shift",
     "Slo",
     "Source",

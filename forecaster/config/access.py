@@ -21,7 +21,8 @@ _HERE = r"(localhost|127\.0\.0\.1|\[::1\])(:\d+)?"  # where nobody listens on th
 _RATE = re.compile(r"[1-9]\d{0,6}/(second|minute|hour|day)")
 
 
-def _only_reference(value: str | None) -> str | None:
+def only_reference(value: str | None) -> str | None:
+    """The value. Raises ValueError for a secret that stands in the file itself."""
     if value is not None and not _REFERENCE.fullmatch(value):
         raise ValueError(
             "found a secret in the file, wanted it named, as in ${PAGE_SECRET} for an environment variable"
@@ -61,7 +62,7 @@ class Oidc(Section):
     groups: str = "groups"
     """Claim with the person's groups."""
 
-    _secret = field_validator("client_secret")(_only_reference)
+    _secret = field_validator("client_secret")(only_reference)
 
     @field_validator("issuer")
     @classmethod
@@ -128,7 +129,7 @@ class Access(Section):
     limits: Limits = Limits()
     """Rate limits."""
 
-    _secret = field_validator("secret")(_only_reference)
+    _secret = field_validator("secret")(only_reference)
 
     @field_validator("url")
     @classmethod

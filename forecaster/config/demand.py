@@ -259,6 +259,9 @@ class DepotColumns(Section):
     capacity: str | None = None
     """Column with the largest count that the depot can serve on a day: from it on, demand is at
     least the count. Empty: no limit."""
+    external_id: str | None = None
+    """Column with the depot's number in 7shifts (location) or Deputy (area), for `schedule
+    --export`. Left out: the depot is that number."""
 
 
 class Aliases(Section):

@@ -8,6 +8,7 @@ from typing import Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from forecaster.config.access import only_reference
 from forecaster.config.base import Section
 
 
@@ -123,6 +124,25 @@ class DigestReceiver(Section):
         return self
 
 
+def _only_url(value: str | None) -> str | None:
+    if value is not None and (not re.fullmatch(r"https?://[^\s/?#]+[^\s#]*", value) or not value.isascii()):
+        raise ValueError(f"found {value!r}, wanted a URL as in https://hc-ping.com/your-uuid")
+    return value
+
+
+class ScheduleWebhook(Section):
+    """Receiver of published schedules and their changes, signed after Standard Webhooks."""
+
+    url: str
+    """URL to which each publication of a week and each change since is posted."""
+    secret: str
+    """Key of the signatures, as a reference such as ${SCHEDULE_SECRET}: whsec_ and 24 to 64 bytes
+    in base64."""
+
+    _address = field_validator("url")(_only_url)
+    _key = field_validator("secret")(only_reference)
+
+
 class Notify(Section):
     blocks: tuple[str, ...] = ()
     """Prefect notification blocks, as type/name: custom-webhook/on-call, forecaster-email/on-call."""
@@ -134,16 +154,12 @@ class Notify(Section):
     heartbeat: str | None = None
     """URL of a dead man's switch such as Healthchecks.io: each night calls URL/start at its begin
     and URL or URL/fail at its end."""
+    schedule: ScheduleWebhook | None = None
+    """Webhook of published schedules; needs `staffing.notice_days`."""
 
     @field_validator("blocks")
     @classmethod
     def _block_names(cls, blocks: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(map(_only_block, blocks))
 
-    @field_validator("heartbeat")
-    @classmethod
-    def _heartbeat(cls, value: str | None) -> str | None:
-        expected = "wanted a URL as in https://hc-ping.com/your-uuid"
-        if value is not None and (not re.fullmatch(r"https?://[^\s/?#]+[^\s#]*", value) or not value.isascii()):
-            raise ValueError(f"found {value!r}, {expected}")
-        return value
+    _heartbeat = field_validator("heartbeat")(_only_url)

@@ -171,7 +171,9 @@ class Spec(Section):
         return self
 
     @model_validator(mode="after")
-    def _worth_in_money(self) -> Self:
+    def _needs_of_staffing(self) -> Self:
+        if self.notify.schedule is not None and (self.staffing is None or self.staffing.notice_days is None):
+            raise ValueError("notify.schedule posts published schedules, and there is no staffing.notice_days")
         if self.training.when == "worthwhile" and self.staffing is None:
             raise ValueError(
                 "training.when: worthwhile weighs what trainings gained in rosters, and there is no section staffing"

@@ -100,6 +100,8 @@ class EmploymentContract(Section):
     """Paid hours from Monday to Sunday. Left out: those of `max_shifts_week`."""
     cost_overtime: float | None = Field(default=None, ge=0)
     """Additional cost of an hour beyond `hours_week`. Left out: no overtime."""
+    role_id: int | None = Field(default=None, ge=1)
+    """Role in 7shifts, for `schedule --export`; needed where its locations use roles."""
 
     @field_validator("per_depot")
     @classmethod
@@ -128,6 +130,9 @@ class PeopleColumns(Section):
     """Column with the last day off; left out or empty: one day."""
     cannot_work: str | None = None
     """Column with excluded shifts, separated by `;`."""
+    external_id: str | None = None
+    """Column with the person's number in 7shifts or Deputy, for `schedule --export`. Left out: the
+    person is that number."""
 
     @property
     def required(self) -> tuple[str, ...]:

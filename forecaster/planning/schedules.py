@@ -128,6 +128,13 @@ def record_changes(
     return len(rows)
 
 
+def first_day(connection: sa.Connection, pipeline: str, since: datetime) -> date | None:
+    """The first day that was published or changed from an instant on; None where there is none."""
+    newer = sa.and_(_TABLE.c.pipeline == pipeline, _TABLE.c.at >= since)
+    first: date | None = connection.scalar(sa.select(sa.func.min(_TABLE.c.target_date)).where(newer))
+    return first
+
+
 def last_change(connection: sa.Connection, pipeline: str) -> datetime | None:
     """The instant of the last publication or change; None where there was none."""
     at: datetime | None = connection.execute(

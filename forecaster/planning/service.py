@@ -9,7 +9,8 @@ stored once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, TypeVar
@@ -36,6 +37,7 @@ from forecaster.planning.overrides import (
     shown,
 )
 from forecaster.planning.value_added import Account, account
+from forecaster.plugins import plugin
 
 if TYPE_CHECKING:
     from forecaster.planning.refresh import RefreshOutcome
@@ -182,7 +184,7 @@ def save_group(
 
     Raises OverrideError as `save` and `OverrideGroup.expand` do; LedgerError.
     """
-    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger:
+    with _ledger(spec) as ledger:
         chosen, head = head, head or ledger.current(spec.name)
         if head is None:
             raise OverrideError(_("nothing has been published yet; wanted a published day to override"))
@@ -222,7 +224,7 @@ def withdraw(
     check_words(by, note)
     if not 0 < override_id <= LARGEST_ID:
         raise OverrideError(_("found {override_id}, wanted the number of an override", override_id=shown(override_id)))
-    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+    with _ledger(spec) as ledger, ledger.transaction() as connection:
         override = override_table.withdraw(
             connection, spec.name, override_id, by=by, note=note, at=now or datetime.now(UTC)
         )
@@ -241,7 +243,7 @@ def withdraw_group(
 ) -> GroupChange:
     """Take several overrides back: all of them, or none; the rows stay. Raises as `withdraw`."""
     check_words(by, note)
-    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+    with _ledger(spec) as ledger, ledger.transaction() as connection:
         at = now or datetime.now(UTC)
         overrides = tuple(
             override_table.withdraw(connection, spec.name, number, by=by, note=note, at=at)
@@ -270,6 +272,15 @@ def value_added(ledger: Ledger, pipeline: str, min_days: int) -> Account:
     """Forecast value added of the overrides whose days are over."""
     with ledger.transaction() as connection:
         return account(override_table.read_results(connection, pipeline), min_days)
+
+
+@contextmanager
+def _ledger(spec: Spec) -> Iterator[Ledger]:
+    """The ledger; what is changed of a published schedule meanwhile is posted afterwards."""
+    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger:
+        yield ledger
+    if spec.notify.schedule is not None:
+        plugin("notice.webhook").deliver_soon(spec)
 
 
 def _depots(ledger: Ledger, head: Head, group: OverrideGroup | OverrideCells) -> tuple[PublishedDepot, ...]:

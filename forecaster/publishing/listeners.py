@@ -13,6 +13,7 @@ from forecaster.core.panel import Panel
 from forecaster.demand.history.point_in_time import former_ids
 from forecaster.ledger.store import Ledger
 from forecaster.planning import refresh, saved_inputs
+from forecaster.plugins import plugin
 from forecaster.publishing.outcome import Troubles
 from forecaster.publishing.track_accuracy import track_accuracy
 from forecaster.publishing.track_drift import track_drift
@@ -76,12 +77,19 @@ def report_drift(event: PublicationEvent, remarks: Troubles) -> None:
         remarks.add(summary)
 
 
+def deliver_schedule(event: PublicationEvent, remarks: Troubles) -> None:
+    """Post what the publication changed of published schedules, and what was not taken before."""
+    if event.spec.notify.schedule is not None and (fault := plugin("notice.webhook").deliver(event.spec)):
+        remarks.add(fault)
+
+
 LISTENERS = (
     Listener("overrides saved meanwhile are not shown", show_new_overrides),
     Listener("inputs of earlier nights were not removed", prune_inputs),
     Listener("the accuracy of earlier forecasts is not computed", compare_accuracy),
     Listener("the cost of rosters is not computed", account_value, degrades=False),
     Listener("drift is not computed", report_drift, degrades=False),
+    Listener("changes of published schedules were not posted", deliver_schedule, degrades=False),
 )
 
 

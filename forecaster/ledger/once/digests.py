@@ -4,7 +4,8 @@ none gets it twice.
 A row is written before a digest is sent (`sending`), and settled afterwards: `sent`, or `unsure`
 where the receiver did not answer in time and may have got it. What surely failed leaves no new row,
 so that the next run tries it again. A row that stays `sending` is of a process that was killed
-meanwhile; it counts as `unsure`.
+meanwhile; it counts as `unsure`. An event of a webhook has its id for a block, and a row from
+when it is `sent`: its receiver knows it again.
 
 Each function works on a connection whose transaction the caller holds.
 """
@@ -12,7 +13,7 @@ Each function works on a connection whose transaction the caller holds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
@@ -53,6 +54,21 @@ def last(connection: sa.Connection, key: DigestKey) -> DigestRow | None:
     """None: nothing was sent to this receiver on this day."""
     row = connection.execute(sa.select(tables.digests).where(_of(key))).mappings().one_or_none()
     return None if row is None else DigestRow(**{name: row[name] for name in DigestRow.__dataclass_fields__})
+
+
+def last_before(connection: sa.Connection, key: DigestKey) -> DigestRow | None:
+    """The last row of this receiver on an earlier day; None where there is none."""
+    row = tables.digests.c
+    of_receiver = (row[name] == value for name, value in asdict(key).items() if name != "day")
+    query = sa.select(row.day).where(*of_receiver, row.day < key.day).order_by(row.day.desc()).limit(1)
+    day = connection.scalar(query)
+    return last(connection, replace(key, day=day)) if day else None
+
+
+def sent_blocks(connection: sa.Connection, pipeline: str) -> frozenset[str]:
+    """Blocks, or events of a webhook, that were sent to on one of the last `DAYS_KEPT`."""
+    row = tables.digests.c
+    return frozenset(connection.scalars(sa.select(row.block).where(row.pipeline == pipeline, row.state == "sent")))
 
 
 def claim(connection: sa.Connection, key: DigestKey, before: DigestRow | None, row: DigestRow) -> bool:

@@ -4,6 +4,7 @@ theirs is the night's."""
 from __future__ import annotations
 
 import email
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,6 +19,7 @@ import pytest
 from forecaster.config import Spec, load
 from forecaster.ledger.publication import Publication
 from forecaster.ledger.store import Ledger
+from forecaster.planning import schedules
 from tests.dashboards.seed import NOON, earlier, fill, publication
 from tests.flows import tiny
 from tests.flows.receivers import webhook
@@ -169,6 +171,45 @@ def test_a_refresh_is_told_where_it_changes_a_crew_and_not_otherwise(tmp_path: P
     )
     assert "Drivers changed for Wed 18 Jun: BOS-02 4 → 5." in inbox.text("boston")
     assert send(spec, NOON).sent == 0
+
+
+def test_changes_of_the_published_schedule_are_told_once_to_whom_they_concern_in_their_language(
+    tmp_path: Path, inbox: Inbox, chat: list[str]
+) -> None:
+    notice = (
+        "staffing: {orders_per_driver: 45, cost_short: 38, cost_idle: 22, notice_days: 6, "
+        "change_premium: [{added: 15, removed: 45}]}\n"
+    )
+    philadelphia = "  - {to: forecaster-email/boston, city: Philadelphia}\n"
+    spec = pipeline(tmp_path, TO_DEPOT + philadelphia + TO_CHAT + notice)
+    depots, hour = publication().depots, timedelta(hours=1)
+    days, crew = (depots[0].days[0].target_date, depots[0].days[5].target_date), depots[0].days[3].drivers or 0
+    assert spec.staffing is not None
+
+    def change(drivers: int, at: datetime) -> None:
+        day = replace(depots[0].days[3], drivers=crew + drivers)
+        first = replace(depots[0], days=(*depots[0].days[:3], day, *depots[0].days[4:]))
+        after = replace(publication(), depots=(first, *depots[1:]))
+        with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+            assert schedules.record_changes(connection, after, spec.staffing, noticed=NOON, at=at) == 1  # type: ignore[arg-type]
+
+    assert send(spec).sent == 3
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        schedules.publish_days(connection, spec.name, depots, days, spec.staffing, by="Ana", at=NOON + hour)
+    assert send(spec, NOON + 2 * hour).sent == 0  # a publication changes no crew
+    change(1, NOON + 3 * hour)
+    assert send(spec, NOON + 4 * hour).sent == 2  # the depot, and the network; Philadelphia has no change
+    sentence = f"Drivers changed for Fri 20 Jun: BOS-01 {crew} → {crew + 1}."
+    assert sentence in inbox.text("bos-01")
+    assert str(inbox.mails[-1][1]["Subject"]).startswith("Changed: BOS-01, tomorrow")
+    assert f"BOS-01 {crew} → {crew + 1}." in json.loads(chat[-1])["attachments"][0]["text"]
+    assert "Fr., 20. Juni" in json.loads(chat[-1])["attachments"][0]["text"].partition("→")[0]
+    assert send(spec, NOON + 5 * hour).sent == 0
+    change(3, NOON + 6 * hour)
+    assert send(spec, NOON + timedelta(days=1)).sent == 3  # with the first digest of the next day
+    assert f"Drivers changed for Fri 20 Jun: BOS-01 {crew + 1} → {crew + 3}." in inbox.text("bos-01")
+    assert "Drivers changed" not in inbox.text("boston")
+    assert send(spec, NOON + timedelta(days=1, hours=1)).sent == 0
 
 
 def test_after_a_night_that_failed_yesterdays_numbers_say_so_and_this_nights_follow(

@@ -22,6 +22,7 @@ from forecaster.config import Spec
 from forecaster.core.language import _
 from forecaster.errors import OverrideError
 from forecaster.ledger import records
+from forecaster.operations import schedule_webhook
 from forecaster.planning import schedules
 from forecaster.planning.overrides import check_words
 
@@ -75,6 +76,7 @@ def router(spec: Spec, context: AccessContext, page: RenderPage, refuse: Refuse)
             if new := schedules.publish_days(connection, pipeline, depots, days, spec.staffing, by=name, at=at):
                 audit(request, f"published the week of {form.week}: {new} depot-days", connection)
         context.store.forget()
+        schedule_webhook.deliver_soon(spec)
 
     @routes.get(f"{PREFIX}/schedule", responses=TROUBLE, tags=["planning"])
     def schedule(request: Request) -> ScheduleOut:

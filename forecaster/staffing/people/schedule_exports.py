@@ -1,0 +1,84 @@
+"""Shifts of people as records of 7shifts and Deputy, each to be posted by itself.
+
+Fields are those of https://developers.7shifts.com/reference/postshift (POST
+/v2/company/{company_id}/shifts) and https://developer.deputy.com/docs/adding-a-shift (POST
+/api/v1/supervise/roster).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from forecaster.config import Depots, PeopleTable, Spec
+from forecaster.demand import parsing, sources
+from forecaster.errors import SpecError
+from forecaster.ledger.week_plan import Duty
+from forecaster.staffing.people.roster_files import DepotWeek
+
+Ids = Mapping[tuple[str, ...], str] | None  # of a depot, or of a depot and its person; None: names are numbers
+
+
+def records(system: str, spec: Spec, weeks: Iterable[DepotWeek], published: Collection[Any]) -> list[dict[str, Any]]:
+    """A record for `7shifts` or `deputy` of each shift of a person; one whose depot and day are not
+    `published` is a draft. Raises SpecError for a depot or a person whose number there is not
+    known, SourceError and its kin as `sources.read` does."""
+    assert spec.staffing is not None
+    depots, table, made = spec.depots, spec.staffing.people_table, list[dict[str, Any]]()
+    places: Ids = _ids(spec, depots, depots.columns.depot_id) if depots else None
+    people: Ids = _ids(spec, table, table.columns.depot_id, table.columns.person) if table else None
+    roles = {contract.name: contract.role_id for contract in spec.staffing.people}
+    write = {"7shifts": _of_7shifts, "deputy": _of_deputy}[system]
+    for week in weeks:
+        depot = week.plan.depot_id
+        for position in (position for position in week.plan.positions if position.duties):
+            user = _number(people, (depot, position.name), "staffing.people_table.columns.external_id")
+            place = _number(places, (depot,), "depots.columns.external_id")
+            made += [
+                write(duty, place, user, roles.get(position.contract), (depot, duty.date) in published)
+                for duty in position.duties
+            ]
+    return made
+
+
+def _ids(spec: Spec, table: Depots | PeopleTable, *key: str) -> Ids:
+    """Numbers of the table by the columns `key`. Raises SpecError for one that has two."""
+    column, ids = table.columns.external_id, dict[tuple[str, ...], str]()
+    if column is None:
+        return None
+    rows = sources.read(table.source, spec, (*key, column))
+    rows = rows[rows[sources.FAULT] == ""]
+    for *name, number in zip(*(parsing.words(rows[each]).str.strip() for each in (*key, column)), strict=True):
+        if number and ids.setdefault(tuple(name), number) != number:
+            raise SpecError(
+                f"--export: {name[-1]}: found {ids[tuple(name)]} and {number} as {column}, wanted one number"
+            )
+    return ids
+
+
+def _number(ids: Ids, name: tuple[str, ...], key: str) -> int:
+    number = name[-1] if ids is None else ids.get(name, "")
+    if not (number.isascii() and number.isdecimal()):
+        whose = f"{name[-1]} of {name[0]}" if len(name) > 1 else name[0]
+        raise SpecError(
+            f"--export: {whose}: found {number!r}, wanted its number there, from the column that {key} names"
+        )
+    return int(number)
+
+
+def _of_7shifts(duty: Duty, place: int, user: int, role: int | None, published: bool) -> dict[str, Any]:
+    start, end = (f"{instant:%Y-%m-%dT%H:%M:%SZ}" for instant in (duty.start, duty.end))
+    record = {"location_id": place, "user_id": user, "start": start, "end": end}
+    record |= {} if role is None else {"role_id": role}
+    return record | {"notes": duty.shift, "draft": not published}
+
+
+def _of_deputy(duty: Duty, place: int, user: int, role: int | None, published: bool) -> dict[str, Any]:
+    return {
+        "intStartTimestamp": int(duty.start.timestamp()),
+        "intEndTimestamp": int(duty.end.timestamp()),
+        "intRosterEmployee": user,
+        "intOpunitId": place,
+        "blnPublish": published,
+        "strComment": duty.shift,
+    }
