@@ -76,7 +76,7 @@ def forget(
 
     It prints what was removed, and which copies remain.
     """
-    from forecaster.operations import forget
+    forget = plugin("people.forget")
 
     counts = forget.forget(load_spec(file), depot, person, by=login_name(by))
     removed = ", ".join(f"{name} ({count})" for name, count in counts.items())

@@ -6,6 +6,9 @@ compares both.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import sqlalchemy as sa
 
 from forecaster.ledger.columns.instants import Instant, depot_day_columns
@@ -19,6 +22,12 @@ metadata = sa.MetaData(
         "ix": "ix_%(table_name)s_%(column_0_name)s",
     }
 )
+
+
+def _required(kind: Any, *names: str) -> Iterator[sa.Column[Any]]:
+    """Columns of a type that each row has."""
+    return (sa.Column(name, kind, nullable=False) for name in names)
+
 
 runs = sa.Table(
     "runs",
@@ -61,18 +70,15 @@ deploy_windows = sa.Table(
     "deploy_windows",
     metadata,
     sa.Column("pipeline", sa.Text, primary_key=True),
-    sa.Column("opened_at", Instant, nullable=False),
-    sa.Column("closes_at", Instant, nullable=False),
+    *_required(Instant, "opened_at", "closes_at"),
 )
 
 lease = sa.Table(
     "lease",
     metadata,
     sa.Column("pipeline", sa.Text, primary_key=True),
-    sa.Column("run_id", sa.Text, nullable=False),
-    sa.Column("holder", sa.Text, nullable=False),
-    sa.Column("taken_at", Instant, nullable=False),
-    sa.Column("expires_at", Instant, nullable=False),
+    *_required(sa.Text, "run_id", "holder"),
+    *_required(Instant, "taken_at", "expires_at"),
 )
 
 publications = sa.Table(
@@ -81,12 +87,10 @@ publications = sa.Table(
     sa.Column("publication_id", sa.Integer, primary_key=True),
     sa.Column("pipeline", sa.Text, nullable=False, index=True),
     sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
-    sa.Column("published_at", Instant, nullable=False),
-    sa.Column("as_of", Instant, nullable=False),
+    *_required(Instant, "published_at", "as_of"),
     sa.Column("cutoff", sa.Date, nullable=False),
     sa.Column("horizon", sa.Integer, nullable=False),  # days
-    sa.Column("tier", sa.Text, nullable=False),
-    sa.Column("model", sa.Text, nullable=False),
+    *_required(sa.Text, "tier", "model"),
     sa.Column("bundle_digest", sa.Text),
     sa.Column("timezone", sa.Text, nullable=False),
     sa.Column("levels", Json, nullable=False),
@@ -128,8 +132,7 @@ published = sa.Table(
     sa.Column("open", sa.Boolean, nullable=False),
     sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
     sa.Column("drivers", sa.Integer),
-    # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent, shifts}; money in the spec's
-    # unit
+    # {vans, chance_short, cost, one_more, one_fewer, borrowed, lent, shifts}; money in the spec's unit
     sa.Column("roster", Json),
     # {id, orders, quantiles, reason, note, by, at, until}; the quantiles are the model's
     sa.Column("override", Json),
@@ -164,8 +167,7 @@ hindsight = sa.Table(
     sa.Column("part", sa.Text, primary_key=True),
     sa.Column("label", sa.Text, primary_key=True),
     sa.Column("days", sa.Integer, nullable=False),
-    sa.Column("actual", sa.Float, nullable=False),
-    sa.Column("error", sa.Float, nullable=False),
+    *_required(sa.Float, "actual", "error"),
     sa.Column("absolute", sa.Float, nullable=False),
     sa.Column("covered", sa.Integer),
 )
@@ -195,10 +197,8 @@ value_costs = sa.Table(
     sa.Column("week", sa.Date, nullable=False),  # its Monday
     sa.Column("month", sa.Date, nullable=False),  # its first day
     sa.Column("cost", sa.Float, nullable=False),
-    sa.Column("short", sa.Integer, nullable=False),
-    sa.Column("idle", sa.Integer, nullable=False),
-    sa.Column("drivers", sa.Integer, nullable=False),
-    sa.Column("depots", sa.Integer, nullable=False),
+    *_required(sa.Integer, "short", "idle"),
+    *_required(sa.Integer, "drivers", "depots"),
 )
 
 # How what came lies under what was forecast, a row a day; what is in it stands in
@@ -220,8 +220,7 @@ drifts = sa.Table(
     sa.Column("label", sa.Text, primary_key=True),
     sa.Column("kind", sa.Text, primary_key=True),
     sa.Column("direction", sa.Integer, nullable=False),
-    sa.Column("since", sa.Date, nullable=False),
-    sa.Column("through", sa.Date, nullable=False),
+    *_required(sa.Date, "since", "through"),
     sa.Column("value", sa.Float, nullable=False),
     sa.Column("usual", sa.Float),
 )
@@ -259,8 +258,7 @@ canaries = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("pipeline", sa.Text, nullable=False, index=True),
     sa.Column("run_id", sa.Text, sa.ForeignKey("runs.run_id"), nullable=False),
-    sa.Column("bundle_digest", sa.Text, nullable=False),
-    sa.Column("champion_digest", sa.Text, nullable=False),
+    *_required(sa.Text, "bundle_digest", "champion_digest"),
     sa.Column("model_version", sa.Text),
     sa.Column("since", Instant, nullable=False),
     sa.Column("cohort", Json, nullable=False),  # ids of the depots that see it
@@ -323,12 +321,7 @@ audit = sa.Table(
     sa.Column("id", sa.Integer, primary_key=True),
     sa.Column("at", Instant, nullable=False),
     sa.Column("pipeline", sa.Text, nullable=False, index=True),
-    sa.Column("who", sa.Text, nullable=False),
-    sa.Column("role", sa.Text, nullable=False),
-    sa.Column("address", sa.Text, nullable=False),
-    sa.Column("method", sa.Text, nullable=False),
-    sa.Column("path", sa.Text, nullable=False),
-    sa.Column("what", sa.Text, nullable=False),
+    *_required(sa.Text, "who", "role", "address", "method", "path", "what"),
     sqlite_autoincrement=True,
 )
 
@@ -336,11 +329,9 @@ sessions = sa.Table(
     "sessions",
     metadata,
     sa.Column("session_id", sa.Text, primary_key=True),  # digest of what the browser holds
-    sa.Column("pipeline", sa.Text, nullable=False),
-    sa.Column("name", sa.Text, nullable=False),
+    *_required(sa.Text, "pipeline", "name"),
     sa.Column("groups", Json, nullable=False),  # as the provider told them
-    sa.Column("checked_at", Instant, nullable=False),
-    sa.Column("expires_at", Instant, nullable=False),
+    *_required(Instant, "checked_at", "expires_at"),
 )
 
 overrides = sa.Table(
@@ -352,9 +343,7 @@ overrides = sa.Table(
     sa.Column("depot_id", sa.Text, nullable=False),
     sa.Column("target_date", sa.Date, nullable=False),
     sa.Column("orders", sa.Integer, nullable=False),
-    sa.Column("reason", sa.Text, nullable=False),
-    sa.Column("note", sa.Text, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
+    *_required(sa.Text, "reason", "note", "by"),
     sa.Column("until", sa.Date, nullable=False),
     sqlite_autoincrement=True,
 )
@@ -364,8 +353,7 @@ withdrawals = sa.Table(
     metadata,
     sa.Column("override_id", sa.Integer, sa.ForeignKey("overrides.id"), primary_key=True),
     sa.Column("at", Instant, nullable=False),
-    sa.Column("by", sa.Text, nullable=False),
-    sa.Column("note", sa.Text, nullable=False),
+    *_required(sa.Text, "by", "note"),
 )
 
 override_results = sa.Table(
@@ -376,7 +364,6 @@ override_results = sa.Table(
     sa.Column("model_orders", sa.Float, nullable=False),
     sa.Column("actual", sa.Float),  # null = not known yet, or the depot was closed
 )
-
 
 accepted_crews = sa.Table(
     "accepted_crews",
@@ -399,14 +386,13 @@ schedule_days = sa.Table(
     *(sa.Column(name, sa.Float) for name in ("premium", "saving")),
 )
 
-# Shifts of people that a planner sets, and what people answer (`forecaster.planning.person_days`).
+# Shifts of people that a planner sets, and what people answer (`forecaster.planning.people.person_days`).
 person_days = sa.Table(
     "person_days",
     metadata,
     *depot_day_columns(),
     sa.Column("person", sa.Text, primary_key=True),
-    sa.Column("kind", sa.Text, nullable=False),  # assigned, declined, confirmed
-    sa.Column("shift", sa.Text, nullable=False),  # its name; "": a free day
-    sa.Column("by", sa.Text, nullable=False),
+    # assigned, declined or confirmed; name of the shift, "": a free day
+    *_required(sa.Text, "kind", "shift", "by"),
     sa.Column("withdrawn_at", Instant),
 )

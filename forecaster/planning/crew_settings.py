@@ -14,7 +14,7 @@ from forecaster.ledger import connect, records
 from forecaster.ledger.store import Ledger
 from forecaster.planning import accepted_crews, refresh
 from forecaster.planning.overrides import Cell, as_of_day, check_words
-from forecaster.staffing.set_crews import crew_names
+from forecaster.staffing.changes import crew_names
 
 
 def set_crew(

@@ -34,9 +34,8 @@ from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.plugins import optional, plugin
 from forecaster.serving import totals
 from forecaster.staffing import changes, rosters
-from forecaster.staffing.changes import PublishedCrews
+from forecaster.staffing.changes import PublishedCrews, with_set_crews
 from forecaster.staffing.newsvendor import Roster
-from forecaster.staffing.set_crews import with_set_crews
 
 OVERRIDE = "override"  # the part of a change that planners made
 Crews = Mapping[Cell, Mapping[str, int]]  # drivers by shift of a depot's day

@@ -10,14 +10,14 @@ day stays too, unless the plan has two drivers or more beyond its crew.
 
 The plan's own rules come first: who would fall below a floor, or lend to who is less short, changes
 in any case. A change of a published schedule costs its premiums as well; there no floor changes a
-crew.
+crew. A crew that a planner set by hand stays in any case, within the vans that there are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from typing import TypeVar
 from zoneinfo import ZoneInfo
 
@@ -35,6 +35,8 @@ from forecaster.staffing.newsvendor import NOT_PUBLISHED, PublishedSchedule, Ros
 from forecaster.staffing.vans import VanPool
 
 RosterKind = TypeVar("RosterKind", bound=Roster)
+PROHIBITIVE = 1e9  # premium of a change of a crew set by hand, in the unit of the costs
+WHOLE_DAY = ""  # the name of a day's crew where no shifts are declared
 FAR_SHORT = 2  # drivers that a crew must lack before it changes a second time
 
 
@@ -325,3 +327,47 @@ def choose(worth: Doubles, vans: Ints, free: int) -> NDArray[np.bool_]:
             chosen[item] = True
             place -= int(vans[item])
     return chosen
+
+
+def crew_names(staffing: Staffing) -> list[str]:
+    """Names of a day's crews: those of the shifts, or the whole day's."""
+    return [shift.name for shift in staffing.shifts] or [WHOLE_DAY]
+
+
+def with_set_crews(
+    published: PublishedCrews | None,
+    set_crews: Mapping[tuple[str, date], Mapping[str, int]],
+    forecast: Forecast,
+    staffing: Staffing,
+) -> PublishedCrews | None:
+    """Published crews of a forecast's days, in which those set by hand come first; crews of other shifts than those
+    declared are left out."""
+    names, shape = crew_names(staffing), forecast.open.shape
+    crews = np.full((len(names), *shape), NOT_PUBLISHED, np.int32)
+    for row, depot in enumerate(forecast.depot_ids):
+        for step, day in enumerate(forecast.target_dates):
+            crew = set_crews.get((depot, day))
+            if crew is not None and sorted(crew) == sorted(names):
+                crews[:, row, step] = [crew[name] for name in names]
+    by_hand = np.asarray((crews >= 0).all(axis=0), bool)
+    if not by_hand.any():
+        return published
+    before = published or PublishedCrews(
+        np.full(shape, NOT_PUBLISHED, np.int32),
+        np.zeros(shape, bool),
+        shifts=np.zeros_like(crews) if staffing.shifts else None,
+    )
+    nothing = np.zeros(crews.shape)
+    schedule = before.schedule or PublishedSchedule(np.full(crews.shape, NOT_PUBLISHED, np.int32), nothing, nothing)
+    return replace(
+        before,
+        drivers=np.where(by_hand, crews.sum(axis=0), before.drivers).astype(np.int32),
+        had_change=before.had_change & ~by_hand,
+        shifts=None if before.shifts is None else np.where(by_hand, crews, before.shifts),
+        schedule=PublishedSchedule(
+            np.where(by_hand, crews, schedule.crews).astype(np.int32),
+            np.where(by_hand, PROHIBITIVE, schedule.added),
+            np.where(by_hand, PROHIBITIVE, schedule.removed),
+            by_hand,
+        ),
+    )

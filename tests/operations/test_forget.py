@@ -11,9 +11,9 @@ from forecaster.config import Spec
 from forecaster.ledger import access, plan_rows
 from forecaster.ledger.access import AuditEntry, Link
 from forecaster.ledger.store import Ledger
-from forecaster.planning import person_days, shift_edits
-from forecaster.planning.person_days import PersonDay
-from forecaster.planning.shift_edits import ShiftEdit
+from forecaster.planning.people import person_days, shift_edits
+from forecaster.planning.people.person_days import PersonDay
+from forecaster.planning.people.shift_edits import ShiftEdit
 from tests import fleets
 from tests.calls import Call
 from tests.fleets import AS_OF, Fleet

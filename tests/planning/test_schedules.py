@@ -15,8 +15,8 @@ from forecaster.config import Spec, load
 from forecaster.errors import NoSuchRow, SpecError
 from forecaster.ledger.store import Ledger
 from forecaster.planning import schedules, service
-from forecaster.planning.scenario import Supposition
 from forecaster.planning.refresh import Told
+from forecaster.planning.scenario import Supposition
 from forecaster.planning.schedules import ScheduleChange, WeekState
 from forecaster.planning.what_if import Questions
 from tests import fleets

@@ -11,9 +11,10 @@ from forecaster.config import Spec, load
 from forecaster.errors import OverrideError
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.week_plan import WeekPlan
-from forecaster.planning import person_days, service, shift_edits
-from forecaster.planning.person_days import PersonDay
-from forecaster.planning.shift_edits import EditAnswer, Move, ShiftEdit
+from forecaster.planning import service
+from forecaster.planning.people import person_days, shift_edits
+from forecaster.planning.people.person_days import PersonDay
+from forecaster.planning.people.shift_edits import EditAnswer, Move, ShiftEdit
 from tests import fleets
 from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import DAY, PROPOSED, THURSDAY, current, day, publish_as_of, publish_nights

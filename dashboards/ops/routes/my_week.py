@@ -22,8 +22,9 @@ from dashboards.ops.views.shifts.week import NoPlans
 from forecaster.config import Spec
 from forecaster.core.language import _
 from forecaster.errors import OverrideError
-from forecaster.planning import person_days, refresh
-from forecaster.planning.person_days import PersonDay
+from forecaster.planning import refresh
+from forecaster.planning.people import person_days
+from forecaster.planning.people.person_days import PersonDay
 from forecaster.staffing.people.roster_files import MEDIA_TYPES, WeekFile
 
 Reader = Annotated[Person, Depends(require("viewer"))]

@@ -12,8 +12,9 @@ from dashboards.ops.views.shifts.week import depot_week
 from forecaster.config import Spec
 from forecaster.ledger import access, plan_rows
 from forecaster.ledger.store import Ledger
-from forecaster.planning import schedules, shift_edits
-from forecaster.planning.shift_edits import ShiftEdit
+from forecaster.planning import schedules
+from forecaster.planning.people import shift_edits
+from forecaster.planning.people.shift_edits import ShiftEdit
 from tests import fleets
 from tests.calls import Call
 from tests.dashboards.guests import SECRET, Guest, declared, house, signed_in

@@ -26,8 +26,8 @@ from dashboards.ops.views.shifts.week import NoPlans
 from forecaster.config import Spec
 from forecaster.core.language import _
 from forecaster.errors import DeskError, OverrideError
-from forecaster.planning import shift_edits
-from forecaster.planning.shift_edits import EditAnswer, ShiftEdit
+from forecaster.planning.people import shift_edits
+from forecaster.planning.people.shift_edits import EditAnswer, ShiftEdit
 
 PAGE = "/shifts"
 

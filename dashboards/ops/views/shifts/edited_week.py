@@ -13,7 +13,7 @@ from dashboards.ops.views.shifts.week import NoPlans, ShiftWeek, depot_week, sho
 from forecaster.core.language import _
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.week_plan import Position, ShiftCover, WeekPlan
-from forecaster.planning.shift_edits import Candidate, EditAnswer, Move, ShiftEdit
+from forecaster.planning.people.shift_edits import EditAnswer, Move, ShiftCandidate, ShiftEdit
 from forecaster.staffing.people.rule_sentences import FORBIDDING
 
 LEAVE, FREE = "-", "."  # values of a choice besides the names of shifts
@@ -22,7 +22,7 @@ MOST_MOVES = 12  # of an answer; further ones are counted
 
 
 @dataclass(frozen=True)
-class Choice:
+class ShiftChoice:
     """A choice of a person's day."""
 
     value: str
@@ -37,7 +37,7 @@ class PersonDayField:
     name: str
     label: str
     text: str
-    choices: tuple[Choice, ...]
+    choices: tuple[ShiftChoice, ...]
     by_hand: bool
 
 
@@ -134,7 +134,7 @@ def _field(
     name = field_name(place, day)
     value = sent.get(name) or ((by_hand[day] or FREE) if day in by_hand else LEAVE)
     texts = [(LEAVE, _("plan") if day in by_hand else planned), (FREE, _("free")), *letters.items()]
-    choices = tuple(Choice(each, text, each == value) for each, text in texts)
+    choices = tuple(ShiftChoice(each, text, each == value) for each, text in texts)
     label = _("{person}, {day}", person=who.name, day=display.day(day))
     return PersonDayField(name, label, planned, choices if day >= today else (), day in by_hand)
 
@@ -199,7 +199,7 @@ def answer_text(answer: EditAnswer) -> AnswerText:
     return AnswerText(summary, days, _moves(answer.moves), instead, _moves(answer.optimal_moves) if instead else ())
 
 
-def candidate_texts(candidates: Sequence[Candidate]) -> tuple[str, ...]:
+def candidate_texts(candidates: Sequence[ShiftCandidate]) -> tuple[str, ...]:
     """A sentence for each candidate."""
     return tuple(
         _("{person}: forbidden by {rule}", person=each.person, rule=_(FORBIDDING[each.forbidden_by]))

@@ -12,8 +12,8 @@ from dashboards.ops.reading.header import in_zone
 from dashboards.ops.views.shifts.week import NoPlans, week_file
 from forecaster.core.language import _
 from forecaster.ledger.week_plan import Duty
-from forecaster.planning import person_days
-from forecaster.planning.person_days import PersonDay
+from forecaster.planning.people import person_days
+from forecaster.planning.people.person_days import PersonDay
 from forecaster.staffing.people.roster_files import WeekFile
 
 

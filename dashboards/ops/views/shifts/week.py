@@ -16,8 +16,8 @@ from dashboards.ops.views.roster_text import shares
 from forecaster.core.language import N_, _
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.week_plan import Position, ShiftCover, WeekPlan
-from forecaster.planning import person_days
-from forecaster.planning.person_days import Answers, PersonDay
+from forecaster.planning.people import person_days
+from forecaster.planning.people.person_days import Answers, PersonDay
 from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
 from forecaster.staffing.people.rule_sentences import rule_sentence, summary
 

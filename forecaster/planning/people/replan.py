@@ -9,7 +9,7 @@ from datetime import datetime
 from forecaster.core.forecast import Forecast
 from forecaster.ledger.publication import Publication
 from forecaster.ledger.week_plan import WeekPlan
-from forecaster.planning.person_days import Assigned
+from forecaster.planning.people.person_days import Assigned
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.people import week_plans

@@ -20,9 +20,10 @@ from forecaster.ledger import connect, plan_rows, records
 from forecaster.ledger.publication import Publication, PublishedDepot
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.week_plan import ForbiddingRule, Position, WeekPlan
-from forecaster.planning import override_table, person_days, refresh, saved_inputs
+from forecaster.planning import override_table, refresh, saved_inputs
 from forecaster.planning.overrides import active_overrides, as_of_day, check_words
-from forecaster.planning.person_days import DepotShifts, PersonDay
+from forecaster.planning.people import person_days
+from forecaster.planning.people.person_days import DepotShifts, PersonDay
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.staffing.people import week_plans
 from forecaster.staffing.people.attendance import with_attendance
@@ -152,7 +153,7 @@ def _reverted(plan: WeekPlan, at: datetime) -> WeekPlan:
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ShiftCandidate:
     """A person for an open shift: the expected cost of the week with this person on it less that without; None where
     `forbidden_by` forbids it."""
 
@@ -163,7 +164,7 @@ class Candidate:
 
 def candidates(
     spec: Spec, depot_id: str, target_date: date, shift: str, *, now: datetime | None = None
-) -> list[Candidate]:
+) -> list[ShiftCandidate]:
     """The people of a depot who do not work on a day, for a shift of it, the cheapest first. Raises as `save`
     does."""
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
@@ -176,7 +177,7 @@ def candidates(
         depot, plan = week.with_edits([edit])
         forbidden_by = _person(plan, name).forbidden_by
         more = _cost(depot, plan) - _cost(week.depot, week.before)
-        found.append(Candidate(name, None if forbidden_by else more, forbidden_by))
+        found.append(ShiftCandidate(name, None if forbidden_by else more, forbidden_by))
     return sorted(found, key=lambda each: (each.cost is None, each.cost or 0.0, each.person))
 
 
