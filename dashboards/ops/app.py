@@ -134,6 +134,7 @@ def page_app(
             app.include_router(settings.router(spec, context, page))
         if spec.staffing is not None and spec.staffing.people:
             app.include_router(plugin("people.edits").ShiftEditRoutes(spec, context, page).router())
+            app.include_router(plugin("people.my_week").MyWeekRoutes(spec, context, page, refuse).router())
         if spec.staffing is not None and spec.staffing.notice_days is not None:
             app.include_router(plugin("notice.routes").router(spec, context, page, refuse))
     return app

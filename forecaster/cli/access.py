@@ -24,14 +24,16 @@ def link(
         str, typer.Option(help="The one view that it opens, named as in the API; infer: a token for machines.")
     ] = "network",
     city: Annotated[str | None, typer.Option(help="The one city that it shows; all by default.")] = None,
-    depot: Annotated[str | None, typer.Option(help="With --view feed: the one depot that it is of.")] = None,
+    depot: Annotated[str | None, typer.Option(help="With --view feed or person: the one depot that it is of.")] = None,
+    person: Annotated[str | None, typer.Option(help="With --view person: whose week; else of all there.")] = None,
     days: Annotated[int, typer.Option(min=1, help="For how long; 400 at most.")] = 90,
     by: By = None,
 ) -> None:
-    """Make a read-only link for a wall screen or a calendar.
+    """Make a link for a wall screen, a calendar or a person.
 
-    With --view feed it is for a calendar and a feed reader. Its address is told once, here; whoever has it may look
-    until it expires or is revoked.
+    With --view feed it is for a calendar and a feed reader. With --view person it shows a person's own week, and takes
+    their answers to shifts; without --person each person of the depot gets one. Every other link is read-only. An
+    address is told once, here; whoever has it may look until it expires or is revoked.
     """
     from forecaster.config import load
 
@@ -42,9 +44,10 @@ def link(
         create_link = maker.load()
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; this command needs: pip install 'harbor-forecaster[dashboard]'") from error
-    _, addresses = create_link(load(file), view, city, days, by=login_name(by), now=datetime.now(UTC), depot=depot)
+    options = {"by": login_name(by), "now": datetime.now(UTC), "depot": depot, "person": person}
+    _, addresses = create_link(load(file), view, city, days, **options)
     for address in addresses:
-        typer.echo(address)
+        print_line(address)
 
 
 def links(
@@ -123,4 +126,5 @@ def _link_line(wall_link: Link, spec: Spec, now: datetime) -> str:
     elif not wall_link.opens(now):
         until = f"expired {wall_link.expires_at.astimezone(spec.zone):%Y-%m-%d %H:%M %Z}"
     place = wall_link.depot_id or wall_link.city or "all cities"
+    place += f", {wall_link.person}" if wall_link.person else ""
     return f"{wall_link.link_id}  {wall_link.view}, {place}  {until}, made by {wall_link.made_by}"

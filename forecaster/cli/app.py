@@ -131,6 +131,7 @@ GROUPS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
     },
     "Planning": {
         "roster": roster.roster,
+        "forget": roster.forget,
         "schedule": schedule.schedule,
         "override": overrides.override,
         "overrides": overrides.overrides,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from forecaster.cli.options import File, load_spec, print_line
+from forecaster.cli.options import By, File, load_spec, login_name, print_line, print_lines
 from forecaster.errors import NoSuchRow, SpecError
 from forecaster.plugins import plugin
 
@@ -64,6 +64,25 @@ def roster(
     else:
         _write(output, content)
         print_line(output)
+
+
+def forget(
+    file: File,
+    person: Annotated[str, typer.Argument(metavar="PERSON", help="The name, as the plan of the week has it.")],
+    depot: Annotated[str, typer.Option(help="The depot where the person is planned.")],
+    by: By = None,
+) -> None:
+    """Remove a person's name from the ledger.
+
+    It is removed from plans, shifts set by hand, answers, links and the audit. What was removed is printed, and which
+    copies remain.
+    """
+    from forecaster.operations import forget
+
+    counts = forget.forget(load_spec(file), depot, person, by=login_name(by))
+    removed = ", ".join(f"{name} ({count})" for name, count in counts.items())
+    print_line(f"removed {person!r} from {removed}; what remains:")
+    print_lines(f"- {copy}" for copy in forget.REMAINING)
 
 
 def _check_options(week: bool, form: FileForm, output: Path | None, person: str | None) -> None:

@@ -22,8 +22,8 @@ MOST_DAYS = 400  # of a link: longer no browser keeps what lets the screen in
 
 @dataclass(frozen=True)
 class Link:
-    """A read-only way to one view, and to one city or depot where it names one, until it expires or
-    is revoked."""
+    """A way to one view, and to one city, depot or person where it names one, until it expires or is
+    revoked. It is read-only, but for a person's answers to their own shifts."""
 
     link_id: str
     pipeline: str
@@ -35,6 +35,7 @@ class Link:
     revoked_at: datetime | None = None
     revoked_by: str | None = None
     depot_id: str | None = None
+    person: str | None = None  # of the depot
 
     def opens(self, now: datetime) -> bool:
         return self.revoked_at is None and now < self.expires_at

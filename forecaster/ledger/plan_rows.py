@@ -6,7 +6,7 @@ Each function works on a connection whose transaction the caller holds.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
@@ -43,13 +43,32 @@ def read(connection: sa.Connection, publication_id: int, depot_id: str | None = 
 
 
 def forget_names(connection: sa.Connection, pipeline: str, before: datetime) -> int:
-    """Put numbers in the place of the names in plans that were made as of before an instant;
-    returns how many plans had any."""
-    publication = tables.publications.c
+    """Put numbers in the place of the names in plans that were made as of before an instant, and
+    delete what was set and answered until then, and links of people that expired; returns how many
+    plans had any."""
+    publication, days, links = tables.publications.c, tables.person_days, tables.links
     old = sa.select(publication.publication_id).where(publication.pipeline == pipeline, publication.as_of < before)
     count = 0
     for publication_id in connection.execute(old).scalars().all():
         plans = [plan for plan in read(connection, publication_id) if any(who.is_named for who in plan.positions)]
         update(connection, publication_id, (plan.nameless() for plan in plans))
         count += len(plans)
+    connection.execute(days.delete().where(days.c.pipeline == pipeline, days.c.target_date < before.date()))
+    expired = (links.c.pipeline == pipeline, links.c.person.is_not(None), links.c.expires_at < before)
+    connection.execute(links.delete().where(*expired))
+    return count
+
+
+def forget_person(connection: sa.Connection, pipeline: str, depot_id: str, person: str) -> int:
+    """Put a number in the place of a person's name in every plan of a depot; returns how many plans
+    had it. Readers of the publications know that something else is shown."""
+    publications, count = tables.publications, 0
+    numbers = sa.select(publications.c.publication_id).where(publications.c.pipeline == pipeline)
+    for publication_id in connection.execute(numbers).scalars().all():
+        for plan in read(connection, publication_id, depot_id):
+            if any(who.name == person for who in plan.positions):
+                update(connection, publication_id, [plan.nameless(person)])
+                this = publications.update().where(publications.c.publication_id == publication_id)
+                connection.execute(this.values(revised_at=datetime.now(UTC)))
+                count += 1
     return count

@@ -296,6 +296,7 @@ links = sa.Table(
     sa.Column("revoked_at", Instant),
     sa.Column("revoked_by", sa.Text),
     sa.Column("depot_id", sa.Text),  # null: all of the city
+    sa.Column("person", sa.Text),  # of the depot, whose own week it shows; null: nobody's
 )
 
 # Morning digests, the last of each receiver's day; what a row is stands in

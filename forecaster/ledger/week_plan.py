@@ -117,13 +117,13 @@ class WeekPlan:
         """Drivers that no one is planned for, over all shifts."""
         return sum(max(shift.wanted - shift.planned, 0) for shift in self.shifts)
 
-    def nameless(self) -> Self:
-        """With numbers in the place of names, and without days off."""
+    def nameless(self, person: str | None = None) -> Self:
+        """With numbers in the place of names, or of one person's, and without days off."""
         numbers: Counter[str] = Counter()
         positions = []
         for position in self.positions:
-            if position.is_named:
-                numbers[position.contract] += 1
+            numbers[position.contract] += position.is_named
+            if position.is_named and person in (None, position.name):
                 name = f"{position.contract}, {numbers[position.contract]}"
                 position = replace(
                     position, name=name, days_off=(), cannot_work=(), is_named=False, assigned=(), forbidden_by=None

@@ -1,7 +1,7 @@
 """Shifts of people in the ledger: those that a planner sets by hand, and what people answer to theirs.
 
 Of a person's day the newest row that binds counts, an assignment or a refusal; the plan of the week
-follows it (`WeekTask.assigned`). Rows are never deleted, but where a person is forgotten. Each
+follows it (`WeekTask.assigned`). Rows are deleted where a person is forgotten, and with old names. Each
 function works on a connection whose transaction the caller holds.
 """
 
@@ -20,6 +20,7 @@ from forecaster.planning.overrides import Cell
 _TABLE = tables.person_days
 Kind = Literal["assigned", "declined", "confirmed"]
 BINDING = ("assigned", "declined")
+ANSWERS = ("declined", "confirmed")
 DepotShifts = Mapping[str, tuple[tuple[date, str], ...]]  # shifts set by hand, by person
 Assigned = Mapping[str, DepotShifts]  # by depot
 
@@ -41,6 +42,13 @@ class PersonDay:
         """The shift that binds the plan: none where the person declined."""
         return self.shift if self.kind == "assigned" else ""
 
+    def confirms(self, shift: str | None) -> bool:
+        """Whether the person confirmed this shift, which may be another one by now."""
+        return (self.kind, self.shift) == ("confirmed", shift)
+
+
+Answers = Mapping[tuple[date, str], PersonDay]  # by day and person
+
 
 def write(connection: sa.Connection, pipeline: str, rows: Iterable[PersonDay]) -> int:
     """Add rows (idempotent), and return how many say something new."""
@@ -55,11 +63,22 @@ def write(connection: sa.Connection, pipeline: str, rows: Iterable[PersonDay]) -
     return len(new)
 
 
-def withdraw(connection: sa.Connection, pipeline: str, cell: Cell, person: str, at: datetime) -> int:
-    """Withdraw what binds a person's day, and return how many rows did."""
+def answer(connection: sa.Connection, pipeline: str, row: PersonDay) -> bool:
+    """Write a person's answer in the place of their earlier one; False where it says nothing new."""
+    newest = read_answers(connection, pipeline, row.target_date, row.depot_id).get((row.target_date, row.person))
+    if newest is not None and (newest.kind, newest.shift) == (row.kind, row.shift):
+        return False
+    withdraw(connection, pipeline, (row.depot_id, row.target_date), row.person, row.at, ANSWERS)
+    return write(connection, pipeline, [row]) > 0
+
+
+def withdraw(
+    connection: sa.Connection, pipeline: str, cell: Cell, person: str, at: datetime, kinds: tuple[str, ...] = BINDING
+) -> int:
+    """Withdraw what binds a person's day, or rows of other kinds, and return how many there were."""
     row = _TABLE.c
     here = (row.pipeline == pipeline, row.depot_id == cell[0], row.target_date == cell[1], row.person == person)
-    change = _TABLE.update().where(*here, row.kind.in_(BINDING), row.withdrawn_at.is_(None))
+    change = _TABLE.update().where(*here, row.kind.in_(kinds), row.withdrawn_at.is_(None))
     return connection.execute(change.values(withdrawn_at=at)).rowcount
 
 
@@ -86,13 +105,13 @@ def read_last_edit(
 ) -> list[tuple[PersonDay, PersonDay | None]]:
     """The rows that a planner last wrote for a depot's days from a day on, each with the binding one before it."""
     rows = _rows(connection, pipeline, since, depot_id, BINDING)
-    edits = [row for row in rows if row.kind == "assigned" and row.withdrawn_at is None]
+    edits = [row for row in rows if row.kind == "assigned"]
     last = [row for row in edits if row.at == edits[-1].at]
 
     def before(row: sa.Row[Any]) -> PersonDay | None:
         same = [each for each in rows if (each.target_date, each.person) == (row.target_date, row.person)]
         earlier = [each for each in same if each.at < row.at]
-        return _person_day(earlier[-1]) if earlier and earlier[-1].withdrawn_at is None else None
+        return _person_day(earlier[-1]) if earlier else None
 
     return [(_person_day(row), before(row)) for row in last]
 
@@ -115,18 +134,18 @@ def _newest(
     depot_id: str | None = None,
     kinds: tuple[str, ...] = BINDING,
 ) -> dict[tuple[str, date, str], PersonDay]:
-    """The newest row of each depot, day and person, but for those that were withdrawn."""
+    """The newest row of each depot, day and person that was not withdrawn."""
     rows = _rows(connection, pipeline, since, depot_id, kinds)
-    newest = {(row.depot_id, row.target_date, row.person): row for row in rows}
-    return {key: _person_day(row) for key, row in newest.items() if row.withdrawn_at is None}
+    return {(row.depot_id, row.target_date, row.person): _person_day(row) for row in rows}
 
 
 def _rows(
     connection: sa.Connection, pipeline: str, since: date, depot_id: str | None, kinds: tuple[str, ...]
 ) -> Sequence[sa.Row[Any]]:
-    """The rows of days from a day on, the oldest first."""
+    """The rows of days from a day on that were not withdrawn, the oldest first."""
     row = _TABLE.c
-    query = sa.select(_TABLE).where(row.pipeline == pipeline, row.target_date >= since, row.kind.in_(kinds))
+    here = (row.pipeline == pipeline, row.target_date >= since, row.kind.in_(kinds), row.withdrawn_at.is_(None))
+    query = sa.select(_TABLE).where(*here)
     if depot_id is not None:
         query = query.where(row.depot_id == depot_id)
     return connection.execute(query.order_by(row.at)).all()

@@ -1,4 +1,4 @@
-"""Signed read-only links for wall screens and feeds: a signature that the page trusts, and a ledger
+"""Signed links for wall screens, feeds and people: a signature that the page trusts, and a ledger
 row that can be revoked.
 
 A screen opens its link once and has a cookie from then on; a feed reader or a calendar has the
@@ -8,6 +8,7 @@ token in each address.
 from __future__ import annotations
 
 import socket
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from itsdangerous import BadSignature, URLSafeSerializer
@@ -25,6 +26,8 @@ from forecaster.ledger.store import Ledger
 COOKIE = "link"
 FEED = "feed"  # the view of a link that feed readers and calendars open, and no screen
 INFER = "infer"  # of one that lets a machine ask the inference service
+PERSON = "person"  # of one that shows somebody their own week, and takes their answers
+MY_WEEK, MY_CALENDAR = "/my-week", "/my-week/calendar"
 
 
 class DeadLink(LookupError):
@@ -37,7 +40,7 @@ def visitor(context: AccessContext, token: str) -> Person | None:
         link = open_link(context, token)
     except DeadLink:
         return None
-    paths = frozenset(context.views.get(link.view, ()))
+    paths = frozenset(_paths(context, link))
     cities = None if link.city is None else frozenset({link.city})
     return Person(f"link {link.link_id}", "viewer", "link", cities, paths)
 
@@ -86,14 +89,27 @@ def _city_of(context: AccessContext, depot_id: str) -> str | None:
     return depot.attributes.get("city") if depot else None
 
 
+def of_person(request: Request, context: AccessContext) -> tuple[str, str]:
+    """The depot and the name of the person whose link this browser holds, whoever has signed in
+    next to it. Raises DeadLink."""
+    link = open_link(context, request.cookies.get(context.cookie(COOKIE), ""))
+    if link.view != PERSON or link.depot_id is None or link.person is None:
+        raise DeadLink
+    return link.depot_id, link.person
+
+
+def _paths(context: AccessContext, link: ledger_access.Link) -> tuple[str, ...]:
+    return (MY_WEEK, MY_CALENDAR) if link.view == PERSON else context.views.get(link.view, ())
+
+
 def enter(request: Request, context: AccessContext, token: str) -> Response:
     """Give a screen its cookie, and send it to its view. Raises DeadLink, for links of feeds
     too."""
     link = open_link(context, token)
-    if link.view not in context.views:
+    if not (paths := _paths(context, link)):
         raise DeadLink
     left = link.expires_at - context.clock()
-    answer = RedirectResponse(context.prefix + context.views[link.view][0], 303)
+    answer = RedirectResponse(context.prefix + paths[0], 303)
     answer.set_cookie(
         context.cookie(COOKIE),
         token,
@@ -128,10 +144,19 @@ def rss_address(calendar: str) -> str:
 
 
 def make_link(
-    spec: Spec, view: str, city: str | None, days: int, *, by: str, now: datetime, depot: str | None = None
+    spec: Spec,
+    view: str,
+    city: str | None,
+    days: int,
+    *,
+    by: str,
+    now: datetime,
+    depot: str | None = None,
+    person: str | None = None,
 ) -> tuple[ledger_access.Link, tuple[str, ...]]:
-    """Make a link from the command line; returns it with its address, of a feed with both. Raises
-    SpecError where it could open nothing."""
+    """Make a link from the command line, of the view `person` without a person one for each of the
+    depot; returns the first with all addresses, of a feed with both, of people after their names.
+    Raises SpecError where it could open nothing."""
     from dashboards.ops.views.catalogue import linkable
 
     access = spec.page.access
@@ -140,16 +165,23 @@ def make_link(
     key = signing_key(access)
     if days > ledger_access.MOST_DAYS:
         raise SpecError(f"--days: found {days}, wanted {ledger_access.MOST_DAYS} at most")
-    if view not in (views := (*linkable(), FEED, INFER)):
+    if view not in (views := (*linkable(), FEED, INFER, PERSON)):
         raise SpecError(f"--view: found {view!r}, wanted one of {', '.join(views)}")
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger:
         _require_published(ledger, spec.name, view, city, depot)
-        link = new(view, city, days, pipeline=spec.name, by=by, now=now, depot_id=depot)
+        people = planned_people(ledger, spec.name, view, depot)
+        if person not in (None, *people):
+            wanted = f"one of {', '.join(people)}" if people else f"it with the view {PERSON} alone"
+            raise SpecError(f"--person: found {person!r}, wanted {wanted}")
+        plain = new(view, city, days, pipeline=spec.name, by=by, now=now, depot_id=depot)
+        names = (person,) if person else people
+        links = [replace(plain, link_id=ledger_access.new_link_id(), person=name) for name in names] or [plain]
         with ledger.transaction() as connection:
-            ledger_access.make_link(connection, link)
-            ledger_access.note(connection, by_command(spec, by, now, "link", link_sentence(link)))
-    calendar = address(key, access.url, link)
-    return link, (calendar, rss_address(calendar)) if view == FEED else (calendar,)
+            for link in links:
+                ledger_access.make_link(connection, link)
+                ledger_access.note(connection, by_command(spec, by, now, "link", link_sentence(link)))
+    addresses = [f"{link.person}: " * bool(link.person) + address(key, access.url, link) for link in links]
+    return links[0], (*addresses, rss_address(addresses[0])) if view == FEED else tuple(addresses)
 
 
 def _require_published(ledger: Ledger, pipeline: str, view: str, city: str | None, depot: str | None) -> None:
@@ -173,15 +205,24 @@ def city_problem(ledger: Ledger, pipeline: str, city: str | None) -> str | None:
 
 def depot_problem(ledger: Ledger, pipeline: str, view: str, city: str | None, depot_id: str | None) -> str | None:
     """Problem with the depot of a link; None where a feed is of one that is published, or none is
-    named."""
+    named, and where people are planned at a person's."""
+    if view == PERSON and (city is not None or not planned_people(ledger, pipeline, view, depot_id)):
+        return f"found {depot_id!r}, wanted a depot whose people are planned, and no city"
     if depot_id is None:
         return None
-    if view != FEED or city is not None:
-        return f"found {depot_id!r}, wanted it with the view {FEED} alone, and without a city"
+    if view not in (FEED, PERSON) or city is not None:
+        return f"found {depot_id!r}, wanted it with the view {FEED} or {PERSON}, and without a city"
     head = ledger.current(pipeline)
     if head is None or ledger.depot(head.publication_id, depot_id) is None:
         return f"found {depot_id!r}, wanted a depot of what is published"
     return None
+
+
+def planned_people(ledger: Ledger, pipeline: str, view: str, depot_id: str | None) -> tuple[str, ...]:
+    """The people of a depot for whom there can be links of a view, by its plan of the week."""
+    head = ledger.current(pipeline) if view == PERSON and depot_id is not None else None
+    plans = ledger.plans(head.publication_id, depot_id) if head else ()
+    return tuple(who.name for plan in plans for who in plan.positions)
 
 
 def by_command(spec: Spec, by: str, now: datetime, command: str, what: str) -> ledger_access.AuditEntry:

@@ -51,7 +51,7 @@ class LedgerSnapshot:
     ledger: Ledger
     head: Head | None
     last: Run | None
-    accepted: datetime | None  # when planners last accepted a crew, or withdrew it, or a schedule changed
+    accepted: datetime | None  # when a crew, a schedule or a person's day was last accepted, set or answered
 
     def holds(self, stamp: object | None, writes: int) -> bool:
         """True while its files are as they were, this page has not written, and `REREAD_SECONDS`
@@ -74,7 +74,9 @@ class PublicationStore:
         """`readers` are those of all pipelines that are served together; without any the ledger has
         its own. The pipeline file says where depots are that declare no country."""
         where = spec.calendar if spec else None
-        self._publishes_schedules = bool(spec and spec.staffing and spec.staffing.notice_days)
+        staffing = spec.staffing if spec else None
+        features = {"notice.schedules": staffing and staffing.notice_days, "people.days": staffing and staffing.people}
+        self._further_writes = [module for module, is_declared in features.items() if is_declared]
         self._home = HolidayRegion(where.country or "", where.subdivision or "") if where else NOWHERE
         self._url, self._pipeline, self._clock, self._build = url, pipeline, clock, build
         self._readers, self._alone = readers or SharedReaders(), readers is None
@@ -164,7 +166,8 @@ class PublicationStore:
         """The ETag of an answer: another publication, day, notice or template, other cities, and
         other parts, have another tag."""
         head, header = edition.head, edition.front
-        when = (head.published_at, head.revised_at, header.today, header.fruitless_began)
+        accepted = self._snapshot.accepted if self._snapshot else None
+        when = (head.published_at, head.revised_at, header.today, header.fruitless_began, accepted)
         cities = None if edition.cities is None else sorted(edition.cities)
         return self.entity_tag(head.publication_id, head.pipeline, *when, edition.notice, cities, *parts)
 
@@ -219,10 +222,9 @@ class PublicationStore:
             accepted = None
             if head is not None:
                 with ledger.transaction() as connection:
-                    accepted = accepted_crews.last_change(connection, head.pipeline)
-                    if self._publishes_schedules:
-                        last_told = plugin("notice.schedules").last_change(connection, head.pipeline)
-                        accepted = max((at for at in (accepted, last_told) if at is not None), default=None)
+                    writes_at = [accepted_crews.last_change(connection, head.pipeline)]
+                    writes_at += [plugin(of).last_change(connection, head.pipeline) for of in self._further_writes]
+                    accepted = max((at for at in writes_at if at is not None), default=None)
             self._snapshot = LedgerSnapshot(stamp, writes, at, monotonic(), ledger, head, last, accepted)
         return ledger, head, last
 

@@ -152,7 +152,7 @@ def test_the_command_makes_lists_and_revokes_links(call: Call, file: Path, app: 
         (
             ["--view", "nets"],
             "--view: found 'nets', wanted one of publication, network, wall, rosters, shifts, runs, champions, "
-            "accuracy, value, feed, infer",
+            "accuracy, value, feed, infer, person",
         ),
         (
             ["--city", "Bostn"],

@@ -16,6 +16,8 @@ from dashboards.ops.views.roster_text import shares
 from forecaster.core.language import N_, _
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.week_plan import Position, ShiftCover, WeekPlan
+from forecaster.planning import person_days
+from forecaster.planning.person_days import Answers, PersonDay
 from forecaster.staffing.people.roster_files import DepotWeek, WeekFile
 from forecaster.staffing.people.rule_sentences import rule_sentence, summary
 
@@ -36,6 +38,8 @@ class PersonWeek:
     cells: tuple[str, ...]
     hours: str
     calendar: str  # the address of this person's calendar
+    # what the person answered to each day: a mark and words, empty where it was nothing
+    answers: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,9 @@ def depot_week(edition: Edition, depot: PublishedDepot) -> DepotWeekPage | None:
     names = sorted({cover.shift for cover in plan.shifts}, key=lambda name: (_clock(plan, name, zone), name))
     letters = short_names(names)
     covers = {(cover.date, cover.shift): cover for cover in plan.shifts}
-    people = tuple(_person(position, letters, depot_id, dates) for position in plan.positions)
+    with edition.ledger.transaction() as connection:
+        given = person_days.read_answers(connection, edition.head.pipeline, dates[0], depot_id)
+    people = tuple(_person(position, letters, depot_id, dates, given) for position in plan.positions)
     rows = tuple(
         ShiftWeek(name, letters[name], _clock(plan, name, zone), tuple(_cell(covers.get((day, name))) for day in dates))
         for name in names
@@ -122,12 +128,23 @@ def depot_week(edition: Edition, depot: PublishedDepot) -> DepotWeekPage | None:
     )
 
 
-def _person(position: Position, letters: Mapping[str, str], depot_id: str, dates: Sequence[date]) -> PersonWeek:
+def _person(
+    position: Position, letters: Mapping[str, str], depot_id: str, dates: Sequence[date], given: Answers
+) -> PersonWeek:
     shifts = dict.fromkeys(position.days_off, _("off"))
     shifts |= {duty.date: letters[duty.shift] for duty in position.duties}
     hours = sum(duty.hours for duty in position.duties)
     address = _address(depot_id, "ics", person=position.key(depot_id))
-    return PersonWeek(position.name, tuple(shifts.get(day, "") for day in dates), display.decimal(hours), address)
+    duties = {duty.date: duty.shift for duty in position.duties}
+    answers = tuple(_answer(given.get((day, position.name)), duties.get(day)) for day in dates)
+    cells = tuple(shifts.get(day, "") for day in dates)
+    return PersonWeek(position.name, cells, display.decimal(hours), address, answers)
+
+
+def _answer(answer: PersonDay | None, shift: str | None) -> tuple[str, str]:
+    if answer is not None and answer.kind == "declined":
+        return "✗", _("declined {shift}", shift=answer.shift) if answer.shift else _("cannot work")
+    return ("✓", _("confirmed")) if answer is not None and answer.confirms(shift) else ("", "")
 
 
 def _burden(position: Position, late: Sequence[str]) -> tuple[str, str, str]:

@@ -1,0 +1,108 @@
+"""HTTP routes of a person's own week, which their link opens: the shifts, their answers, and their calendar."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import RedirectResponse, Response
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from dashboards.ops.access import Person, audit, csrf_token, links, require
+from dashboards.ops.access.context import AccessContext
+from dashboards.ops.http.render import HTML, RenderPage
+from dashboards.ops.reading.editions import Edition
+from dashboards.ops.routes.errors import Refuse
+from dashboards.ops.routes.planning_requests import Body, Day, fields, mistake
+from dashboards.ops.views.shifts.my_week import my_file, my_week
+from dashboards.ops.views.shifts.week import NoPlans
+from forecaster.config import Spec
+from forecaster.core.language import _
+from forecaster.errors import OverrideError
+from forecaster.planning import person_days, refresh
+from forecaster.planning.person_days import PersonDay
+from forecaster.staffing.people.roster_files import MEDIA_TYPES, WeekFile
+
+Reader = Annotated[Person, Depends(require("viewer"))]
+
+
+class AnswerForm(BaseModel):
+    """A person's answer to a day; `shift` is the one that they saw, empty on a free day."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    day: Day
+    answer: Literal["confirmed", "declined", "withdrawn"]
+    shift: str = ""
+
+
+@dataclass(frozen=True)
+class MyWeekRoutes:
+    """The routes of a pipeline that plans people."""
+
+    spec: Spec
+    context: AccessContext
+    page: RenderPage
+    refuse: Refuse
+
+    def router(self) -> APIRouter:
+        """The routes under /my-week."""
+        routes = APIRouter(include_in_schema=False)
+        routes.add_api_route(links.MY_WEEK, self.show)
+        routes.add_api_route(links.MY_CALENDAR, self.calendar)
+        routes.add_api_route(links.MY_WEEK, self.answer, methods=["POST"])
+        return routes
+
+    def show(self, request: Request) -> Response:
+        """The week of the person whose link the browser holds."""
+        edition, file = self._mine(request)
+        who = {"plan": file.weeks[0].plan, "csrf": csrf_token(request)}
+        return Response(
+            self.page("my_week.html", front=edition.front, days=my_week(edition, file), **who), media_type=HTML
+        )
+
+    def calendar(self, request: Request) -> Response:
+        """The calendar of this person; it has no ETag, by which readers share a copy."""
+        named = {"Content-Disposition": 'attachment; filename="my-week.ics"'}
+        return Response(self._mine(request)[1].write("ics"), media_type=MEDIA_TYPES["ics"], headers=named)
+
+    async def answer(self, request: Request, reader: Reader, content: Body) -> Response:
+        """Write an answer, and lead back to the week."""
+        request.state.audited = True  # a repeated answer changes nothing and has no entry
+        try:
+            await run_in_threadpool(self._save, request, content)
+        except (OverrideError, ValidationError) as error:
+            return self.refuse(request, 422, mistake(error))
+        return RedirectResponse(self.context.prefix + links.MY_WEEK, 303)
+
+    def _mine(self, request: Request) -> tuple[Edition, WeekFile]:
+        """The plan of the person whose link it is. Raises DeadLink."""
+        edition = self.context.store.edition()
+        try:
+            return edition, my_file(edition, *links.of_person(request, self.context))
+        except NoPlans as error:
+            raise links.DeadLink(str(error)) from error
+
+    def _save(self, request: Request, content: bytes) -> None:
+        """Write the answer, and the plan that follows it."""
+        form = AnswerForm.model_validate(fields(request, content))
+        edition, file = self._mine(request)
+        day = next((day for day in my_week(edition, file) if day.date == form.day), None)
+        if day is None:
+            raise OverrideError(_("day: found {day}, wanted a day of your week that is not over", day=form.day))
+        depot_id, person = file.weeks[0].plan.depot_id, file.weeks[0].plan.positions[0].name
+        at, pipeline, days = datetime.now(UTC), edition.head.pipeline, person_days
+        with self.context.writing() as connection:
+            if form.answer == "withdrawn":
+                changed = days.withdraw(connection, pipeline, (depot_id, form.day), person, at, days.ANSWERS) > 0
+            else:
+                row = PersonDay(depot_id, form.day, person, form.shift, form.answer, person, at)
+                changed = days.answer(connection, pipeline, row)
+            if changed and form.shift != day.shift:
+                raise OverrideError(_("your shift on {day} has changed; load your week again", day=day.day))
+            if changed:
+                refresh.refresh_within(connection, pipeline, self.spec.paths.saved_inputs)
+                # without the name, since the audit is kept for ever
+                audit(request, f"{form.answer} {form.shift or 'a free day'} of {form.day} at {depot_id}", connection)

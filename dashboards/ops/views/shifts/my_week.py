@@ -1,0 +1,70 @@
+"""Page of a person's own week: the shifts of the days ahead, and what the person answered to each."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from zoneinfo import ZoneInfo
+
+from dashboards.ops.formatting import display
+from dashboards.ops.reading.editions import Edition
+from dashboards.ops.reading.header import in_zone
+from dashboards.ops.views.shifts.week import NoPlans, week_file
+from forecaster.core.language import _
+from forecaster.ledger.week_plan import Duty
+from forecaster.planning import person_days
+from forecaster.planning.person_days import PersonDay
+from forecaster.staffing.people.roster_files import WeekFile
+
+
+@dataclass(frozen=True)
+class MyDay:
+    """A day of the person; `answers` are values of the form with their words."""
+
+    date: date
+    day: str
+    shift: str  # empty: a free day
+    hours: str  # on the clocks of the depot
+    state: str
+    answers: tuple[tuple[str, str], ...]
+
+
+def my_file(edition: Edition, depot_id: str, person: str) -> WeekFile:
+    """The plan of one person. Raises NoSuchDepot, and NoPlans where they are not planned."""
+    file = week_file(edition, depot_id).of_person(person)
+    if not file.weeks[0].plan.positions:
+        raise NoPlans(_("you are not in the plan of {depot} any more; ask a planner", depot=depot_id))
+    return file
+
+
+def my_week(edition: Edition, file: WeekFile) -> list[MyDay]:
+    """The days of the person of a file, from today on."""
+    [week] = file.weeks
+    [who], depot, zone = week.plan.positions, edition.depot(week.plan.depot_id), ZoneInfo(week.timezone)
+    today, duties = in_zone(edition.front, week.timezone).today, {duty.date: duty for duty in who.duties}
+    with edition.ledger.transaction() as connection:
+        given = person_days.read_answers(connection, edition.head.pipeline, today, depot.depot_id)
+    return [
+        _day(day, duties.get(day), given.get((day, who.name)), zone, works=ahead.open and day not in who.days_off)
+        for ahead in depot.days
+        if (day := ahead.target_date) >= today
+    ]
+
+
+def _day(day: date, duty: Duty | None, answer: PersonDay | None, zone: ZoneInfo, *, works: bool) -> MyDay:
+    decline, withdraw = ("declined", _("Decline")), ("withdrawn", _("Withdraw answer"))
+    shift, hours, state = "", "", ""
+    if duty is not None:
+        shift, hours = duty.shift, f"{duty.start.astimezone(zone):%H:%M}–{duty.end.astimezone(zone):%H:%M}"
+    if answer is not None and answer.kind == "declined":
+        state = _("Declined; the next plan leaves you out.") if shift else _("You cannot work on this day.")
+        offered = [withdraw]
+    elif answer is not None and answer.confirms(shift):
+        state, offered = _("Confirmed"), [decline, withdraw]
+    elif shift:
+        offered = [("confirmed", _("Confirm")), decline]
+    else:
+        state, offered = (
+            (_("No shift"), [("declined", _("I cannot work on this day"))]) if works else (_("Day off"), [])
+        )
+    return MyDay(day, display.day(day), shift, hours, state, tuple(offered))
