@@ -72,16 +72,17 @@ def forget(
     depot: Annotated[str, typer.Option(help="The depot where the person is planned.")],
     by: By = None,
 ) -> None:
-    """Remove a person's name from the ledger: plans, shifts set by hand, answers, links and the audit.
+    """Remove a person's name from the ledger.
 
-    It prints what was removed, and which copies remain.
+    It is removed from plans, shifts set by hand, answers, links and the audit. What was removed is printed, and which
+    copies remain.
     """
     forget = plugin("people.forget")
 
     counts = forget.forget(load_spec(file), depot, person, by=login_name(by))
     removed = ", ".join(f"{name} ({count})" for name, count in counts.items())
     print_line(f"removed {person!r} from {removed}; what remains:")
-    print_lines(forget.REMAINING)
+    print_lines(f"- {copy}" for copy in forget.REMAINING)
 
 
 def _check_options(week: bool, form: FileForm, output: Path | None, person: str | None) -> None:

@@ -36,7 +36,7 @@ def schedule(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Show the state of each week, publish one, or export who works when.
+    """Show the states of weeks, publish one, or export shifts.
 
     Inside `staffing.notice_days` a published crew changes only where that saves more than its `change_premium`.
     """

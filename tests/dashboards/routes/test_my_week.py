@@ -33,7 +33,6 @@ PEOPLE = f"person,depot_id,contract,first,not\nAna,A,full-time,{THURSDAY + DAY},
 @pytest.fixture(autouse=True)
 def secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
-    monkeypatch.setenv("KEY", SECRET)
 
 
 @pytest.fixture
