@@ -91,6 +91,7 @@ GROUPS: Mapping[str, Mapping[str, Callable[..., None] | typer.Typer]] = {
         "init": project.init,
         "check": project.check,
         "schema": project.schema,
+        "contract": project.contract,
         "doctor": project.doctor,
     },
     "Run": {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -242,6 +243,23 @@ def schema() -> None:
     from forecaster.config import json_schema
 
     typer.echo(json.dumps(json_schema(), indent=2))
+
+
+def contract(file: File) -> None:
+    """Print the data contract of the feed, for its owner.
+
+    It is YAML after the Open Data Contract Standard 3.1: columns, rules, and what the last night found.
+    """
+    import yaml
+
+    from forecaster.check.data_contract import contract as contract_of
+    from forecaster.errors import NoLedger
+    from forecaster.ledger.store import Ledger
+
+    spec, last = load_spec(file), None
+    with suppress(NoLedger), Ledger.open_reader(spec.ledger_url) as ledger:
+        last = next(iter(ledger.runs(spec.name, limit=1, ended=True, nights=True)), None)
+    typer.echo(yaml.safe_dump(contract_of(spec, last), sort_keys=False, allow_unicode=True, width=100), nl=False)
 
 
 def doctor(file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The pipeline file.")] = None) -> None:
