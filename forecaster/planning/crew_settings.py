@@ -25,34 +25,38 @@ def set_crew(
     by: str,
     audit: Callable[[sa.Connection], None] | None = None,
     now: datetime | None = None,
-) -> refresh.RefreshOutcome:
+) -> None:
     """Set the crew of a published open day, in drivers by shift ("" without shifts), and show it (idempotent).
 
     Raises OverrideError for a day that is not published, closed or over, other shifts, or a crew outside
-    `staffing.crew`; LedgerError.
+    `staffing.crew`; DeskError where the night's inputs are not at hand, so that nothing is written; LedgerError.
     """
     check_words(by, "")
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         _check(connection, spec, cell, crews)
         at = now or datetime.now(UTC)
         is_new = accepted_crews.set_crew(connection, spec.name, cell, crews=crews, by=by, at=at)
-        outcome = refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
+        _show(connection, spec)
         if is_new and audit is not None:
             audit(connection)
-        return outcome
 
 
 def leave_crew(
     spec: Spec, cell: Cell, *, audit: Callable[[sa.Connection], None] | None = None, now: datetime | None = None
-) -> refresh.RefreshOutcome:
+) -> None:
     """Withdraw what a planner decided of a depot's day, and show the plan's crew. Raises OverrideError where nothing
-    is, LedgerError."""
+    is, DeskError, LedgerError."""
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         accepted_crews.withdraw(connection, spec.name, cell, now or datetime.now(UTC))
-        outcome = refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
+        _show(connection, spec)
         if audit is not None:
             audit(connection)
-        return outcome
+
+
+def _show(connection: sa.Connection, spec: Spec) -> None:
+    outcome = refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
+    if outcome.trouble is not None:
+        raise outcome.trouble
 
 
 def _check(connection: sa.Connection, spec: Spec, cell: Cell, crews: Mapping[str, int]) -> None:

@@ -42,14 +42,14 @@ Crews = Mapping[Cell, Mapping[str, int]]  # drivers by shift of a depot's day
 
 
 @dataclass(frozen=True)
-class Told:
+class BindingCrews:
     """Crews that a plan keeps: of the published schedule for its premiums, and those set by hand in any case."""
 
     scheduled: Crews = field(default_factory=dict)
     by_hand: Crews = field(default_factory=dict)
 
 
-NOBODY = Told()
+NOBODY = BindingCrews()
 
 
 @dataclass(frozen=True)
@@ -82,15 +82,16 @@ def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
 
 def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head: Head | None = None) -> RefreshOutcome:
     """Bring a publication into line, by default the shown one, in the caller's transaction.
-    Idempotent: nothing happens where nothing is shown, or where there never was an override."""
+    Idempotent: nothing happens where nothing is shown, or where planners and people never decided
+    anything."""
     head = head or records.head(connection, pipeline)
-    has_people = optional("people.days")
-    by_hand = has_people.last_change(connection, pipeline) if has_people else None
+    people_days = optional("people.days")
+    by_hand = people_days.last_change(connection, pipeline) if people_days else None
     decided = by_hand or accepted_crews.last_change(connection, pipeline)
     if head is None or not (decided or override_table.has_overrides(connection, pipeline)):
         return RefreshOutcome(0)
     publication = records.whole(connection, head)
-    assigned = has_people.read_assigned(connection, pipeline, publication.cutoff) if by_hand else {}
+    assigned = people_days.read_assigned(connection, pipeline, publication.cutoff) if by_hand else {}
     active = active_overrides(
         override_table.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication)
     )
@@ -119,7 +120,7 @@ def with_overrides(
     active: Mapping[Cell, Override],
     inputs: SavedInputs,
     now: datetime,
-    told: Told = NOBODY,
+    told: BindingCrews = NOBODY,
     assigned: Any = None,
 ) -> tuple[Publication, str | None]:
     """The publication as it would have gone out with these overrides and no others, but for crews
@@ -182,7 +183,11 @@ class OverriddenRoster(NamedTuple):
 
 
 def overridden_roster(
-    publication: Publication, active: Mapping[Cell, Override], inputs: SavedInputs, now: datetime, told: Told = NOBODY
+    publication: Publication,
+    active: Mapping[Cell, Override],
+    inputs: SavedInputs,
+    now: datetime,
+    told: BindingCrews = NOBODY,
 ) -> OverriddenRoster:
     """The roster of a publication with these overrides; `told` are crews of the published schedule."""
     model = model_forecast(publication, inputs.panel)
@@ -194,7 +199,7 @@ def overridden_roster(
 
 
 def published_crews(
-    publication: Publication, forecast: Forecast, inputs: SavedInputs, now: datetime, told: Told = NOBODY
+    publication: Publication, forecast: Forecast, inputs: SavedInputs, now: datetime, told: BindingCrews = NOBODY
 ) -> PublishedCrews | None:
     """The crews that the publication shows, where changing them is declared to cost something."""
     if inputs.staffing is None:
@@ -206,19 +211,19 @@ def published_crews(
     )
 
 
-def told_crews(connection: sa.Connection, pipeline: str, staffing: Staffing | None, since: date) -> Told:
+def told_crews(connection: sa.Connection, pipeline: str, staffing: Staffing | None, since: date) -> BindingCrews:
     """Crews of the published schedule from a day on, where a notice is declared, and those set by hand."""
     if staffing is None:
         return NOBODY
     set_crews = accepted_crews.read_set(connection, pipeline, since)
     if staffing.notice_days is None:
-        return Told(by_hand=set_crews)
-    return Told(plugin("notice.schedules").read_told(connection, pipeline, since), set_crews)
+        return BindingCrews(by_hand=set_crews)
+    return BindingCrews(plugin("notice.schedules").read_told(connection, pipeline, since), set_crews)
 
 
 def scheduled_crews(
     crews: PublishedCrews | None,
-    told: Told,
+    told: BindingCrews,
     forecast: Forecast,
     staffing: Staffing,
     zones: Mapping[str, str],

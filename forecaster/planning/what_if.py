@@ -65,7 +65,7 @@ class Questions:
         canary: QuantileModel | BundleError | None = None,
         *,
         alone: bool = True,
-        told: refresh.Told = refresh.NOBODY,
+        told: refresh.BindingCrews = refresh.NOBODY,
     ) -> None:
         """`canary` is the model whose numbers the cohort of the inputs sees, or why it cannot be
         asked; `alone` says that no other depots share the vans; `told` are crews of the published
@@ -93,7 +93,7 @@ class Questions:
         state: Path,
         publication: Publication,
         load: Callable[[Path, str], QuantileModel | BundleError] | None = None,
-        told: refresh.Told = refresh.NOBODY,
+        told: refresh.BindingCrews = refresh.NOBODY,
     ) -> Questions:
         """Reads saved inputs and bundle, which is verified first; a bundle that cannot be used is
         told when it is needed. `load` gives the model of a bundle of this name in a state folder,

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from forecaster.config import Spec, load
-from forecaster.errors import OverrideError
+from forecaster.errors import DeskError, OverrideError
 from forecaster.ledger.publication import PublishedDay
 from forecaster.ledger.store import Ledger
-from forecaster.planning import crew_settings, refresh, service
+from forecaster.planning import accepted_crews, crew_settings, refresh, service
 from forecaster.planning.scenario import Supposition
 from forecaster.planning.what_if import Questions
 from tests import fleets
@@ -111,3 +111,12 @@ def test_a_crew_that_cannot_be_is_refused_and_nothing_changes(
     with pytest.raises(OverrideError, match=why):
         crew_settings.set_crew(fleet.spec, cell, {"": crew}, by="Ana")
     assert current(fleet.spec) == before
+
+
+def test_without_the_inputs_of_the_night_nothing_is_written(fleet: Fleet) -> None:
+    for file in fleet.spec.paths.saved_inputs.iterdir():
+        file.unlink()
+    with pytest.raises(DeskError):
+        set_to(fleet.spec, 9)
+    with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        assert accepted_crews.read_set(connection, fleet.spec.name, THURSDAY) == {}

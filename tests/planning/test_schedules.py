@@ -15,7 +15,7 @@ from forecaster.config import Spec, load
 from forecaster.errors import NoSuchRow, SpecError
 from forecaster.ledger.store import Ledger
 from forecaster.planning import schedules, service
-from forecaster.planning.refresh import Told
+from forecaster.planning.refresh import BindingCrews
 from forecaster.planning.scenario import Supposition
 from forecaster.planning.schedules import ScheduleChange, WeekState
 from forecaster.planning.what_if import Questions
@@ -146,7 +146,7 @@ def test_what_if_answers_with_the_crew_that_an_override_would_have(fleet: Fleet)
     told = {(each.depot_id, each.target_date): each.crews for each in changes(fleet.spec)}
     orders = round(day(publication).quantiles[publication.levels.index(0.5)]) - 30
     supposed = Supposition("A", THURSDAY, "orders", orders)
-    answer = Questions.of(fleet.spec.paths.folder, publication, told=Told(told)).ask(supposed)
+    answer = Questions.of(fleet.spec.paths.folder, publication, told=BindingCrews(told)).ask(supposed)
     assert answer.after.drivers == day(publication).drivers
     free = Questions.of(fleet.spec.paths.folder, publication).ask(supposed)
     assert free.after.drivers is not None

@@ -170,15 +170,15 @@ def candidates(
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         week = _EditedWeek.read(connection, spec, depot_id, now or datetime.now(UTC))
     free = [who.name for who in week.before.positions if all(duty.date != target_date for duty in who.duties)]
-    found = []
+    ranked = []
     for name in free:
         edit = ShiftEdit(name, target_date, shift)
         week.check([edit])
         depot, plan = week.with_edits([edit])
         forbidden_by = _person(plan, name).forbidden_by
         more = _cost(depot, plan) - _cost(week.depot, week.before)
-        found.append(ShiftCandidate(name, None if forbidden_by else more, forbidden_by))
-    return sorted(found, key=lambda each: (each.cost is None, each.cost or 0.0, each.person))
+        ranked.append(ShiftCandidate(name, None if forbidden_by else more, forbidden_by))
+    return sorted(ranked, key=lambda who: (who.cost is None, who.cost or 0.0, who.person))
 
 
 def _answer(week: _EditedWeek, edits: Sequence[ShiftEdit]) -> EditAnswer:

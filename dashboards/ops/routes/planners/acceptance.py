@@ -20,7 +20,7 @@ from dashboards.ops.routes.planning import Planner
 from dashboards.ops.routes.planning_requests import Body, CrewForm, CrewWithdrawalForm, fields, mistake
 from forecaster.config import Spec
 from forecaster.core.language import _
-from forecaster.errors import OverrideError
+from forecaster.errors import DeskError, OverrideError
 from forecaster.ledger.publication import PublishedDepot
 from forecaster.planning import accepted_crews, crew_settings
 from forecaster.planning.overrides import Cell, check_words
@@ -36,6 +36,8 @@ def router(spec: Spec, context: AccessContext, refuse: Refuse) -> APIRouter:
             depot_id, day = await run_in_threadpool(write)
         except (OverrideError, ValidationError) as error:
             return refuse(request, 422, mistake(error))
+        except DeskError as error:
+            return refuse(request, 409, _(error.for_readers))
         return RedirectResponse(context.prefix + cell_href(depot_id, day), 303)
 
     @routes.post("/accepted")
