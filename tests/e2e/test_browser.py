@@ -220,6 +220,26 @@ def test_without_a_server_pages_seen_before_are_shown_and_say_so(browser: Browse
         assert page.get_by_role("heading", level=1).inner_text().startswith("Orders expected tomorrow")
 
 
+def test_a_slow_answer_is_waited_for_where_no_page_was_seen_before(browser: Browser, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'ledger.db'}"
+    fill(url, publication())
+    slow = """
+import asyncio
+@app.middleware("http")
+async def slow(request, call_next):
+    await asyncio.sleep(9 if request.url.path == "/accuracy" else 0)  # longer than the worker waits
+    return await call_next(request)
+listener ="""
+    program = AT_NOON.replace("listener =", slow, 1)
+    with running(program, url, NOON.isoformat()) as base_url, browser.new_context() as context:
+        page = context.new_page()
+        page.goto(base_url)
+        page.evaluate(until("navigator.serviceWorker.controller"))
+        page.goto(f"{base_url}accuracy")
+        assert page.get_by_text("No connection.").is_hidden()
+        assert page.url == f"{base_url}accuracy"
+
+
 def until(condition: str) -> str:
     """A script that ends when this is so, and fails when it is not so within half a minute.
 

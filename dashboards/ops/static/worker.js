@@ -27,18 +27,21 @@ self.addEventListener("fetch", (event) => {
 });
 
 async function answer(asked, address, event) {
+  const asking = fetch(asked);
+  let fresh;
   try {
-    const fresh = await reached(asked);
-    if (isNobody(fresh, address)) await caches.delete(KEPT);
-    const mayBeKept = fresh.ok && !fresh.redirected && !/no-store/.test(fresh.headers.get("Cache-Control") || "");
-    if (mayBeKept) event.waitUntil(keep(asked, fresh.clone()));
-    return fresh;
-  } catch (error) {
+    fresh = await within(asking);
+  } catch {
+    asking.catch(() => {});
     const kept = await caches.open(KEPT);
     const found = await kept.match(asked) || (asked.mode === "navigate" && await kept.match(address.pathname));
-    if (!found) throw error;
-    return /^text\/html/.test(found.headers.get("Content-Type")) ? marked(found) : found;
+    if (found) return /^text\/html/.test(found.headers.get("Content-Type")) ? marked(found) : found;
+    fresh = await asking; // a slow answer is better than none
   }
+  if (isNobody(fresh, address)) await caches.delete(KEPT);
+  const mayBeKept = fresh.ok && !fresh.redirected && !/no-store/.test(fresh.headers.get("Cache-Control") || "");
+  if (mayBeKept) event.waitUntil(keep(asked, fresh.clone()));
+  return fresh;
 }
 
 // A page that leads elsewhere leads to where one signs in; the ways in themselves lead on to the page.
@@ -47,9 +50,9 @@ function isNobody(fresh, address) {
   return fresh.status === 401 || elsewhere;
 }
 
-function reached(asked) {
+function within(asking) {
   const limit = new Promise((_, fail) => setTimeout(() => fail(new Error("the server does not answer")), WAIT));
-  return Promise.race([fetch(asked), limit]);
+  return Promise.race([asking, limit]);
 }
 
 async function keep(asked, answered) {
