@@ -3,7 +3,7 @@ last nights."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -124,20 +124,28 @@ def page_app(
     ):
         app.include_router(routes)
     if spec is not None:
-        from dashboards.ops.routes import planning, settings  # which load what forecasts
-        from dashboards.ops.routes.planners import acceptance, week_file
-
-        app.include_router(planning.router(spec, store, page, refuse))
-        app.include_router(acceptance.router(spec, context, refuse))
-        app.include_router(week_file.WeekFileRoutes(spec, context, page).router())
-        if spec.file is not None:
-            app.include_router(settings.router(spec, context, page))
-        if spec.staffing is not None and spec.staffing.people:
-            app.include_router(plugin("people.edits").ShiftEditRoutes(spec, context, page).router())
-            app.include_router(plugin("people.my_week").MyWeekRoutes(spec, context, page, refuse).router())
-        if spec.staffing is not None and spec.staffing.notice_days is not None:
-            app.include_router(plugin("notice.routes").router(spec, context, page, refuse))
+        for router in _deciding(spec, store, context, page, refuse):
+            app.include_router(router)
     return app
+
+
+def _deciding(
+    spec: Spec, store: PublicationStore, context: AccessContext, page: RenderPage, refuse: errors.Refuse
+) -> Iterator[APIRouter]:
+    """The routes of those who decide something, which load what forecasts."""
+    from dashboards.ops.routes import planning, settings
+    from dashboards.ops.routes.planners import acceptance, week_file
+
+    yield planning.router(spec, store, page, refuse)
+    yield acceptance.router(spec, context, refuse)
+    yield week_file.WeekFileRoutes(spec, context, page).router()
+    if spec.file is not None:
+        yield settings.router(spec, context, page)
+    if spec.staffing is not None and spec.staffing.people:
+        yield plugin("people.edits").ShiftEditRoutes(spec, context, page).router()
+        yield plugin("people.my_week").MyWeekRoutes(spec, context, page, refuse).router()
+    if spec.staffing is not None and spec.staffing.notice_days is not None:
+        yield plugin("notice.routes").router(spec, context, page, refuse)
 
 
 def bare_app(

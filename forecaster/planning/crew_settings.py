@@ -47,8 +47,10 @@ def leave_crew(
     """Withdraw what a planner decided of a depot's day, and show the plan's crew. Raises OverrideError where nothing
     is, DeskError, LedgerError."""
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+        by_hand = cell in accepted_crews.read_set(connection, spec.name, cell[1])
         accepted_crews.withdraw(connection, spec.name, cell, now or datetime.now(UTC))
-        _show(connection, spec)
+        if by_hand:
+            _show(connection, spec)
         if audit is not None:
             audit(connection)
 

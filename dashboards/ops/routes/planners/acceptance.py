@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from functools import partial
 
@@ -50,8 +50,7 @@ def router(spec: Spec, context: AccessContext, refuse: Refuse) -> APIRouter:
             check_words(name, "")
             _check_crew(context.store.edition(by.cities).depot(form.depot_id), form)
             if form.set:
-                words = ", ".join(f"{shift} {count}".strip() for shift, count in form.crews.items())
-                entry = f"set the crew of {form.depot_id} on {form.target_date} to {words}"
+                entry = f"set the crew of {form.depot_id} on {form.target_date} to {_in_words(form.crews)}"
                 crew_settings.set_crew(spec, cell, form.crews, by=name, audit=partial(audit, request, entry))
                 context.store.forget()
                 return cell
@@ -79,6 +78,10 @@ def router(spec: Spec, context: AccessContext, refuse: Refuse) -> APIRouter:
         return await answer(request, write)
 
     return routes
+
+
+def _in_words(crews: Mapping[str, int]) -> str:
+    return ", ".join(f"{shift} {count}".strip() for shift, count in crews.items())
 
 
 def _check_crew(depot: PublishedDepot, form: CrewForm) -> None:
