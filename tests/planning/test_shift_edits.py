@@ -183,3 +183,14 @@ def test_candidates_for_a_shift_come_with_their_cost_or_the_rule_that_forbids_it
     costs = [each.cost for each in candidates if each.cost is not None]
     assert costs == sorted(costs)
     assert candidates[-1].cost is None
+
+
+def test_undo_leaves_a_day_that_the_person_declined_since(fleet: Fleet) -> None:
+    edit(fleet.spec, "Bo", "early")
+    refusal = PersonDay("A", THURSDAY, "Bo", "early", "declined", "Bo", datetime.now(UTC))
+    with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        person_days.write(connection, fleet.spec.name, [refusal])
+    with pytest.raises(OverrideError, match="found no shift set by hand"):
+        shift_edits.undo(fleet.spec, "A", by="Ana")
+    with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        assert person_days.read_assigned(connection, fleet.spec.name, THURSDAY) == {"A": {"Bo": ((THURSDAY, ""),)}}

@@ -103,9 +103,12 @@ def read_answers(
 def read_last_edit(
     connection: sa.Connection, pipeline: str, since: date, depot_id: str
 ) -> list[tuple[PersonDay, PersonDay | None]]:
-    """The rows that a planner last wrote for a depot's days from a day on, each with the binding one before it."""
+    """The rows that a planner last wrote for a depot's days from a day on, each with the binding one before it; one
+    that a person answered since is left out."""
     rows = _rows(connection, pipeline, since, depot_id, BINDING)
-    edits = [row for row in rows if row.kind == "assigned"]
+    newest = {(row.target_date, row.person): row for row in rows}
+    edits = [row for row in newest.values() if row.kind == "assigned"]
+    edits.sort(key=lambda row: row.at)
     last = [row for row in edits if row.at == edits[-1].at]
 
     def before(row: sa.Row[Any]) -> PersonDay | None:

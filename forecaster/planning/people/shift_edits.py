@@ -77,7 +77,7 @@ Audit = Callable[[sa.Connection, EditAnswer], None]
 
 def ask(spec: Spec, depot_id: str, edits: Sequence[ShiftEdit], *, now: datetime | None = None) -> EditAnswer:
     """What edits would do; nothing is written. Raises as `save` does."""
-    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+    with Ledger.open_reader(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         return _answer(_EditedWeek.read(connection, spec, depot_id, now or datetime.now(UTC)), edits)
 
 
@@ -167,7 +167,7 @@ def candidates(
 ) -> list[ShiftCandidate]:
     """The people of a depot who do not work on a day, for a shift of it, the cheapest first. Raises as `save`
     does."""
-    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+    with Ledger.open_reader(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
         week = _EditedWeek.read(connection, spec, depot_id, now or datetime.now(UTC))
     free = [who.name for who in week.before.positions if all(duty.date != target_date for duty in who.duties)]
     ranked = []
