@@ -15,6 +15,7 @@ from datetime import date, datetime
 from typing import Any
 
 import sqlalchemy as sa
+from pydantic_core import from_json
 
 from forecaster.ledger import records, tables
 from forecaster.ledger.publication import (
@@ -135,7 +136,7 @@ def _text(column: sa.Column[Any]) -> sa.ColumnElement[str]:
 
 
 def _parse_many(texts: Sequence[str]) -> list[Any]:
-    values: list[Any] = json.loads(f"[{','.join(texts)}]")
+    values: list[Any] = from_json(f"[{','.join(texts)}]")
     return values
 
 

@@ -77,10 +77,11 @@ def network(
     # separately.
     apart = some and len(cities) > 1
     meant = front.meant
+    median = whole.median(meant)
     week = tuple(_day(whole, day, front, apart) for day in range(len(front.target_dates)))
     return NetworkView(
-        orders="" if apart else display.orders(whole.medians[meant]),
-        number=round(whole.medians[meant]),
+        orders="" if apart else display.orders(median),
+        number=round(median),
         range=whole.range(meant),
         drivers=drivers(depots, meant),
         closed=sum(not depot.days[meant].open for depot in depots),
@@ -100,12 +101,19 @@ def _reopening(week: Sequence[DayTotal], meant: int) -> DayTotal | None:
 
 @dataclass(frozen=True)
 class Together:
-    """The network or a city: its depots, and the median of each of their days together."""
+    """The network or a city: its depots, and what was published of each of their days together."""
 
     name: str  # empty where depots have no city
     depots: Sequence[PublishedDepot]
     published: tuple[Range, ...]  # empty where only the depots' medians were
-    medians: Sequence[float]  # the published ones, else the sums of the depots'
+    levels: tuple[float, ...]  # of the depots' quantiles
+
+    def median(self, day: int) -> float:
+        """The published one, else the sum of the depots'."""
+        if self.published:
+            return self.published[day].median
+        place = self.levels.index(0.5)
+        return sum(depot.days[day].quantiles[place] for depot in self.depots)
 
     def range(self, day: int) -> str | None:
         numbers = self.published[day] if self.published else None
@@ -119,13 +127,9 @@ def groups(
     head: Head, depots: Sequence[PublishedDepot], published: Mapping[str, tuple[Range, ...]]
 ) -> tuple[Together, list[Together]]:
     """The network, and each of its cities."""
-    medians = {depot.depot_id: _medians(depot, head.levels) for depot in depots}
 
     def group(name: str, members: Sequence[PublishedDepot], joint: tuple[Range, ...]) -> Together:
-        if joint:
-            return Together(name, members, joint, [numbers.median for numbers in joint])
-        sums = [sum(medians[depot.depot_id][day] for depot in members) for day in range(head.horizon)]
-        return Together(name, members, (), sums)
+        return Together(name, members, joint, head.levels)
 
     members_of = by_city(depots)
     if len(members_of) == 1:  # all that somebody sees is one city, whose total is theirs
@@ -141,12 +145,8 @@ def groups(
     return group("", depots, published.get("", ())), cities
 
 
-def _medians(depot: PublishedDepot, levels: tuple[float, ...]) -> list[float]:
-    return [median_and_range(day, levels).median for day in depot.days]
-
-
 def _city(city: Together, meant: int) -> CityTotal:
-    orders = city.medians[meant]
+    orders = city.median(meant)
     return CityTotal(
         city.name,
         city.is_open(meant),
@@ -159,7 +159,7 @@ def _city(city: Together, meant: int) -> CityTotal:
 
 
 def _day(whole: Together, place: int, front: Front, apart: bool) -> DayTotal:
-    day, orders = front.target_dates[place], whole.medians[place]
+    day, orders = front.target_dates[place], whole.median(place)
     return DayTotal(
         day,
         display.weekday(day),

@@ -216,11 +216,12 @@ def _total(name: str, address: str, of: Together, front: Front, chosen: slice, b
 
 def _total_cell(of: Together, front: Front, place: int, beside: Counts) -> TotalCell:
     target, crew = front.target_dates[place], drivers(of.depots, place)
+    median = of.median(place)
     known = [beside[cell] for depot in of.depots if (cell := (depot.depot_id, target)) in beside]
     return TotalCell(
         of.is_open(place),
-        display.orders(of.medians[place]),
-        display.short(of.medians[place]),
+        display.orders(median),
+        display.short(median),
         of.range(place) or "",
         "" if crew is None else display.number(crew),
         sum(is_short(depot.days[place]) for depot in of.depots),
