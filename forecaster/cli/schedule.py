@@ -118,6 +118,7 @@ def _change_line(change: Any) -> str:
         for shift, crew in change.crews.items()
         if crew != change.before.get(shift, 0)
     )
+    moved = moved or "other people in the same crew"
     worth = f"saves {change.saving:,.2f}, premium {change.premium:,.2f}"
     return f"  {change.target_date}  {change.depot_id}  {moved}: {worth}; {change.at:%Y-%m-%d %H:%M} UTC, {change.by}"
 

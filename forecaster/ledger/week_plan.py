@@ -38,6 +38,7 @@ class Duty:
     start: datetime
     end: datetime
     since: datetime
+    lost_hours: float = 0.0  # hours of the shift that it took the place of, beyond its own
 
     def __post_init__(self) -> None:
         for name in ("start", "end", "since"):

@@ -31,14 +31,37 @@ def set_crew(
     Raises OverrideError for a day that is not published, closed or over, other shifts, or a crew outside
     `staffing.crew`; DeskError where the night's inputs are not at hand, so that nothing is written; LedgerError.
     """
-    check_words(by, "")
+    set_crews(spec, {cell: crews}, by=by, audit=audit, now=now)
+
+
+def set_crews(
+    spec: Spec,
+    crews: Mapping[Cell, Mapping[str, int]],
+    *,
+    by: str,
+    audit: Callable[[sa.Connection], None] | None = None,
+    now: datetime | None = None,
+) -> None:
+    """Set several crews, all of them or none, and show them, as `set_crew`; raises the same errors."""
     with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
-        _check(connection, spec, cell, crews)
-        at = now or datetime.now(UTC)
-        is_new = accepted_crews.set_crew(connection, spec.name, cell, crews=crews, by=by, at=at)
+        is_new = write_crews(connection, spec, crews, by, now or datetime.now(UTC))
         _show(connection, spec)
         if is_new and audit is not None:
             audit(connection)
+
+
+def write_crews(
+    connection: sa.Connection, spec: Spec, crews: Mapping[Cell, Mapping[str, int]], by: str, at: datetime
+) -> bool:
+    """Write crews down without showing them; False where all are set so already. Raises OverrideError as `set_crew`."""
+    check_words(by, "")
+    for cell, of_day in crews.items():
+        _check(connection, spec, cell, of_day)
+    new = [
+        accepted_crews.set_crew(connection, spec.name, cell, crews=of_day, by=by, at=at)
+        for cell, of_day in crews.items()
+    ]
+    return any(new)
 
 
 def leave_crew(

@@ -110,7 +110,7 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head:
             trouble = error
     changed = _update_rows(connection, head, publication, revised)
     _record_results(connection, revised)
-    if changed and inputs is not None:
+    if inputs is not None and revised != publication:
         record_changes(connection, revised, inputs.staffing, datetime.now(UTC))
     return RefreshOutcome(changed, trouble, remark)
 

@@ -21,9 +21,11 @@ import sqlalchemy as sa
 from forecaster.config import Staffing
 from forecaster.ledger import tables
 from forecaster.ledger.publication import Publication, PublishedDay, PublishedDepot
+from forecaster.ledger.week_plan import Duty, WeekPlan
 from forecaster.planning.overrides import Cell
+from forecaster.plugins import plugin
 from forecaster.staffing.need import DIGITS, Need
-from forecaster.staffing.notice.premiums import WHOLE_DAY, NoticePeriod, ShiftCrews, change_premium
+from forecaster.staffing.notice.premiums import WHOLE_DAY, NoticePeriod, Premium, ShiftCrews, change_premium
 
 _TABLE = tables.schedule_days
 State = Literal["draft", "published", "changed"]
@@ -54,7 +56,7 @@ class WeekState:
     at: datetime | None  # of the last publication
     by: tuple[str, ...]  # who published it
     depots: int  # to whose people it is published
-    changes: int  # drivers more or fewer since, in all
+    changes: int  # drivers more or fewer since, in all; one where people of the same crew changed
     premium: float  # of these changes
 
 
@@ -107,8 +109,12 @@ def record_changes(
 ) -> int:
     """Write down where the crews of a publication differ from what people were told, with premiums
     for notice from the instant `noticed` on; returns how many days changed. Days that are over do
-    not count. `at` is the instant of writing."""
-    told = read_told(connection, publication.pipeline, publication.cutoff)
+    not count. Where people are planned, the premiums are of their shifts, and a change of people
+    within the same crew is a change. `at` is the instant of writing."""
+    rows_told = _rows(connection, publication.pipeline, publication.cutoff)
+    told = {(row.depot_id, row.target_date): row for row in rows_told}
+    plans = {plan.depot_id: plan for plan in publication.plans}
+    by_people = _by_people(connection, publication) if plans and told else frozenset()
     rows = []
     for depot in publication.depots if told else ():
         zone = ZoneInfo(depot.timezone or publication.timezone)
@@ -116,9 +122,11 @@ def record_changes(
             cell = depot.depot_id, day.target_date
             if cell not in told or day.target_date < noticed.astimezone(zone).date():
                 continue
-            before, after = told[cell], _crews(day, staffing)
-            if before != after:
-                premium = _premium(before, after, staffing, day.target_date, zone, noticed)
+            before, after = told[cell].crews, _crews(day, staffing)
+            plan, owed = plans.get(depot.depot_id), _Premiums(staffing, day.target_date, zone, noticed)
+            moves = _moves(plan, day.target_date, told[cell].at, by_people) if plan else []
+            if before != after or moves:
+                premium = owed.of_people(moves) if plan else owed.of_crews(before, after)
                 saving = _cost(before, day, publication, staffing) - _cost(after, day, publication, staffing)
                 by = day.override.by if day.override else publication.run_id
                 row = _row(publication.pipeline, cell, at, by, after)
@@ -170,7 +178,7 @@ def _week_state(monday: date, changes: list[ScheduleChange], cells: Collection[C
         max((change.at for change in published), default=None),
         tuple(sorted({change.by for change in published})),
         len({depot for depot, _ in told}),
-        sum(drivers_changed(change.before, change.crews) for change in since),
+        sum(max(drivers_changed(change.before, change.crews), 1) for change in since),
         round(sum(change.premium or 0.0 for change in since), 2),
     )
 
@@ -206,18 +214,63 @@ def _rows(
     yield from connection.execute(query.order_by(_TABLE.c.at, _TABLE.c.target_date, _TABLE.c.depot_id))
 
 
-def _premium(
-    before: ShiftCrews, after: ShiftCrews, staffing: Staffing, day: date, zone: ZoneInfo, noticed: datetime
-) -> float:
-    shifts = {shift.name: shift for shift in staffing.shifts}
-    total = 0.0
-    for name in sorted({*before, *after}):
-        shift, further = shifts.get(name), after.get(name, 0) - before.get(name, 0)
-        hours = shift.minutes / 60 if shift else staffing.shift_hours
+def _by_people(connection: sa.Connection, publication: Publication) -> frozenset[tuple[str, date, str]]:
+    """Depot, day and person of the changes that people made themselves: of these nothing is owed to them."""
+    days = plugin("people.days")
+    return frozenset(
+        (plan.depot_id, day, person)
+        for plan in publication.plans
+        for (day, person), row in days.read_answers(
+            connection, publication.pipeline, publication.cutoff, plan.depot_id
+        ).items()
+        if row.kind in days.BY_PEOPLE
+    )
+
+
+def _moves(
+    plan: WeekPlan, day: date, since: datetime, by_people: Collection[tuple[str, date, str]]
+) -> list[tuple[Duty, bool]]:
+    """Shifts of people that were added or took another one's place after an instant, and those that were cancelled,
+    which the second value marks."""
+    moves = []
+    for who in plan.positions:
+        if (plan.depot_id, day, who.name) not in by_people:
+            moves += [(duty, False) for duty in who.duties if duty.date == day and duty.since > since]
+            moves += [(duty, True) for duty in who.cancelled if duty.date == day and duty.since > since]
+    return moves
+
+
+@dataclass(frozen=True)
+class _Premiums:
+    """Premiums of changes of a depot's day at an instant."""
+
+    staffing: Staffing
+    day: date
+    zone: ZoneInfo
+    noticed: datetime
+
+    def of_crews(self, before: ShiftCrews, after: ShiftCrews) -> float:
+        """Where nobody is planned for shifts: of each driver more or fewer."""
+        total = 0.0
+        for name in sorted({*before, *after}):
+            further = after.get(name, 0) - before.get(name, 0)
+            premium = self._of(name)
+            total += premium.added * max(further, 0) + premium.removed * max(-further, 0)
+        return round(total, 2)
+
+    def of_people(self, moves: Iterable[tuple[Duty, bool]]) -> float:
+        """Of each person's shift that is cancelled, added, or takes another one's place."""
+        total = 0.0
+        for duty, is_cancelled in moves:
+            premium = self._of(duty.shift, duty.lost_hours if not is_cancelled else None)
+            total += premium.removed if is_cancelled or duty.lost_hours > 0 else premium.added
+        return round(total, 2)
+
+    def _of(self, name: str, lost_hours: float | None = None) -> Premium:
+        shift = next((shift for shift in self.staffing.shifts if shift.name == name), None)
+        hours = lost_hours or (shift.minutes / 60 if shift else self.staffing.shift_hours)
         start = shift.starts if shift else datetime.min.time()
-        premium = change_premium(staffing, NoticePeriod.of(noticed, day, start, zone), hours)
-        total += premium.added * max(further, 0) + premium.removed * max(-further, 0)
-    return round(total, 2)
+        return change_premium(self.staffing, NoticePeriod.of(self.noticed, self.day, start, self.zone), hours)
 
 
 def _cost(crews: ShiftCrews, day: PublishedDay, publication: Publication, staffing: Staffing) -> float:

@@ -178,9 +178,10 @@ def save_group(
     now: datetime | None = None,
     audit: Audit[GroupChange] | None = None,
     head: Head | None = None,
+    beside: Callable[[sa.Connection], None] | None = None,
 ) -> GroupChange:
     """Write all overrides of a group down and show them: all of them, or none (idempotent as
-    `save`).
+    `save`). What else is to be shown with them `beside` writes in the same transaction.
 
     Raises OverrideError as `save` and `OverrideGroup.expand` do; LedgerError.
     """
@@ -201,6 +202,8 @@ def save_group(
                 override or override_table.write(connection, spec.name, proposed, at)
                 for override, proposed in zip(same, proposals, strict=True)
             )
+            if beside is not None:
+                beside(connection)
             change = GroupChange(written, closed, _bring_into_line(connection, spec, chosen))
             if audit is not None and not all(same):
                 audit(connection, change)

@@ -4,6 +4,7 @@ day."""
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import replace
 from datetime import date, datetime
 from typing import Any
 
@@ -49,7 +50,7 @@ def roster_for(
         return roster
     keeping: Any = plugin("shifts.changes") if isinstance(roster, ShiftRoster) else changes
     kept: Roster = keeping.keep_unless_worthwhile(roster, published, forecast, staffing, fleet)
-    return kept
+    return replace(kept, schedule=published.schedule) if isinstance(kept, ShiftRoster) else kept
 
 
 def cheapest(

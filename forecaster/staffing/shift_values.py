@@ -14,7 +14,7 @@ from forecaster.core.arrays import Bools, Doubles, Ints
 from forecaster.ledger.publication import LearnedShares
 from forecaster.staffing import shortage
 from forecaster.staffing.need import Need
-from forecaster.staffing.newsvendor import Roster
+from forecaster.staffing.newsvendor import PublishedSchedule, Roster
 
 FEW_DAYS = 7  # below which a depot takes the network's shares
 
@@ -60,6 +60,7 @@ class ShiftRoster(Roster):
     # for all drivers that are wanted, (depots, horizon); None = no vans are counted
     desired_vans: Ints | None = None
     shares: ShiftShares | None = None  # of the shifts; None = they are declared
+    schedule: PublishedSchedule | None = None  # whose crews and premiums counted
 
     def savings(self, staffing: Staffing) -> tuple[list[Doubles], ...]:
         """Expected savings of each driver of each crew, the first one first: of each shift a list

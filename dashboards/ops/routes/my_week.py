@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Literal
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -21,22 +22,25 @@ from dashboards.ops.views.shifts.my_week import my_file, my_week
 from dashboards.ops.views.shifts.week import NoPlans
 from forecaster.config import Spec
 from forecaster.core.language import _
-from forecaster.errors import OverrideError
+from forecaster.errors import DeskError, OverrideError
 from forecaster.planning import refresh
-from forecaster.planning.people import person_days
+from forecaster.planning.people import person_days, shift_edits
 from forecaster.planning.people.person_days import PersonDay
+from forecaster.planning.people.shift_edits import EditAnswer
 from forecaster.staffing.people.roster_files import MEDIA_TYPES, WeekFile
 
 Reader = Annotated[Person, Depends(require("viewer"))]
 
 
 class AnswerForm(BaseModel):
-    """A person's answer to a day; `shift` is the one that they saw, empty on a free day."""
+    """A person's answer to a day; `shift` is the one that they saw, empty on a free day, `take` one that a colleague
+    offers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     day: Day
-    answer: Literal["confirmed", "declined", "withdrawn"]
+    answer: Literal["confirmed", "declined", "withdrawn", "offered", "taken"] = "taken"
     shift: str = ""
+    take: str = ""
 
 
 @dataclass(frozen=True)
@@ -76,6 +80,8 @@ class MyWeekRoutes:
             await run_in_threadpool(self._save, request, content)
         except (OverrideError, ValidationError) as error:
             return self.refuse(request, 422, mistake(error))
+        except DeskError as error:
+            return self.refuse(request, 409, _(error.for_readers))
         return RedirectResponse(self.context.prefix + links.MY_WEEK, 303)
 
     def _mine(self, request: Request) -> tuple[Edition, WeekFile]:
@@ -86,6 +92,15 @@ class MyWeekRoutes:
         except NoPlans as error:
             raise links.DeadLink(str(error)) from error
 
+    def _take(self, request: Request, depot_id: str, form: AnswerForm, person: str) -> None:
+        """Give the person a shift that a colleague offers."""
+
+        def auditing(connection: sa.Connection, answer: EditAnswer) -> None:
+            audit(request, f"took over {form.take} of {form.day} at {depot_id}", connection)
+
+        shift_edits.take(self.spec, depot_id, form.day, form.take, person=person, audit=auditing)
+        self.context.store.forget()
+
     def _save(self, request: Request, content: bytes) -> None:
         """Write the answer, and the plan that follows it."""
         form = AnswerForm.model_validate(fields(request, content))
@@ -94,6 +109,9 @@ class MyWeekRoutes:
         if day is None:
             raise OverrideError(_("day: found {day}, wanted a day of your week that is not over", day=form.day))
         depot_id, person = file.weeks[0].plan.depot_id, file.weeks[0].plan.positions[0].name
+        if form.answer == "taken":
+            self._take(request, depot_id, form, person)
+            return
         at, pipeline, days = datetime.now(UTC), edition.head.pipeline, person_days
         with self.context.writing() as connection:
             if form.answer == "withdrawn":

@@ -1,8 +1,8 @@
 """Shifts of people in the ledger: those that a planner sets by hand, and what people answer to theirs.
 
-Of a person's day the newest row that binds counts, an assignment or a refusal; the plan of the week
-follows it (`WeekTask.assigned`). Rows are deleted where a person is forgotten, and with old names. Each
-function works on a connection whose transaction the caller holds.
+Of a person's day the newest row that binds counts: an assignment, a refusal, or a swap between two
+people; the plan of the week follows it (`WeekTask.assigned`). Rows are deleted where a person is
+forgotten, and with old names. Each function works on a connection whose transaction the caller holds.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ from forecaster.ledger import tables
 from forecaster.planning.overrides import Cell
 
 _TABLE = tables.person_days
-Kind = Literal["assigned", "declined", "confirmed"]
-BINDING = ("assigned", "declined")
-ANSWERS = ("declined", "confirmed")
+Kind = Literal["assigned", "declined", "swapped", "confirmed", "offered"]
+BINDING = ("assigned", "declined", "swapped")
+ANSWERS = ("declined", "confirmed", "offered")
+BY_PEOPLE = ("declined", "swapped")  # that people decide themselves
 DepotShifts = Mapping[str, tuple[tuple[date, str], ...]]  # shifts set by hand, by person
 Assigned = Mapping[str, DepotShifts]  # by depot
 
@@ -40,11 +41,15 @@ class PersonDay:
     @property
     def assigned(self) -> str:
         """The shift that binds the plan: none where the person declined."""
-        return self.shift if self.kind == "assigned" else ""
+        return "" if self.kind == "declined" else self.shift
 
     def confirms(self, shift: str | None) -> bool:
         """Whether the person confirmed this shift, which may be another one by now."""
         return (self.kind, self.shift) == ("confirmed", shift)
+
+    def offers(self, shift: str | None) -> bool:
+        """Whether the person offers this shift to others; it may be another one by now."""
+        return (self.kind, self.shift) == ("offered", shift)
 
 
 Answers = Mapping[tuple[date, str], PersonDay]  # by day and person
@@ -95,7 +100,7 @@ def read_answers(
     connection: sa.Connection, pipeline: str, since: date, depot_id: str
 ) -> dict[tuple[date, str], PersonDay]:
     """The newest row of each day and person of a depot from a day on, of whatever kind."""
-    kinds = (*BINDING, "confirmed")
+    kinds = (*BINDING, "confirmed", "offered")
     newest = _newest(connection, pipeline, since, depot_id, kinds)
     return {(day, person): row for (_, day, person), row in newest.items()}
 

@@ -19,7 +19,7 @@ from forecaster.errors import OverrideError
 from forecaster.ledger import connect, plan_rows, records
 from forecaster.ledger.publication import Publication, PublishedDepot
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.week_plan import ForbiddingRule, Position, WeekPlan
+from forecaster.ledger.week_plan import Duty, ForbiddingRule, Position, WeekPlan
 from forecaster.planning import override_table, refresh, saved_inputs
 from forecaster.planning.overrides import active_overrides, as_of_day, check_words
 from forecaster.planning.people import person_days
@@ -118,8 +118,49 @@ def undo(spec: Spec, depot_id: str, *, by: str, now: datetime | None = None, aud
         return _save(connection, replace(week, before=before), edits, by, audit)
 
 
+def take(
+    spec: Spec,
+    depot_id: str,
+    target_date: date,
+    shift: str,
+    *,
+    person: str,
+    now: datetime | None = None,
+    audit: Audit | None = None,
+) -> EditAnswer:
+    """Give a shift that somebody of the depot offers to a person who is free on that day, the one that was offered
+    first. Raises as `save` does, and OverrideError where nobody offers it, or the person works already."""
+    at = now or datetime.now(UTC)
+    with Ledger.open(spec.ledger_url, patience=connect.ATTENDED) as ledger, ledger.transaction() as connection:
+        week = _EditedWeek.read(connection, spec, depot_id, at)
+        answers = person_days.read_answers(connection, spec.name, target_date, depot_id)
+        offers = [row for row, _shift in offered(week.before, answers, target_date) if row.shift == shift]
+        if not offers or any(duty.date == target_date for duty in _person(week.before, person).duties):
+            words = {"shift": shift, "day": target_date}
+            raise OverrideError(_("the shift {shift} on {day} is not offered to you any more", **words))
+        first = min(offers, key=lambda row: row.at).person
+        edits = [ShiftEdit(first, target_date, ""), ShiftEdit(person, target_date, shift)]
+        person_days.withdraw(connection, spec.name, (depot_id, target_date), first, at, ("offered",))
+        return _save(connection, week, edits, person, audit, "swapped")
+
+
+def offered(plan: WeekPlan, answers: person_days.Answers, target_date: date) -> list[tuple[PersonDay, Duty]]:
+    """The offers of a day that still hold, each with its shift."""
+    duties = {who.name: duty for who in plan.positions for duty in who.duties if duty.date == target_date}
+    return [
+        (row, duties[row.person])
+        for (day, _name), row in answers.items()
+        if day == target_date and row.person in duties and row.offers(duties[row.person].shift)
+    ]
+
+
 def _save(
-    connection: sa.Connection, week: _EditedWeek, edits: Sequence[ShiftEdit], by: str, audit: Audit | None
+    connection: sa.Connection,
+    week: _EditedWeek,
+    edits: Sequence[ShiftEdit],
+    by: str,
+    audit: Audit | None,
+    kind: person_days.Kind = "assigned",
 ) -> EditAnswer:
     answer, changed = _answer(week, edits), 0
     spec, depot_id = week.spec, week.depot.depot_id
@@ -128,7 +169,7 @@ def _save(
             cell = depot_id, edit.target_date
             changed += person_days.withdraw(connection, spec.name, cell, edit.person, week.at)
         else:
-            row = PersonDay(depot_id, edit.target_date, edit.person, edit.shift, "assigned", by, week.at)
+            row = PersonDay(depot_id, edit.target_date, edit.person, edit.shift, kind, by, week.at)
             changed += person_days.write(connection, spec.name, [row])
     if changed:
         refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)

@@ -4,8 +4,8 @@ A premium is a fixed sum, as in New York City's Fair Workweek Law (NYC Administr
 or hours of pay, as in Oregon's law (ORS 653.455); each is due once for each driver whose shift is
 added, and once for each whose shift is cancelled. Days of notice are calendar days of the depot;
 hours are those up to the start of the shift, or of the day where no shifts are declared, which errs
-on the side of the driver. A crew says nothing of who works, so a driver who moves from one shift to
-another counts as one fewer and one more.
+on the side of the driver. A crew says nothing of who works, so in a crew a driver who moves from one
+shift to another counts as one fewer and one more; where people are planned, as one change.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ are the cheapest then; otherwise it says how cheap a plan may be at best. Where 
 there is a plan, or as good a one, `quick_flow` makes one, and the difference to that bound is told.
 
 How many people take each arc is whole; each driver of a shift saves less than the one before, so
-that drivers need no order in the program. What else tells plans of equal cost apart is far smaller
+that drivers need no order in the program. Whoever stays in a published shift saves the premium of a
+change. What else tells plans of equal cost apart is far smaller
 than money: that a shift is covered rather than not, that what an earlier night planned stays, that
 contracts which are declared first work first.
 """
@@ -85,6 +86,7 @@ def cheapest(
         if flows[0].gap == 0:
             return flows[0]
     everything = sum(uncovered_cost(values, 0) for values in savings.values())
+    everything += sum(count * premium for crowd in crowds for count, premium in crowd.published.values())
     flows.append(_quick(crowds, savings, scale, loose.objective + everything))
     return min(flows, key=lambda found: found.cost)
 
@@ -210,4 +212,8 @@ def _add_crowd(
     for arc, count in crowd.planned_before.items():
         again = program.column(-scale * STAYS, count)
         program.row([(again, 1.0), (columns[arc], -1.0)], -np.inf, 0)
+    for slot, (count, premium) in crowd.published.items():
+        again = program.column(-premium, count)
+        here = [(column, -1.0) for arc, column in columns.items() if (arc.day, arc.shift) == slot]
+        program.row([(again, 1.0), *here], -np.inf, 0)
     return columns

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from forecaster.staffing.people.rule_graph import OFF, Arc, RuleGraph, WorkState
 
@@ -31,6 +32,13 @@ class Crowd:
     planned_before: Mapping[Arc, int]
     unpopular: float = 0.0  # cost of a shift at one of these slots beyond money
     unpopular_slots: frozenset[Slot] = frozenset()
+    premiums: Mapping[Slot, float] = field(default_factory=dict)  # of another person in a published shift
+
+    @cached_property
+    def published(self) -> Mapping[Slot, tuple[int, float]]:
+        """Slots where another person has a premium: how many worked them in the plan before, and the premium."""
+        before = slot_counts(self.planned_before)
+        return {slot: (count, owed) for slot, count in before.items() if (owed := self.premiums.get(slot, 0.0)) > 0}
 
     def spread_cost(self, arc: Arc) -> float:
         """Cost of an arc beyond money: of a weekend or late shift for those who had many."""
@@ -42,7 +50,7 @@ def one_by_one(
 ) -> tuple[dict[Arc, int], ...]:
     """Number of people of each crowd on each arc. `savings` has what each driver of a slot saves,
     the first one first; beyond money a covered shift is worth `covers`, and one that stays as it
-    was planned `stays`."""
+    was planned `stays`; in a published shift it saves the premium, too."""
     people = [
         (place, crowd.graph.entry[state])
         for place, crowd in enumerate(crowds)
@@ -66,6 +74,15 @@ def one_by_one(
     return tuple(map(dict, taken))
 
 
+def slot_counts(people: Mapping[Arc, int]) -> Counter[Slot]:
+    """Number of people at each slot, by how many take each arc."""
+    counts: Counter[Slot] = Counter()
+    for arc, count in people.items():
+        if arc.shift != OFF:
+            counts[arc.day, arc.shift] += count
+    return counts
+
+
 def _count(way: Way, drivers: Counter[Slot], taken: Counter[Arc], by: int) -> None:
     for arc in way:
         taken[arc] += by
@@ -82,13 +99,16 @@ def _worth(
     stays: float,
 ) -> dict[Arc, float]:
     """Value of one more person on each arc; arcs on which nobody is wanted are left out."""
-    worth = {}
+    worth, here = {}, slot_counts(taken) if crowd.published else Counter[Slot]()
     for arc in crowd.graph.arcs:
         stay = stays if taken[arc] < crowd.planned_before.get(arc, 0) else 0.0
         if arc.shift == OFF:
             worth[arc] = stay
             continue
-        values, count = savings.get((arc.day, arc.shift), ()), drivers[arc.day, arc.shift]
+        slot = arc.day, arc.shift
+        before, premium = crowd.published.get(slot, (0, 0.0))
+        stay += premium if here[slot] < before else 0.0
+        values, count = savings.get(slot, ()), drivers[slot]
         is_wanted = count < len(values)
         if is_wanted or arc.day in crowd.graph.working:
             saved = max(values[count], 0.0) + covers if is_wanted else 0.0

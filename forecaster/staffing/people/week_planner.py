@@ -39,6 +39,8 @@ class WeekTask:
     # shifts set by hand, by person, "" for a free day
     assigned: Mapping[str, tuple[tuple[date, str], ...]] = field(default_factory=dict)
     spread: Spread | None = None  # None: weekend and late shifts fall where they may
+    # premium of another person in a published shift, by day and shift
+    premiums: Mapping[tuple[date, str], float] = field(default_factory=dict)
 
     def plan(self, seconds: float = flow.TIME_LIMIT) -> WeekPlan:
         """The cheapest plan that all rules allow, or after so many seconds a good one; without what
@@ -107,7 +109,7 @@ class WeekTask:
             burdens = [spread.burden(person) for _, person, _ in self._people]
             spread = replace(spread, average=sum(burdens) / len(burdens))
         by_hand = (each for _, who, forbidden_by in self._people if not forbidden_by for each in who.assigned)
-        return Problem.of(self.days, self.wanted, self.cost_short, by_hand, spread)
+        return Problem.of(self.days, self.wanted, self.cost_short, by_hand, spread, self.premiums)
 
 
 def plan_week(
@@ -190,8 +192,9 @@ def _position(person: Position, way: Sequence[int], problem: Problem, at: dateti
         shift = problem.shifts[place, shift_index]
         duty = Duty(shift.date, shift.name, shift.start, shift.end, at)
         same = earlier.get(shift.date)
-        if same is not None and replace(same, since=duty.since) == duty:
-            duty = same
+        if same is not None:
+            is_same = (same.shift, same.start, same.end) == (duty.shift, duty.start, duty.end)
+            duty = same if is_same else replace(duty, lost_hours=max(same.hours - duty.hours, 0.0))
         duties.append(duty)
     working = {duty.date for duty in duties}
     cancelled = {duty.date: duty for duty in person.cancelled}

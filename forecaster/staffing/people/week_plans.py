@@ -142,9 +142,26 @@ def _tasks(
                 at,
                 before.get(depot.depot_id),
                 spread=Spread(staffing.spread_weight, staffing.late_shifts) if staffing.spread_weight else None,
+                premiums=_premiums(roster, row, depot),
             )
         )
     return tasks
+
+
+def _premiums(roster: ShiftRoster, row: int, depot: PublishedDepot) -> dict[tuple[date, str], float]:
+    """Premiums of another person in a published shift, by day and shift: one shift is cancelled, and one added. A
+    day whose crew is set by hand has none."""
+    published = roster.schedule
+    if published is None:
+        return {}
+    is_priced = published.has[row] if published.by_hand is None else published.has[row] & ~published.by_hand[row]
+    both = published.added[:, row] + published.removed[:, row]
+    return {
+        (day.target_date, name): float(both[place, step])
+        for step, day in enumerate(depot.days)
+        for place, name in enumerate(roster.names)
+        if is_priced[step] and both[place, step] > 0
+    }
 
 
 def people_of_plans(plans: Iterable[WeekPlan]) -> list[Worker]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from functools import cached_property
+from types import MappingProxyType
 from typing import Any, cast
 
 from forecaster.config import EmploymentContract
@@ -124,6 +125,7 @@ class Problem:
     hours: tuple[tuple[ShiftHours, ...], ...]
     cost_short: float
     spread: Spread | None = None
+    premiums: Mapping[Slot, float] = field(default_factory=dict)  # of another person in a published shift
 
     @classmethod
     def of(
@@ -133,6 +135,7 @@ class Problem:
         cost_short: float,
         assigned: Iterable[tuple[date, str]],
         spread: Spread | None = None,
+        premiums: Mapping[tuple[date, str], float] = MappingProxyType({}),
     ) -> Problem:
         """The problem with a shift set by hand for each of `assigned`: whoever is not wanted saves nothing."""
         by_hand = Counter(assigned)
@@ -147,7 +150,8 @@ class Problem:
             for there in by_day
         )
         savings = {slot: shift.savings for slot, shift in shifts.items()}
-        return cls(tuple(days), shifts, savings, hours, cost_short, spread)
+        owed = {slot: premiums.get((shift.date, shift.name), 0.0) for slot, shift in shifts.items()}
+        return cls(tuple(days), shifts, savings, hours, cost_short, spread, owed)
 
     def crowd(self, group: Group) -> Crowd:
         """The people of a group, its graph, and the way that the plan before led each of them
@@ -164,7 +168,8 @@ class Problem:
         for person in group.people if len(graph.entry) == len(entering) else ():
             earlier.update(self._way_before(person, contract, graph))
         unpopular = self.spread.cost(group.people[0]) if self.spread and group.people else 0.0
-        return Crowd(graph, entering, contract.cost_overtime or 0.0, earlier, unpopular, self._unpopular)
+        overtime = contract.cost_overtime or 0.0
+        return Crowd(graph, entering, overtime, earlier, unpopular, self._unpopular, self.premiums)
 
     @cached_property
     def _unpopular(self) -> frozenset[Slot]:

@@ -82,7 +82,7 @@ def test_a_link_of_a_person_opens_their_week_and_nothing_else(call: Call, fleet:
     bo = guest(fleet.spec, links["Bo"])
     page = text(bo("/my-week"))
     assert "Bo · A" in page
-    assert "Thu 11 Apr early 06:00–14:00 Confirm Decline" in page
+    assert "Thu 11 Apr early 06:00–14:00 Confirm Offer to colleagues Decline" in page
     assert "Ana" not in page
     events = Calendar.from_ical(bo("/my-week/calendar").content).walk("VEVENT")
     assert len(events) == len(next(who for who in plan(fleet.spec).positions if who.name == "Bo").duties)
@@ -100,11 +100,11 @@ def test_a_link_of_a_person_opens_their_week_and_nothing_else(call: Call, fleet:
 def test_a_confirmation_is_seen_by_planners_and_taken_back(call: Call, fleet: Fleet) -> None:
     bo = guest(fleet.spec, addresses(call, fleet, "--person", "Bo")["Bo"])
     assert [reply(bo, "confirmed", "early") for _ in range(2)] == [303, 303]
-    assert "Thu 11 Apr early 06:00–14:00 · Confirmed Decline Withdraw answer" in text(bo("/my-week"))
+    assert "Thu 11 Apr early 06:00–14:00 · Confirmed Offer to colleagues Decline Withdraw answer" in text(bo("/my-week"))
     assert marks(bo) == [("", ""), ("✓", "confirmed"), ("", "")]
     assert audit(fleet.spec) == ["confirmed early of 2024-04-11 at A"]
     assert reply(bo, "withdrawn", "early") == 303
-    assert "06:00–14:00 Confirm Decline" in text(bo("/my-week"))
+    assert "06:00–14:00 Confirm Offer to colleagues Decline" in text(bo("/my-week"))
 
 
 def test_a_refusal_changes_the_plan_at_once_until_it_is_taken_back(call: Call, fleet: Fleet) -> None:
@@ -209,3 +209,46 @@ def test_who_is_not_planned_any_more_is_told(call: Call, fleet: Fleet) -> None:
     answer = bo("/my-week")
     assert (answer.status_code, "You are not in the plan of A any more" in text(answer)) == (404, True)
     assert bo("/my-week/calendar").status_code == 404
+
+
+def take(browser: Guest, shift: str, day: object = THURSDAY) -> int:
+    return browser("/my-week", "POST", data={"take": shift, "day": str(day), "csrf": token(browser)}).status_code
+
+
+def test_a_shift_that_is_offered_stays_until_a_colleague_takes_it(call: Call, fleet: Fleet) -> None:
+    free = next(who.name for who in plan(fleet.spec).positions if THURSDAY not in {duty.date for duty in who.duties})
+    links = addresses(call, fleet)
+    bo, other = guest(fleet.spec, links["Bo"]), guest(fleet.spec, links[free])
+    assert reply(bo, "offered", "early") == 303
+    assert shift_of(fleet.spec, "Bo") == "early"
+    assert "Offered to colleagues; it is yours until one takes it. Decline Withdraw answer" in text(bo("/my-week"))
+    assert marks(bo)[1] == ("⇄", "offered to colleagues")
+    page = text(other("/my-week"))
+    assert "Take early, 06:00–14:00, which a colleague offers" in page
+    assert "Bo" not in page
+    crew = day(current(fleet.spec)).drivers
+    assert take(other, "early") == 303
+    assert (shift_of(fleet.spec, "Bo"), shift_of(fleet.spec, free)) == ("", "early")
+    assert day(current(fleet.spec)).drivers == crew
+    assert take(other, "early") == 422  # nobody offers it any more
+    assert "Take early" not in text(guest(fleet.spec, links["full-time 9"])("/my-week"))
+    assert audit(fleet.spec) == ["took over early of 2024-04-11 at A", "offered early of 2024-04-11 at A"]
+
+
+def test_an_offer_is_for_those_who_may_take_it(call: Call, fleet: Fleet) -> None:
+    """Bo cannot work late, and whoever works on that day already is offered nothing."""
+    late = next(who.name for who in plan(fleet.spec).positions if shift_of(fleet.spec, who.name) == "late")
+    links = addresses(call, fleet)
+    assert reply(guest(fleet.spec, links["Bo"]), "declined", "early") == 303
+    assert reply(guest(fleet.spec, links["Bo"]), "withdrawn", "") == 303
+    shift_edits.save(fleet.spec, "A", [ShiftEdit("Bo", THURSDAY, "")], by="vic")
+    assert reply(guest(fleet.spec, links[late]), "offered", "late") == 303
+    bo, early = (
+        guest(fleet.spec, links["Bo"]),
+        next(who.name for who in plan(fleet.spec).positions if shift_of(fleet.spec, who.name) == "early"),
+    )
+    assert "Take" not in text(bo("/my-week"))
+    assert take(bo, "late") == 422
+    assert "Take" not in text(guest(fleet.spec, links[early])("/my-week"))
+    assert take(guest(fleet.spec, links[early]), "late") == 422
+    assert shift_of(fleet.spec, late) == "late"

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -26,12 +26,15 @@ from forecaster.config import Spec, load
 from forecaster.ledger import access as ledger_access
 from forecaster.ledger.store import Ledger
 from forecaster.planning import service
+from tests import fleets
 from tests.dashboards.guests import SECRET, Guest, declared, house, signed_in
 from tests.dashboards.seed import NOON, PUBLISHED, depot, fill, publication
 from tests.dashboards.visitor import ask_locally, text
+from tests.planning.nights import THURSDAY, current, publish_nights
 
 Sheets = dict[str, list[list[Any]]]
 DAY = date(2025, 6, 18)
+NIGHT = datetime(2024, 4, 10, 12, tzinfo=UTC)
 LIBREOFFICE = shutil.which("soffice")
 
 
@@ -74,14 +77,14 @@ def fields(answer: httpx.Response) -> list[str]:
     return [html.unescape(cell) for cell in re.findall(r'name="cell" value="([^"]*)"', answer.text)]
 
 
-def saved(app: FastAPI, cells: list[str], **more: str) -> httpx.Response:
+def saved(app: FastAPI, cells: list[str], **more: str | list[str]) -> httpx.Response:
     data = {"cell": cells, "reason": "local event", "by": "Ada", **more}
     return ask_locally(app, "POST", "/week-file/overrides", data=data)
 
 
-def overrides(url: str) -> dict[tuple[str, date], int]:
+def overrides(url: str, pipeline: str = "harbor-fleet") -> dict[tuple[str, date], int]:
     with Ledger.open_reader(url) as ledger:
-        return {(row.depot_id, row.target_date): row.orders for row in service.list_overrides(ledger, "harbor-fleet")}
+        return {(row.depot_id, row.target_date): row.orders for row in service.list_overrides(ledger, pipeline)}
 
 
 def test_changed_orders_are_shown_saved_together_and_withdrawn_together(app: FastAPI, url: str) -> None:
@@ -102,6 +105,61 @@ def test_changed_orders_are_shown_saved_together_and_withdrawn_together(app: Fas
     assert ask_locally(app, "POST", "/overrides/1/withdrawal", data=withdrawal).status_code == 303
     with Ledger.open_reader(url) as ledger:
         assert all(row.withdrawn for row in service.list_overrides(ledger, "harbor-fleet"))
+
+
+def night_page(folder: Path, staffing: str) -> tuple[FastAPI, Spec]:
+    """The page of a night with crews."""
+    spec = publish_nights(folder, fleets.counts("AB"), staffing=staffing).spec
+    return create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NIGHT, spec=spec), spec
+
+
+def crews(spec: Spec) -> dict[tuple[str, date], int | None]:
+    return {(depot.depot_id, each.target_date): each.drivers for depot in current(spec).depots for each in depot.days}
+
+
+def test_changed_drivers_are_set_by_hand_together_with_changed_orders(tmp_path: Path) -> None:
+    app, spec = night_page(tmp_path, "staffing: {orders_per_driver: 10, cost_short: 38, cost_idle: 22}\n")
+    content, before = sheets(app), crews(spec)
+    column = content["Drivers"][0].index(THURSDAY)
+    content["Drivers"][1][column] = before["A", THURSDAY] + 3  # type: ignore[operator]
+    content["Drivers"][2][column + 1] = 12
+    content["Orders"][2][column] = 40
+    answer = sent(app, workbook(content))
+    rows = re.findall(r'name="(cell|crew)" value="([^"]*)"', answer.text)
+    friday = THURSDAY + timedelta(days=1)
+    wanted = [("cell", f"B\t{THURSDAY}\t40"), ("crew", f"A\t{THURSDAY}\t{before['A', THURSDAY] + 3}")]  # type: ignore[operator]
+    assert rows == [*wanted, ("crew", f"B\t{friday}\t12")]
+    assert "12 drivers" in text(answer)
+    assert crews(spec) == before
+    sheet = {name: [value for field, value in rows if field == name] for name in ("cell", "crew")}
+    refused = saved(app, sheet["cell"], crew=[*sheet["crew"], f"A\t{friday}\t-1"])
+    assert refused.status_code == 422
+    assert "drivers: found -1" in text(refused)
+    assert crews(spec) == before  # all or none
+    assert saved(app, sheet["cell"], crew=sheet["crew"]).status_code == 303
+    after = crews(spec)
+    assert (after["A", THURSDAY], after["B", friday]) == (before["A", THURSDAY] + 3, 12)  # type: ignore[operator]
+    assert list(overrides(spec.ledger_url, spec.name).values()) == [40]
+    answer = saved(app, [], crew=[f"A\t{THURSDAY}\t1"])  # crews alone
+    assert (answer.status_code, answer.headers["location"]) == (303, "/")
+    assert crews(spec)["A", THURSDAY] == 1
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        entries = [entry.what for entry in ledger_access.entries(connection, spec.name)]
+    assert sorted(entry for entry in entries if "workbook" in entry) == [
+        "set 1 crews by a workbook",
+        "set 2 crews by a workbook",
+    ]
+
+
+def test_drivers_of_a_day_with_shifts_are_refused(tmp_path: Path) -> None:
+    shifts = "shifts: [{name: early, start: 06:00, end: 14:00, share: 1}]"
+    app, spec = night_page(tmp_path, f"staffing: {{orders_per_driver: 10, cost_short: 38, cost_idle: 22, {shifts}}}\n")
+    content, before = sheets(app), crews(spec)
+    content["Drivers"][1][2] += 1
+    answer = sent(app, workbook(content))
+    assert answer.status_code == 422
+    assert "drivers, wanted them by shift, on the page of the day" in text(answer)
+    assert crews(spec) == before
 
 
 def test_a_file_that_nobody_changed_changes_nothing(app: FastAPI) -> None:
@@ -157,7 +215,7 @@ BAD: list[tuple[Callable[[Sheets], None], str]] = [
     (_set("Orders", 2, 0, "BOS-01"), "Orders!A3: found 'BOS-01', wanted a depot of the board, once"),
     (_set("Orders", 0, 3, date(2025, 6, 17)), "Orders!D1: found 2025-06-17, wanted a day of the board, once"),
     (_set("Orders", 0, 2, "Tuesday"), "Orders!C1: found 'Tuesday', wanted a day of the board, once"),
-    (_set("Drivers", 1, 2, 99), "BOS-01 on 2025-06-17: found 99 drivers; crews are planned, wanted other orders"),
+    (_set("Drivers", 1, 2, 2.5), "Drivers!C2: found 2.5, wanted a whole number"),
     (lambda content: content.pop("Published") and None, "found no sheets “Orders” and “Published”"),
 ]  # fmt: skip
 
@@ -188,7 +246,7 @@ def test_another_file_is_refused(app: FastAPI) -> None:
     ("cells", "sentence"),
     [
         ([], "found 0 depots and days, wanted at least one and at most 5,000"),
-        (["BOS-01\t2025-06-18\tmany"], "wanted a depot, a day and orders"),
+        (["BOS-01\t2025-06-18\tmany"], "wanted a depot, a day and a number"),
         (["BOS-77\t2025-06-18\t5"], "depot: found 'BOS-77', wanted a depot of the published forecasts"),
         (["BOS-01\t2025-06-18\t5", "BOS-01\t2026-06-18\t5"], "date: found 2026-06-18, wanted a published day"),
     ],

@@ -1,18 +1,21 @@
-"""HTTP routes of the week board's workbook, sent back: a page with what it changes, and the overrides that follow."""
+"""HTTP routes of the week board's workbook, sent back: a page with what it changes, and the overrides and crews that
+follow."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
+from functools import partial
 from typing import Annotated, Any
 
+import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
-from dashboards.ops.access import Person, csrf, csrf_token, person, planner, require
+from dashboards.ops.access import Person, audit, csrf, csrf_token, person, planner, require
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.formatting import display
@@ -26,12 +29,14 @@ from dashboards.ops.views.board.query import BoardQuery
 from dashboards.ops.views.planning.override_text import reason_text
 from forecaster.config import Spec
 from forecaster.core.language import _
-from forecaster.errors import MissingExtra, OverrideError
-from forecaster.planning import service
+from forecaster.errors import DeskError, MissingExtra, OverrideError
+from forecaster.ledger.publication import PublishedDay
+from forecaster.planning import crew_settings, service
 from forecaster.planning.override_groups import OverrideCells
 
 PAGE, SAVED = "/week-file", "/week-file/overrides"
-FIELD = "cell"  # of the form: depot, day and orders, between tabs
+# of the form: depot, day and orders or drivers, between tabs
+FIELD, CREW_FIELD = "cell", "crew"
 
 
 @dataclass(frozen=True)
@@ -43,8 +48,9 @@ class ChangedRow:
     day: str
     before: str
     now: str
-    orders: str
+    number: str
     moved: str
+    name: str  # of the form's field, and its value
     field: str
 
 
@@ -92,7 +98,7 @@ class WeekFileRoutes:
         return self._shown(request, rows=rows)
 
     async def save(self, request: Request, by: Planner) -> Response:
-        """Save an override for each changed cell, all of them or none, and lead to the overridden days."""
+        """Save an override or a crew for each changed cell, all of them or none, and lead to the overridden days."""
         async with self._fields(request) as fields:
             await csrf.check(request, _token(request, fields))
             values = FormData(fields)
@@ -100,17 +106,20 @@ class WeekFileRoutes:
             await run_in_threadpool(self._save, request, by, values)
         except OverrideError as error:
             return self._shown(request, fault=str(error), status=422)
-        return RedirectResponse(self.context.prefix + BoardQuery(only="overridden").to(), 303)
+        except DeskError as error:
+            return self._shown(request, fault=_(error.for_readers), status=409)
+        shown = BoardQuery(only="overridden" if values.getlist(FIELD) else "")
+        return RedirectResponse(self.context.prefix + shown.to(), 303)
 
     def _fields(self, request: Request) -> Any:
         return request.form(max_files=1, max_fields=10_000)
 
     def _changes(self, content: bytes, sender: Person) -> list[ChangedRow]:
         """The changed cells beside what is published now. Raises OverrideError for one that is not, too."""
-        changed, edition = changed_cells(content), self.context.store.edition(sender.cities)
-        levels = edition.head.levels
+        by_shift = self.spec.staffing is not None and bool(self.spec.staffing.shifts)
+        changed, edition = changed_cells(content, by_shift=by_shift), self.context.store.edition(sender.cities)
         now = {
-            (harmless(depot.depot_id), day.target_date): (depot.depot_id, median_and_range(day, levels).median)
+            (harmless(depot.depot_id), day.target_date): (depot.depot_id, day)
             for depot in edition.outline()
             for day in depot.days
             if day.open
@@ -119,18 +128,31 @@ class WeekFileRoutes:
             if (cell.depot_id, cell.target_date) not in now:
                 values = {"depot": cell.depot_id, "day": cell.target_date}
                 raise OverrideError(_("{depot} on {day}: wanted an open day that is published", **values))
-        return [_row(cell, *now[cell.depot_id, cell.target_date]) for cell in changed]
+        return [_row(cell, *now[cell.depot_id, cell.target_date], edition.head.levels) for cell in changed]
 
     def _save(self, request: Request, by: Person, fields: FormData) -> None:
         def text(name: str) -> str:
             return str(fields.get(name, "")).strip()
 
         cells = tuple(_cell(str(field)) for field in fields.getlist(FIELD))
-        name = planner.name(by, text("by"))
-        group = OverrideCells(cells, text("reason"), name, text("note"), form_day(text("until")))
+        crews = {(depot_id, day): {"": drivers} for depot_id, day, drivers in map(_cell, fields.getlist(CREW_FIELD))}
+        name = planner.name(by, text("by")) or by.name
         if by.cities is not None:
-            planner.see_all(self.context.store.edition(by.cities), group.depot_ids)
-        service.save_group(self.spec, group, audit=auditing(request))
+            depots = {*(cell[0] for cell in cells), *(depot_id for depot_id, _day in crews)}
+            planner.see_all(self.context.store.edition(by.cities), depots)
+        entry = f"set {len(crews)} crews by a workbook"
+
+        def write_crews(connection: sa.Connection) -> None:
+            if crews and crew_settings.write_crews(connection, self.spec, crews, name, datetime.now(UTC)):
+                audit(request, entry, connection)
+
+        if cells or not crews:
+            group = OverrideCells(cells, text("reason"), name, text("note"), form_day(text("until")))
+            service.save_group(self.spec, group, audit=auditing(request), beside=write_crews)
+        else:
+            request.state.audited = True  # a repeated write changes nothing and has no entry
+            crew_settings.set_crews(self.spec, crews, by=name, audit=partial(audit, request, entry))
+        self.context.store.forget()
 
     def _shown(self, request: Request, status: int = 200, **content: Any) -> Response:
         who = person(request)
@@ -145,20 +167,24 @@ def _token(request: Request, fields: FormData) -> str:
     return request.headers.get(csrf.HEADER) or str(fields.get(csrf.FIELD, ""))
 
 
-def _row(cell: ChangedCell, depot_id: str, now: float) -> ChangedRow:
-    day, orders = cell.target_date, display.orders(cell.orders)
-    numbers = display.orders(cell.before), display.orders(now), orders, display.signed(cell.orders - now)
-    return ChangedRow(
-        depot_id, cell_href(depot_id, day), display.day(day), *numbers, f"{depot_id}\t{day}\t{cell.orders}"
-    )
+def _row(cell: ChangedCell, depot_id: str, day: PublishedDay, levels: tuple[float, ...]) -> ChangedRow:
+    on, wanted, field = cell.target_date, cell.number, f"{depot_id}\t{cell.target_date}\t{cell.number}"
+    place = depot_id, cell_href(depot_id, on), display.day(on)
+    if cell.of_crew:
+        drivers = day.drivers or 0
+        numbers = display.drivers(round(cell.before)), display.drivers(drivers), display.drivers(wanted)
+        return ChangedRow(*place, *numbers, display.signed(wanted - drivers), CREW_FIELD, field)
+    now = median_and_range(day, levels).median
+    numbers = display.orders(cell.before), display.orders(now), display.orders(wanted)
+    return ChangedRow(*place, *numbers, display.signed(wanted - now), FIELD, field)
 
 
-def _cell(field: str) -> tuple[str, date, int]:
+def _cell(field: Any) -> tuple[str, date, int]:
     """A field of the form that saves. Raises OverrideError."""
-    depot_id, day, orders = ["", "", "", *field.rsplit("\t", 2)][-3:]
+    depot_id, day, number = ["", "", "", *str(field).rsplit("\t", 2)][-3:]
     try:
-        return depot_id, date.fromisoformat(day), int(orders)
+        return depot_id, date.fromisoformat(day), int(number)
     except ValueError:
         raise OverrideError(
-            _("cell: found {field}, wanted a depot, a day and orders", field=repr(field[:80]))
+            _("cell: found {field}, wanted a depot, a day and a number", field=repr(str(field)[:80]))
         ) from None

@@ -1,14 +1,14 @@
-"""Workbook of the week board, read back: the orders that a planner changed in it.
+"""Workbook of the week board, read back: the orders and drivers that a planner changed in it.
 
 A changed cell is one that differs from what the file was made with, which its hidden sheet has. Whatever cannot be an
-order count, or has no place on the board, is refused with its cell.
+count, or has no place on the board, is refused with its cell.
 """
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
 
@@ -23,19 +23,20 @@ Rows = list[list[Any]]
 
 @dataclass(frozen=True)
 class ChangedCell:
-    """Orders that the file wants for a depot's day; `before` are those it was made with."""
+    """Orders that the file wants for a depot's day, or drivers; `before` are those it was made with."""
 
     depot_id: str
     target_date: date
     before: float
-    orders: int
+    number: int
+    of_crew: bool = False
 
 
-def changed_cells(content: bytes) -> tuple[ChangedCell, ...]:
-    """The changed cells of a workbook's orders, in its order.
+def changed_cells(content: bytes, *, by_shift: bool) -> tuple[ChangedCell, ...]:
+    """The changed cells of a workbook's orders and drivers, in its order.
 
     Raises OverrideError for a file that the week board did not make, and for cells that cannot be taken over, of which
-    it names up to `MOST_FAULTS`; a changed crew is one of these, since crews are planned. Raises MissingExtra.
+    it names up to `MOST_FAULTS`; with crews `by_shift` drivers of a whole day are one of these. Raises MissingExtra.
     """
     sheets, faults = _sheets(content), list[str]()
     before = list(sheets[PUBLISHED][1:])
@@ -43,11 +44,13 @@ def changed_cells(content: bytes) -> tuple[ChangedCell, ...]:
     changed = tuple(_Sheet(ORDERS, sheets[ORDERS], orders, faults).changes())
     if DRIVERS in sheets:
         drivers = {(str(row[0]), _day(row[1])): row[3] for row in before}
-        for cell in _Sheet(DRIVERS, sheets[DRIVERS], drivers, faults).changes():
-            values = {"depot": cell.depot_id, "day": cell.target_date, "drivers": cell.orders}
+        crews = tuple(_Sheet(DRIVERS, sheets[DRIVERS], drivers, faults).changes())
+        for cell in crews if by_shift else ():
+            values = {"depot": cell.depot_id, "day": cell.target_date, "drivers": cell.number}
             faults.append(
-                _("{depot} on {day}: found {drivers} drivers; crews are planned, wanted other orders", **values)
+                _("{depot} on {day}: found {drivers} drivers, wanted them by shift, on the page of the day", **values)
             )
+        changed += tuple(replace(cell, of_crew=True) for cell in crews)
     if faults:
         more = [_("and {n} more", n=len(faults) - MOST_FAULTS)] if len(faults) > MOST_FAULTS else []
         raise OverrideError("; ".join([*faults[:MOST_FAULTS], *more]))

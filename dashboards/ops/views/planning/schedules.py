@@ -113,7 +113,7 @@ def _change(change: ScheduleChange, zone: ZoneInfo, currency: str | None) -> Cha
     parts = [_moved(change, name) for name in change.crews if change.crews[name] != change.before.get(name, 0)]
     text = _(
         "{change}: saves {saving}, premium {premium}; {instant}, {who}",
-        change=display.listed(parts),
+        change=display.listed(parts) or _("other people in the same crew"),
         saving=display.money(change.saving or 0.0, currency),
         premium=display.money(change.premium or 0.0, currency, 2),
         instant=display.instant(change.at, zone),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from datetime import date
 from zoneinfo import ZoneInfo
 
@@ -11,15 +12,16 @@ from dashboards.ops.reading.editions import Edition
 from dashboards.ops.reading.header import in_zone
 from dashboards.ops.views.shifts.week import NoPlans, week_file
 from forecaster.core.language import _
-from forecaster.ledger.week_plan import Duty
+from forecaster.ledger.week_plan import Duty, Position
 from forecaster.planning.people import person_days
 from forecaster.planning.people.person_days import PersonDay
+from forecaster.planning.people.shift_edits import offered
 from forecaster.staffing.people.roster_files import WeekFile
 
 
 @dataclass(frozen=True)
 class MyDay:
-    """A day of the person; `answers` are values of the form with their words."""
+    """A day of the person; `answers` are values of the form with their words, `offers` shifts that others offer."""
 
     date: date
     day: str
@@ -27,6 +29,7 @@ class MyDay:
     hours: str  # on the clocks of the depot
     state: str
     answers: tuple[tuple[str, str], ...]
+    offers: tuple[tuple[str, str], ...] = ()
 
 
 def my_file(edition: Edition, depot_id: str, person: str) -> WeekFile:
@@ -44,27 +47,49 @@ def my_week(edition: Edition, file: WeekFile) -> list[MyDay]:
     today, duties = in_zone(edition.front, week.timezone).today, {duty.date: duty for duty in who.duties}
     with edition.ledger.transaction() as connection:
         given = person_days.read_answers(connection, edition.head.pipeline, today, depot.depot_id)
-    return [
-        _day(day, duties.get(day), given.get((day, who.name)), zone, works=ahead.open and day not in who.days_off)
-        for ahead in depot.days
-        if (day := ahead.target_date) >= today
-    ]
+    [everybody] = week_file(edition, depot.depot_id).weeks
+    days = []
+    for ahead in depot.days:
+        if (day := ahead.target_date) >= today:
+            duty, answer, works = duties.get(day), given.get((day, who.name)), ahead.open and day not in who.days_off
+            shown = _day(day, duty, answer, zone, works=works)
+            if duty is None and works and not (answer and answer.kind == "declined"):
+                shown = replace(shown, offers=_offers(offered(everybody.plan, given, day), who, zone))
+            days.append(shown)
+    return days
+
+
+def _hours(duty: Duty, zone: ZoneInfo) -> str:
+    return f"{duty.start.astimezone(zone):%H:%M}–{duty.end.astimezone(zone):%H:%M}"
+
+
+def _offers(offers: Iterable[tuple[PersonDay, Duty]], who: Position, zone: ZoneInfo) -> tuple[tuple[str, str], ...]:
+    """The shifts that a person may take of those that others offer, with words."""
+    duties = {duty.shift: duty for _row, duty in offers if duty.shift not in who.cannot_work}
+
+    def words(duty: Duty) -> str:
+        return _("Take {shift}, {hours}, which a colleague offers", shift=duty.shift, hours=_hours(duty, zone))
+
+    return tuple((name, words(duty)) for name, duty in sorted(duties.items()))
 
 
 def _day(day: date, duty: Duty | None, answer: PersonDay | None, zone: ZoneInfo, *, works: bool) -> MyDay:
     decline, withdraw = ("declined", _("Decline")), ("withdrawn", _("Withdraw answer"))
+    offer = "offered", _("Offer to colleagues")
     shift, hours, state = "", "", ""
     if duty is not None:
-        shift, hours = duty.shift, f"{duty.start.astimezone(zone):%H:%M}–{duty.end.astimezone(zone):%H:%M}"
+        shift, hours = duty.shift, _hours(duty, zone)
     if answer is not None and answer.kind == "declined":
         state = _("Declined; the next plan leaves you out.") if shift else _("You cannot work on this day.")
-        offered = [withdraw]
+        choices = [withdraw]
     elif answer is not None and answer.confirms(shift):
-        state, offered = _("Confirmed"), [decline, withdraw]
+        state, choices = _("Confirmed"), [offer, decline, withdraw]
+    elif answer is not None and shift and answer.offers(shift):
+        state, choices = _("Offered to colleagues; it is yours until one takes it."), [decline, withdraw]
     elif shift:
-        offered = [("confirmed", _("Confirm")), decline]
+        choices = [("confirmed", _("Confirm")), offer, decline]
     else:
-        state, offered = (
+        state, choices = (
             (_("No shift"), [("declined", _("I cannot work on this day"))]) if works else (_("Day off"), [])
         )
-    return MyDay(day, display.day(day), shift, hours, state, tuple(offered))
+    return MyDay(day, display.day(day), shift, hours, state, tuple(choices))

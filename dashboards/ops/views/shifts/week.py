@@ -144,6 +144,8 @@ def _person(
 def _answer(answer: PersonDay | None, shift: str | None) -> tuple[str, str]:
     if answer is not None and answer.kind == "declined":
         return "✗", _("declined {shift}", shift=answer.shift) if answer.shift else _("cannot work")
+    if answer is not None and shift and answer.offers(shift):
+        return "⇄", _("offered to colleagues")
     return ("✓", _("confirmed")) if answer is not None and answer.confirms(shift) else ("", "")
 
 

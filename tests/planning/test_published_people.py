@@ -1,0 +1,88 @@
+"""Premiums of people in a published week: of another person in the same crew, of a move, of a refusal."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from forecaster.config import Spec
+from forecaster.ledger.store import Ledger
+from forecaster.planning import refresh, schedules
+from forecaster.planning.people import person_days, shift_edits
+from forecaster.planning.people.person_days import PersonDay
+from forecaster.planning.people.shift_edits import ShiftEdit
+from forecaster.planning.schedules import ScheduleChange
+from tests import fleets
+from tests.fleets import AS_OF, Fleet
+from tests.planning.nights import THURSDAY, current, publish_as_of, publish_nights
+from tests.planning.test_shift_edits import STAFFING, plan, shift_of
+
+ADDED, REMOVED = 15.0, 45.0
+NOTICED = STAFFING.replace(
+    "cost_idle: 22", f"cost_idle: 22, notice_days: 2, change_premium: [{{added: {ADDED}, removed: {REMOVED}}}]"
+)
+PEOPLE = "person,depot_id,contract,first,not\nAna,A,full-time,,\nBo,A,full-time,,\n"
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Fleet:
+    fleet = publish_nights(tmp_path / "fleet", fleets.counts("AB"), staffing=NOTICED, people=PEOPLE)
+    spec = fleet.spec
+    assert spec.staffing is not None
+    with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        depots, week, at = current(spec).depots, (THURSDAY, THURSDAY), datetime.now(UTC)
+        schedules.publish_days(connection, spec.name, depots, week, spec.staffing, by="Ana", at=at)
+    return fleet
+
+
+def changes(spec: Spec) -> list[ScheduleChange]:
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        every = schedules.read_changes(connection, spec.name, THURSDAY, "A")
+    return [change for change in every if change.premium is not None]
+
+
+def names(spec: Spec, shift: str) -> list[str]:
+    """Who works a shift on Thursday; of "" who is free."""
+    return [who.name for who in plan(spec).positions if shift_of(spec, who.name) == shift]
+
+
+def test_another_person_in_the_same_crew_costs_a_shift_cancelled_and_one_added(fleet: Fleet) -> None:
+    leaves, comes = names(fleet.spec, "early")[0], names(fleet.spec, "")[0]
+    edits = [ShiftEdit(leaves, THURSDAY, ""), ShiftEdit(comes, THURSDAY, "early")]
+    shift_edits.save(fleet.spec, "A", edits, by="Vic")
+    [change] = changes(fleet.spec)
+    assert change.before == change.crews
+    assert (change.premium, change.saving) == (ADDED + REMOVED, 0)
+    publish_as_of(fleet.spec, AS_OF)  # a night that changes nobody owes nothing
+    assert changes(fleet.spec) == [change]
+
+
+def test_two_people_who_swap_their_shifts_cost_two_changes_without_loss_of_hours(fleet: Fleet) -> None:
+    early, late = names(fleet.spec, "early")[0], names(fleet.spec, "late")[0]
+    edits = [ShiftEdit(early, THURSDAY, "late"), ShiftEdit(late, THURSDAY, "early")]
+    shift_edits.save(fleet.spec, "A", edits, by="Vic")
+    assert [change.premium for change in changes(fleet.spec)] == [2 * ADDED]
+
+
+def test_a_person_who_declines_is_owed_nothing_and_whoever_comes_instead_is(fleet: Fleet) -> None:
+    leaves = names(fleet.spec, "early")[0]
+    with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        row = PersonDay("A", THURSDAY, leaves, "early", "declined", leaves, datetime.now(UTC))
+        person_days.answer(connection, fleet.spec.name, row)
+        refresh.refresh_within(connection, fleet.spec.name, fleet.spec.paths.saved_inputs)
+    assert leaves in names(fleet.spec, "")
+    [change] = changes(fleet.spec)
+    assert change.before == change.crews
+    assert change.premium == ADDED
+
+
+def test_two_people_who_swap_by_themselves_are_owed_nothing(fleet: Fleet) -> None:
+    leaves, comes = names(fleet.spec, "early")[0], names(fleet.spec, "")[0]
+    with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        row = PersonDay("A", THURSDAY, leaves, "early", "offered", leaves, datetime.now(UTC))
+        assert person_days.answer(connection, fleet.spec.name, row)
+    shift_edits.take(fleet.spec, "A", THURSDAY, "early", person=comes)
+    assert comes in names(fleet.spec, "early")
+    assert changes(fleet.spec) == []
