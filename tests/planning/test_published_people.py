@@ -71,7 +71,7 @@ def test_a_person_who_declines_is_owed_nothing_and_whoever_comes_instead_is(flee
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         row = PersonDay("A", THURSDAY, leaves, "early", "declined", leaves, datetime.now(UTC))
         person_days.answer(connection, fleet.spec.name, row)
-        refresh.refresh_within(connection, fleet.spec.name, fleet.spec.paths.saved_inputs)
+        refresh.refresh_within(connection, fleet.spec.name, fleet.spec.paths)
     assert leaves in names(fleet.spec, "")
     [change] = changes(fleet.spec)
     assert change.before == change.crews
