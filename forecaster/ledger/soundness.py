@@ -20,6 +20,8 @@ from forecaster.ledger import tables
 # whose publication a page verifies: 5,000 depots take a second; `forecaster doctor` verifies all
 MOST_DEPOTS = 500
 REMEDY = "`forecaster restore` brings a backup back"
+# last columns of rows that were written before there were these: no part of their digest
+_ABSENT = {tables.published_depots: (None,), tables.published_totals: ("city", 1)}
 
 
 def require_sound(connection: sa.Connection) -> None:
@@ -83,8 +85,11 @@ def rows_digest(connection: sa.Connection, publication_id: int) -> str:
         columns = [column for column in table.columns if column.name != "publication_id"]
         query = sa.select(*columns).where(table.c.publication_id == publication_id)
         keys = [_by_code_point(connection, key) for key in table.primary_key.columns if key.name != "publication_id"]
+        absent = _ABSENT.get(table, ())
         for row in connection.execute(query.order_by(*keys), execution_options={"yield_per": 1000}):
-            digest.update(repr(tuple(row)).encode())
+            values = tuple(row)
+            whole = not absent or values[-len(absent) :] != absent
+            digest.update(repr(values if whole else values[: -len(absent)]).encode())
     return digest.hexdigest()
 
 

@@ -7,7 +7,7 @@ no sum of medians.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -18,6 +18,8 @@ from dashboards.ops.views.attention import by_city
 from forecaster.core.language import _
 from forecaster.ledger.publication import PublishedDepot, PublishedTotal
 from forecaster.ledger.records import Head
+
+CITY = "city"  # the level that every pipeline has
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def network(
     """Totals as published, with a range of their own; sums of medians where none were. `some` says
     that there may be other cities, which the reader does not see. Drivers are None where no depot
     has any planned."""
-    whole, cities = groups(head, depots, together(totals, head.levels))
+    whole, cities = groups(head, depots, totals)
     # Quantiles do not add up: of some cities together nothing was published, so each is shown
     # separately.
     apart = some and len(cities) > 1
@@ -106,6 +108,7 @@ class Together:
     depots: Sequence[PublishedDepot]
     published: tuple[Range, ...]  # empty where only the depots' medians were
     medians: Sequence[float]  # the published ones, else the sums of the depots'
+    week: Range | None = None  # of the first seven days
 
     def range(self, day: int) -> str | None:
         numbers = self.published[day] if self.published else None
@@ -116,29 +119,32 @@ class Together:
 
 
 def groups(
-    head: Head, depots: Sequence[PublishedDepot], published: Mapping[str, tuple[Range, ...]]
+    head: Head, depots: Sequence[PublishedDepot], totals: tuple[PublishedTotal, ...], level: str = CITY
 ) -> tuple[Together, list[Together]]:
-    """The network, and each of its cities."""
+    """The network, and each of its cities or groups of another level, in the order of their names."""
+    published, weeks = (together(totals, head.levels, level, days) for days in (1, 7))
     medians = {depot.depot_id: _medians(depot, head.levels) for depot in depots}
 
-    def group(name: str, members: Sequence[PublishedDepot], joint: tuple[Range, ...]) -> Together:
-        if joint:
-            return Together(name, members, joint, [numbers.median for numbers in joint])
+    def group(name: str, members: Sequence[PublishedDepot], key: str | None) -> Together:
+        if key is not None and (joint := published.get(key)):
+            week = next(iter(weeks.get(key, ())), None)
+            return Together(name, members, joint, [numbers.median for numbers in joint], week)
         sums = [sum(medians[depot.depot_id][day] for depot in members) for day in range(head.horizon)]
         return Together(name, members, (), sums)
 
-    members_of = by_city(depots)
+    members_of = by_city(depots, level)
     if len(members_of) == 1:  # all that somebody sees is one city, whose total is theirs
         [name] = members_of
-        whole = group(name, depots, published.get("") or published.get(name, ()))
+        whole = group(name, depots, "" if "" in published else name)
         return whole, [whole]
     # Under an empty name stands the network: depots without a city have no total next to those that
     # have one.
+    nowhere = _("Without a city") if level == CITY else _("Without “{level}”", level=level)
     cities = [
-        group(name, members, published.get(name, ())) if name else group(_("Without a city"), members, ())
+        group(name, members, name) if name else group(nowhere, members, None)
         for name, members in sorted(members_of.items())
     ]
-    return group("", depots, published.get("", ())), cities
+    return group("", depots, ""), cities
 
 
 def _medians(depot: PublishedDepot, levels: tuple[float, ...]) -> list[float]:
@@ -175,11 +181,15 @@ def _day(whole: Together, place: int, front: Front, apart: bool) -> DayTotal:
     )
 
 
-def together(totals: tuple[PublishedTotal, ...], levels: tuple[float, ...]) -> dict[str, tuple[Range, ...]]:
-    """City (empty: the network) → its median and range on each day."""
+def together(
+    totals: tuple[PublishedTotal, ...], levels: tuple[float, ...], level: str = CITY, days: int = 1
+) -> dict[str, tuple[Range, ...]]:
+    """City, or value of another level (empty: the network) → its median and range on each day, or of each so many
+    days."""
     ranges: dict[str, tuple[Range, ...]] = {}
     for total in totals:
-        ranges[total.city] = (*ranges.get(total.city, ()), median_and_range(total, levels))
+        if total.days == days and (total.level == level or not total.name):
+            ranges[total.name] = (*ranges.get(total.name, ()), median_and_range(total, levels))
     return ranges
 
 
