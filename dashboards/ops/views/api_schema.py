@@ -11,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from dashboards.ops.reading.header import Front, median_and_range
+from dashboards.ops.reading.header import Front, median_and_range, week_range
 from dashboards.ops.views.network import drivers, together
 from forecaster.ledger.publication import (
     PublishedChange,
@@ -193,7 +193,7 @@ def weeks_out(head: Head, depot: PublishedDepot) -> list[WeekOut]:
     rows = []
     for number, quantiles in enumerate(depot.weeks):
         first = depot.days[7 * number].target_date
-        numbers = median_and_range(PublishedTotal("", first, quantiles), head.levels)
+        numbers = week_range(quantiles, head.levels)
         rows.append(WeekOut(first, numbers.low, numbers.median, numbers.high))
     return rows
 

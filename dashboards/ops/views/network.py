@@ -193,6 +193,12 @@ def together(
     return ranges
 
 
+def in_seven_days(numbers: Range) -> str:
+    """Orders of the first seven days together, with their 80 % range."""
+    orders, span = display.orders(numbers.median), display.span(numbers.low, numbers.high)
+    return _("7 days: {orders}, {range}", orders=orders, range=span)
+
+
 def drivers(depots: Sequence[PublishedDepot], day: int) -> int | None:
     """Drivers of all these depots on one day."""
     planned = [depot.days[day].drivers for depot in depots]

@@ -40,8 +40,11 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
             f"depots.static and levels: the depots table has a column '{clashes[0]}' of its own; rename the source's"
         )
     declared = (columns.depot_id, columns.opened, columns.closed, columns.timezone)
-    required = [*(name for name in declared if name), *attributes]
-    rows = sources.read(source, spec, required)
+    levels = [name for name in spec.depots.levels if name not in spec.depots.static]
+    required = [*(name for name in declared if name), *(name for name in attributes if name not in levels)]
+    rows = sources.read(source, spec, required, levels)
+    for name in set(levels) - set(rows.columns):
+        raise SpecError(f"depots.levels: {sources.name(source)}: found no column '{name}', wanted one of the source's")
     tell = RowFindings(spec, findings)
     table = pd.DataFrame({"depot_id": parsing.words(rows[columns.depot_id]), "row": rows[sources.ROW]})
     _add_business_days(table, rows, spec, tell)

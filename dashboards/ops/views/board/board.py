@@ -13,7 +13,7 @@ from typing import Any
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.far_weeks import WEEK
 from dashboards.ops.reading.editions import Edition
-from dashboards.ops.reading.header import Front, Range, cell_href, href, median_and_range, past_query
+from dashboards.ops.reading.header import Front, cell_href, href, median_and_range, past_query
 from dashboards.ops.views.attention import (
     EarlierMedians,
     change_of,
@@ -27,7 +27,7 @@ from dashboards.ops.views.attention import (
 )
 from dashboards.ops.views.board.choices import BoardLink, beside_choices, level_choices, published_levels, week_choices
 from dashboards.ops.views.board.query import ACTUAL, FILTERS, SORTS, BoardQuery, is_day
-from dashboards.ops.views.network import Together, drivers, groups
+from dashboards.ops.views.network import Together, drivers, groups, in_seven_days
 from dashboards.ops.views.roster_text import chance
 from forecaster.core.language import _, ngettext
 from forecaster.core.language.near_words import nearest_word
@@ -208,14 +208,7 @@ def _totals(edition: Edition, chosen: slice, beside: Counts, query: BoardQuery) 
 def _total(name: str, address: str, of: Together, front: Front, chosen: slice, beside: Counts) -> TotalRow:
     places = range(*chosen.indices(len(front.target_dates)))
     cells = tuple(_total_cell(of, front, place, beside) for place in places)
-    return TotalRow(name, address, len(of.depots), _week(of.week), cells)
-
-
-def _week(numbers: Range | None) -> str:
-    if numbers is None:
-        return ""
-    orders, span = display.orders(numbers.median), display.span(numbers.low, numbers.high)
-    return _("7 days: {orders}, {range}", orders=orders, range=span)
+    return TotalRow(name, address, len(of.depots), in_seven_days(of.week) if of.week else "", cells)
 
 
 def _total_cell(of: Together, front: Front, place: int, beside: Counts) -> TotalCell:
