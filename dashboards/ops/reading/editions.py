@@ -144,7 +144,7 @@ class Edition:
         totals = self.ledger.totals(self.head.publication_id)
         if self.cities is None:
             return totals
-        return tuple(total for total in totals if total.level == "city" and total.name in self.cities)
+        return tuple(total for total in totals if total.level == "city" and total.name and total.name in self.cities)
 
     def depot(self, depot_id: str) -> PublishedDepot:
         """Raises NoSuchDepot."""
