@@ -23,7 +23,7 @@ from forecaster.config import Spec
 from forecaster.config import load as load_spec
 from forecaster.errors import NoSuchRow, SpecError
 from forecaster.lake import Lake
-from forecaster.ledger.publication import PublishedDay, PublishedDepot
+from forecaster.ledger.publication import PublishedDay, PublishedDepot, PublishedTotal
 from forecaster.ledger.store import Ledger
 from forecaster.planning import override_table
 
@@ -83,7 +83,7 @@ class Pipeline:
 
         Raises NoSuchRow for a publication that there is not.
         """
-        levels, depots = self._published(publication)
+        levels, depots, _ = self._published(publication)
         days = [(depot, day) for depot in depots for day in depot.days]
         quantiles = np.array([day.quantiles for _, day in days], np.float64).reshape(-1, len(levels))
         columns: dict[str, Any] = {
@@ -96,10 +96,38 @@ class Pipeline:
         }
         return self._frame(pa.table(columns))
 
+    def totals(self, publication: int | None = None) -> Any:
+        """A row a total of a publication, by default the one that is shown: level and name (both
+        empty: the network; level depot: a depot's week), date (the first day), days (1 or 7),
+        forecast (the median), q0.1 …, in orders.
+
+        Raises NoSuchRow for a publication that there is not.
+        """
+        levels, depots, published = self._published(publication)
+        rows = [
+            (total.level if total.name else "", total.name, total.target_date, total.days, total.quantiles)
+            for total in published
+        ]
+        rows += [
+            ("depot", depot.depot_id, depot.days[7 * number].target_date, 7, week)
+            for depot in depots
+            for number, week in enumerate(depot.weeks)
+        ]
+        quantiles = np.array([row[4] for row in rows], np.float64).reshape(-1, len(levels))
+        columns: dict[str, Any] = {
+            "level": pa.array([row[0] for row in rows], pa.string()),
+            "name": pa.array([row[1] for row in rows], pa.string()),
+            OURS.date: _days(row[2] for row in rows),
+            "days": pa.array([row[3] for row in rows], pa.int64()),
+            "forecast": quantiles[:, levels.index(0.5)],
+            **{name: quantiles[:, place] for place, name in enumerate(OURS.of_quantiles(levels))},
+        }
+        return self._frame(pa.table(columns))
+
     def rosters(self, publication: int | None = None) -> Any:
         """A row a depot and open day of a publication that plans staff: drivers, vans, the chance
         that the day needs more, and the expected cost of missing and idle drivers."""
-        _, depots = self._published(publication)
+        _, depots, _ = self._published(publication)
         days = [(depot, day) for depot in depots for day in depot.days if day.roster is not None]
         rosters = [day.roster for _, day in days if day.roster is not None]
         columns = {
@@ -146,7 +174,9 @@ class Pipeline:
         table = pa.table(columns)
         return self._frame(table.rename_columns([OURS.date if name == "target_date" else name for name in names]))
 
-    def _published(self, publication: int | None) -> tuple[list[float], tuple[PublishedDepot, ...]]:
+    def _published(
+        self, publication: int | None
+    ) -> tuple[list[float], tuple[PublishedDepot, ...], tuple[PublishedTotal, ...]]:
         with Ledger.open_reader(self.spec.ledger_url) as ledger:
             heads = ledger.publications(self.spec.name)
             shown = ledger.current(self.spec.name)
@@ -155,7 +185,8 @@ class Pipeline:
             if head is None:
                 held = ", ".join(str(head.publication_id) for head in heads[:5]) or "none"
                 raise NoSuchRow(f"publication {wanted} of {self.spec.name} is not in the ledger; it holds {held}")
-            return list(head.levels), ledger.depots(head.publication_id)
+            number = head.publication_id
+            return list(head.levels), ledger.depots(number), ledger.totals(number)
 
     def _last_backtest(self, lake: Lake) -> str:
         rows = lake.read("scores", columns=["run_id", "recorded_at"])

@@ -37,7 +37,7 @@ def contract(spec: Spec, last: Run | None) -> dict[str, Any]:
     results of the rules."""
     tables = [_table("demand", spec.demand, list(_quality(spec, last)), spec.calendar.known_future)]
     if spec.depots is not None:
-        tables.append(_table("depots", spec.depots, (), spec.depots.static))
+        tables.append(_table("depots", spec.depots, (), dict.fromkeys((*spec.depots.static, *spec.depots.levels))))
     if spec.staffing is not None and spec.staffing.people_table is not None:
         tables.append(_table("people", spec.staffing.people_table, (), ()))
     days = {"frequency": 1, "latency": spec.demand.rules.late_days}

@@ -196,6 +196,9 @@ OF_BATCHES: Mapping[str, Rule] = {
     "depot_twice": Rule("warn", N_("one set of attributes a depot; the last row counts"), _REPORT),
     "zone_form": Rule("warn", N_("a time zone such as Europe/Berlin, or nothing; taken as nothing"), _REPORT),
     "capacity_form": Rule("warn", N_("a count a day, or nothing; taken as nothing"), _REPORT),
+    "level_missing": Rule(
+        "warn", N_("a value of each level (depots.levels); the depot is in none of its totals"), _REPORT
+    ),
     "vans_form": Rule("warn", N_("a whole number of vans, or nothing; taken as nothing"), _REPORT),
     "people_form": Rule("warn", N_("a number of people up to 500, or nothing; taken as nothing"), _REPORT),
     "person_form": Rule(

@@ -283,6 +283,9 @@ class Depots(Section):
     static: tuple[str, ...] = ()
     """Columns with one value for each depot: city, country, subdivision, and others that
     distinguish depots, such as size. They give the level of a new depot."""
+    levels: tuple[str, ...] = ()
+    """Columns by whose values totals are forecast, beside `city`: region, channel. Each depot has one
+    of at most 1,000 values. No model reads a column that is not in `static`."""
     aliases: Aliases | None = None
     """Former ids of renamed or merged depots."""
 
@@ -291,7 +294,7 @@ class Depots(Section):
     def _whole(cls, source: Source) -> Source:
         return whole_rows(source)
 
-    @field_validator("static")
+    @field_validator("static", "levels")
     @classmethod
     def _once(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         return _each_once(names)

@@ -1,9 +1,7 @@
-"""The pipeline file as one value (`Spec`), and its parser: schema validation, error messages with
-lines, JSON Schema.
+"""The pipeline file as one value (`Spec`), and its parser: validation, error messages with lines, JSON Schema.
 
-`load` reads and checks a file and answers every mistake at once, with file, line, what was found,
-what was wanted and the nearest valid key. The values are frozen; `Spec.digest` names what a run was
-told to do.
+`load` reads and checks a file and answers every mistake at once, with file, line, what was found, what was wanted and
+the nearest valid key. The values are frozen; `Spec.digest` names what a run was told to do.
 """
 
 from __future__ import annotations
@@ -225,8 +223,7 @@ class Spec(Section):
 
     @property
     def page_url(self) -> str:
-        """Address of the pages for links from outside, without a trailing slash; empty if not
-        declared."""
+        """Address of the pages for links from outside, without a trailing slash; empty if not declared."""
         if self.page.access.url is None:
             return ""
         return f"{self.page.access.url}/p/{self.name}" if self.page.together else self.page.access.url
@@ -254,11 +251,16 @@ class Spec(Section):
 
     @property
     def attributes(self) -> tuple[str, ...]:
-        """Stored attributes of a depot: its static attributes, and its vans, people and capacity,
-        which no model reads."""
-        static = self.depots.static if self.depots else ()
+        """Stored attributes of a depot: its static attributes, and its levels, vans, people and
+        capacity, which no model reads."""
+        declared = (*self.depots.static, *self.depots.levels) if self.depots else ()
         further = (name for name in (self.vans_home, *self.people_columns, self.depot_capacity) if name)
-        return tuple(dict.fromkeys((*static, *further)))
+        return tuple(dict.fromkeys((*declared, *further)))
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Columns of the depots source by whose values totals are forecast."""
+        return tuple(dict.fromkeys(("city", *(self.depots.levels if self.depots else ()))))
 
     @property
     def zone(self) -> ZoneInfo:
@@ -318,8 +320,7 @@ class Spec(Section):
         return Path(os.path.normpath(self._folder / Path(fill(text)).expanduser()))
 
     def place(self, text: str) -> str:
-        """A path of the file as `path` makes it, or a URL with `${NAME}` filled in. Raises
-        SpecError as `path` does."""
+        """A path of the file as `path` makes it, or a URL with `${NAME}` filled in. Raises SpecError as `path` does."""
         return fill(text) if "://" in text else str(self.path(text))
 
     def _sqlite(self, url: str | None, default: Path) -> str:

@@ -43,6 +43,7 @@ def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDe
         table.timezone,
         table.tier,
         table.bundle_digest,
+        table.weeks,
     ]
     query = sa.select(*columns).where(table.publication_id == publication_id).order_by(table.position)
     depots: list[PublishedDepot] = []
@@ -50,7 +51,9 @@ def outline(connection: sa.Connection, publication_id: int) -> tuple[PublishedDe
         attributes = _parse_many([row[1] for row in rows])
         newest = _parse_many([_tail(row[2]) for row in rows])
         depots += (
-            PublishedDepot(row[0], tuple(days.pop(row[0])), _recent(last), words, (), *row[3:])
+            PublishedDepot(
+                row[0], tuple(days.pop(row[0])), _recent(last), words, (), row[3], row[4], row[5], row[6] or ()
+            )
             for row, words, last in zip(rows, attributes, newest, strict=True)
         )
     return tuple(depots)

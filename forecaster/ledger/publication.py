@@ -227,6 +227,8 @@ class PublishedDepot:
     timezone: str | None = None  # whose calendar days are its own; None = the publication's
     tier: Tier | None = None  # None = the publication's
     bundle_digest: str | None = None  # of the canary that this depot sees; None = the publication's
+    # quantiles of the sum of each whole week from the first day on, aligned with the publication's levels
+    weeks: tuple[tuple[float, ...], ...] = ()
 
     def may_open(self, day: date) -> bool:
         """Is the day closed for its weekday alone, so that a planner may open it?"""
@@ -234,18 +236,26 @@ class PublishedDepot:
 
     def __post_init__(self) -> None:
         _keep(self, attributes={name: str(word) for name, word in self.attributes.items()})
+        _keep(self, weeks=tuple(tuple(map(float, week)) for week in self.weeks))
 
 
 @dataclass(frozen=True)
 class PublishedTotal:
-    """Total of a city, or of the network, on one day, in orders."""
+    """Total of a group of depots, or of the network, on one day or over a week, in orders."""
 
-    city: str  # empty = the network
-    target_date: date
+    name: str  # the value of `level` that the depots of the group have; empty = the network
+    target_date: date  # the first of `days`
     quantiles: tuple[float, ...]  # aligned with the publication's levels; of the sum, which no sum of quantiles is
+    level: str = "city"  # the column of the depots source that groups them
+    days: int = 1
 
     def __post_init__(self) -> None:
         _keep(self, quantiles=tuple(map(float, self.quantiles)))
+
+    @property
+    def place(self) -> tuple[bool, str, str, int, date]:
+        """Place among the totals of a publication: the network first; by level, name, and length."""
+        return (bool(self.name), self.level, self.name, self.days, self.target_date)
 
 
 @dataclass(frozen=True)
@@ -266,12 +276,12 @@ class Publication:
     bundle_digest: str | None = None
     title: str | None = None
     note: str | None = None  # a sentence for the page, as in why tonight's model was not admitted
-    totals: tuple[PublishedTotal, ...] = ()  # of the network and of each city, by city and day
+    totals: tuple[PublishedTotal, ...] = ()  # of the network and of each group of depots, by day and week
     desk: str | None = None  # names the file of what it was made from (`saved_inputs`)
     plans: tuple[WeekPlan, ...] = ()  # of depots whose people are declared
 
     def __post_init__(self) -> None:
-        in_order = sorted(self.totals, key=lambda total: (total.city, total.target_date))
+        in_order = sorted(self.totals, key=lambda total: total.place)
         by_depot = tuple(sorted(self.plans, key=lambda plan: plan.depot_id))
         _keep(self, levels=tuple(map(float, self.levels)), totals=tuple(in_order), plans=by_depot)
 

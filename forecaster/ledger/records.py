@@ -245,6 +245,7 @@ def of_depot(depot: PublishedDepot) -> dict[str, Any]:
         "timezone": depot.timezone,
         "tier": depot.tier,
         "bundle_digest": depot.bundle_digest,
+        "weeks": [list(week) for week in depot.weeks] or None,
     }
 
 
@@ -260,14 +261,13 @@ def of_day(day: PublishedDay) -> dict[str, Any]:
 
 
 def totals(connection: sa.Connection, publication_id: int) -> tuple[PublishedTotal, ...]:
-    """The totals of a publication, the network's first, by city and day."""
-    table = tables.published_totals
-    query = sa.select(table).where(table.c.publication_id == publication_id).order_by(table.c.target_date)
+    """The totals of a publication, in the order of `PublishedTotal.place`."""
+    table = tables.published_totals.c
+    query = sa.select(table.name, table.target_date, table.quantiles, table.level, table.days)
     with named_damage(f"publication {publication_id}"):
-        rows = connection.execute(query).mappings()
+        rows = connection.execute(query.where(table.publication_id == publication_id))
         # by code point, as Python sorts: databases have orders of their own
-        unsorted = (PublishedTotal(row["city"], row["target_date"], tuple(row["quantiles"])) for row in rows)
-        return tuple(sorted(unsorted, key=lambda total: total.city))
+        return tuple(sorted((PublishedTotal(*row) for row in rows), key=lambda total: total.place))
 
 
 def depots(
@@ -311,6 +311,7 @@ def depot_of_row(row: Mapping[Any, Any], days: tuple[PublishedDay, ...]) -> Publ
         row["timezone"],
         row["tier"],
         row["bundle_digest"],
+        row["weeks"] or (),
     )
 
 

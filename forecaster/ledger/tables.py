@@ -41,8 +41,7 @@ runs = sa.Table(
     sa.Column("tier", sa.Text),
     sa.Column("outcome", sa.Text, nullable=False),
     sa.Column("exit_code", sa.Integer),
-    # list of {rule, severity, count, message, places, made_of}
-    sa.Column("findings", Json, nullable=False),
+    sa.Column("findings", Json, nullable=False),  # list of {rule, severity, count, message, places, made_of}
     sa.Column("timings", Json, nullable=False),  # stage → seconds
     sa.Column("verdict", Json),
     *sentence_columns("message"),
@@ -119,6 +118,7 @@ published_depots = sa.Table(
     sa.Column("timezone", sa.Text),  # null: the publication's
     sa.Column("tier", sa.Text),  # null: the publication's
     sa.Column("bundle_digest", sa.Text),  # null: the publication's
+    sa.Column("weeks", Json),  # quantiles of the sum of each whole week, as those of a day
 )
 
 published = sa.Table(
@@ -142,9 +142,11 @@ published_totals = sa.Table(
     "published_totals",
     metadata,
     _of_publication(),
-    sa.Column("city", sa.Text, primary_key=True),  # empty: the network
-    sa.Column("target_date", sa.Date, primary_key=True),
+    sa.Column("name", sa.Text, primary_key=True),  # the value of the level; empty: the network
+    sa.Column("target_date", sa.Date, primary_key=True),  # the first day
     sa.Column("quantiles", Json, nullable=False),  # orders, aligned with the publication's levels
+    sa.Column("level", sa.Text, primary_key=True),  # column of the depots source
+    sa.Column("days", sa.Integer, primary_key=True, autoincrement=False),
 )
 
 published_plans = sa.Table(

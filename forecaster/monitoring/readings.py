@@ -115,7 +115,7 @@ def network_medians(
     """Expected orders of the network on each day; nothing where no total was published."""
     total = tables.published_totals.c
     query = sa.select(total.target_date, total.quantiles).where(
-        total.publication_id == publication_id, total.city == ""
+        total.publication_id == publication_id, total.name == "", total.days == 1
     )
     middle = list(levels).index(0.5)
     rows = connection.execute(query.order_by(total.target_date))

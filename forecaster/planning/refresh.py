@@ -10,7 +10,7 @@ instant, by which readers know that something else is shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 from typing import Any, NamedTuple
@@ -19,13 +19,21 @@ import numpy as np
 import sqlalchemy as sa
 
 from forecaster.config import Staffing
+from forecaster.core.arrays import Doubles
 from forecaster.core.forecast import Forecast
 from forecaster.core.language import _
 from forecaster.core.panel import Panel
 from forecaster.core.state_paths import StatePaths
 from forecaster.errors import DeskError
 from forecaster.ledger import plan_rows, records, soundness, tables
-from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedDepot, PublishedRoster
+from forecaster.ledger.publication import (
+    Publication,
+    PublishedChange,
+    PublishedDay,
+    PublishedDepot,
+    PublishedRoster,
+    PublishedTotal,
+)
 from forecaster.ledger.records import Head
 from forecaster.ledger.soundness import Seal
 from forecaster.ledger.store import Ledger
@@ -157,21 +165,42 @@ def with_overrides(
             days.append(replace(changed, change=_updated_change(day, changed, publication.levels)))
         return replace(depot, days=tuple(days))
 
-    sums = totals.group_totals(forecast, inputs.panel) if moved and publication.totals else {}
-    steps = {day: step for step, day in enumerate(forecast.target_dates)}
-    summed = tuple(
-        replace(total, quantiles=sums[total.city][steps[total.target_date]].tolist())
-        if total.target_date in moved and total.city in sums
-        else total
-        for total in publication.totals
-    )
-    revised = replace(publication, depots=tuple(map(update_depot, publication.depots)), totals=summed)
+    depots, summed = tuple(map(update_depot, publication.depots)), publication.totals
+    if moved and publication.totals:
+        levels = tuple(dict.fromkeys(total.level for total in publication.totals))
+        joint = totals.joint_totals(forecast, inputs.panel, levels)
+        depots = _with_weeks(publication.depots, depots, rows, joint.depot_weeks)
+        summed = tuple(_summed(total, joint.of_groups, forecast.target_dates, moved) for total in publication.totals)
+    revised = replace(publication, depots=depots, totals=summed)
     remark = None
     if publication.plans:
         revised, remark = plugin("people.replan").replanned(
             publication, revised, roster, forecast, inputs, now, assigned or {}
         )
     return revised, remark
+
+
+def _with_weeks(
+    before: Sequence[PublishedDepot], after: Sequence[PublishedDepot], rows: Mapping[str, int], weeks: Doubles
+) -> tuple[PublishedDepot, ...]:
+    """The depots with quantiles of their weeks where a day's are others; `weeks` are those of the rows."""
+    return tuple(
+        replace(depot, weeks=weeks[rows[depot.depot_id]].tolist())
+        if depot.weeks and [day.quantiles for day in was.days] != [day.quantiles for day in depot.days]
+        else depot
+        for was, depot in zip(before, after, strict=True)
+    )
+
+
+def _summed(
+    total: PublishedTotal, sums: Mapping[totals.Group, Doubles], days: Sequence[date], moved: set[date]
+) -> PublishedTotal:
+    """The total with quantiles of `sums` (days, then weeks; levels), where it has a day that moved."""
+    step, group = days.index(total.target_date), (total.level, total.name)
+    if group not in sums or moved.isdisjoint(days[step : step + total.days]):
+        return total
+    place = step if total.days == 1 else len(days) + step // totals.SEASON
+    return replace(total, quantiles=sums[group][place].tolist())
 
 
 class OverriddenRoster(NamedTuple):
@@ -326,6 +355,8 @@ def _update_rows(
     """Change the rows that differ; returns how many days of depots."""
     days, sums = tables.published, tables.published_totals
     of_publication = days.c.publication_id == head.publication_id
+    of_depot = tables.published_depots.c
+    weeks = tables.published_depots.update().where(of_depot.publication_id == head.publication_id)
     changed = 0
     for old, new in zip(before.depots, after.depots, strict=True):
         for was, day in zip(old.days, new.days, strict=True):
@@ -333,10 +364,12 @@ def _update_rows(
                 here = (days.c.depot_id == old.depot_id, days.c.target_date == day.target_date)
                 connection.execute(days.update().where(of_publication, *here).values(**records.of_day(day)))
                 changed += 1
+        if old.weeks != new.weeks:
+            connection.execute(weeks.where(of_depot.depot_id == old.depot_id).values(weeks=list(map(list, new.weeks))))
     for old_total, new_total in zip(before.totals, after.totals, strict=True):
         if old_total != new_total:
-            place = (sums.c.city == old_total.city, sums.c.target_date == old_total.target_date)
-            query = sums.update().where(sums.c.publication_id == head.publication_id, *place)
+            key = ((sums.c[name], getattr(old_total, name)) for name in ("level", "name", "target_date", "days"))
+            query = sums.update().where(sums.c.publication_id == head.publication_id, *(c == word for c, word in key))
             connection.execute(query.values(quantiles=list(new_total.quantiles)))
     plans = {plan.depot_id: plan for plan in before.plans}
     replanned = [plan for plan in after.plans if plan != plans[plan.depot_id]]

@@ -1,9 +1,10 @@
-"""Content of a publication: each depot's days, roster and recent past, and the totals of cities and
-the network."""
+"""Content of a publication: each depot's days, roster and recent past, and the totals of groups of
+depots and the network."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date, datetime
 from types import MappingProxyType
 
@@ -25,6 +26,7 @@ from forecaster.ledger.publication import (
 from forecaster.planning.overrides import Override
 from forecaster.publishing.forecast import ForecastResult
 from forecaster.serving import totals
+from forecaster.serving.totals import Group
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import PublishedCrews
 from forecaster.staffing.shift_values import ShiftShares
@@ -33,19 +35,21 @@ Cell = tuple[int, int]  # positions of a depot and a day
 RECENT_DAYS = 60  # days of actuals that a publication carries
 
 
-def published_totals(forecast: Forecast, panel: Panel) -> tuple[PublishedTotal, ...]:
-    """Quantiles of the orders of each city, and of the network under an empty name, day by day."""
-    return totals_by_day(totals.group_totals(forecast, panel), forecast.target_dates)
-
-
-def totals_by_day(quantiles: Mapping[str, Doubles], days: Sequence[date]) -> tuple[PublishedTotal, ...]:
-    """Quantiles (horizon, levels) of each city, and of the network under an empty name, day by
-    day."""
+def published_totals(quantiles: Mapping[Group, Doubles], days: Sequence[date]) -> tuple[PublishedTotal, ...]:
+    """Totals of each group by day and week, of quantiles (days, then weeks; levels)."""
+    weeks = days[:: totals.SEASON][: len(days) // totals.SEASON]
+    spans = [*((day, 1) for day in days), *((day, totals.SEASON) for day in weeks)]
     return tuple(
-        PublishedTotal(city, day, tuple(of_day))
-        for city, of_city in sorted(quantiles.items())
-        for day, of_day in zip(days, of_city.tolist(), strict=True)
+        PublishedTotal(name, first, tuple(of_span), level, length)
+        for (level, name), of_group in quantiles.items()
+        for (first, length), of_span in zip(spans, of_group.tolist(), strict=True)
     )
+
+
+def with_weeks(depots: Iterable[PublishedDepot], panel: Panel, weeks: Doubles) -> tuple[PublishedDepot, ...]:
+    """The depots with quantiles (depots of the panel, weeks, levels) of their weeks."""
+    rows = {depot_id: row for row, depot_id in enumerate(panel.depot_ids)}
+    return tuple(replace(depot, weeks=weeks[rows[depot.depot_id]].tolist()) for depot in depots)
 
 
 def depot_timezones(knowledge: Knowledge) -> dict[str, str]:
@@ -79,6 +83,7 @@ def published_depots(
     roster = rosters.plan(forecast, panel, spec, crews, shares)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     first, beside = max(panel.history - RECENT_DAYS, 0), result.beside
+    names = (*spec.depots.static, *spec.depots.levels) if spec.depots else ()
     for row, depot_id in enumerate(panel.depot_ids):
         if not panel.open[row, first:].any():
             continue  # closed for good
@@ -96,7 +101,7 @@ def published_depots(
             for step, day in enumerate(forecast.target_dates)
         )
         marks = tuple(PublishedMark(mark.date, mark.kind, mark.name) for mark in panel.marks.of(row))
-        attributes = {name: panel.attributes[name][row] for name in spec.depots.static} if spec.depots else {}
+        attributes = {name: panel.attributes[name][row] for name in names}
         tier: Tier | None = "fallback" if depot_id in result.strangers else None
         canary = beside.canary.digest if beside and depot_id in beside.cohort else None
         yield PublishedDepot(

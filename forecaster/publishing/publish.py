@@ -39,7 +39,7 @@ from forecaster.publishing.caveats import Note
 from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.listeners import PublicationEvent
 from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
-from forecaster.serving import keys
+from forecaster.serving import keys, totals
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import PublishedCrews, published_crews
 from forecaster.staffing.shift_values import ShiftShares
@@ -138,6 +138,7 @@ class PublicationDraft:
         notes += caveats.notes([too_large] if too_large else [])
         overridden = apply.apply_overrides(result.forecast, self.overrides)
         depots, plans = self._depots(overridden, shares, troubles)
+        joint = totals.joint_totals(overridden, result.panel, spec.levels)
         publication = Publication(
             pipeline=spec.name,
             run_id=self.run_id,
@@ -149,8 +150,8 @@ class PublicationDraft:
             model=result.choice.model,
             timezone=spec.timezone,
             levels=result.forecast.levels,
-            depots=depots,
-            totals=content.published_totals(overridden, result.panel),
+            depots=content.with_weeks(depots, result.panel, joint.depot_weeks),
+            totals=content.published_totals(joint.of_groups, overridden.target_dates),
             bundle_digest=result.digest,
             note=joined((note.for_readers for note in notes), " "),
             desk=inputs_name,

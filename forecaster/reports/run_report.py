@@ -40,7 +40,7 @@ class GateReview:
     as_of: datetime
     scores: Mapping[str, Scores]  # the candidate's first
     verdict: Verdict
-    totals: Mapping[str, float]
+    totals: Mapping[str, Mapping[str, float]]  # of `score_totals`
     # of the night so far (`metric_names.OF_RUNS`)
     measures: Mapping[str, Any] = field(default_factory=dict)
 
@@ -64,9 +64,8 @@ def _sections(review: GateReview, panel: Panel, pictures: Mapping[str, bytes]) -
     meanings = tag("ul", *(tag("li", f"{name}: {METRICS[name].meaning}") for name in COLUMNS), of="soft")
     yield tag("section", tag("h2", "All on the same days"), tag("p", when, of="soft"), _table("model", rows), meanings)
     if review.totals:
-        sums = [f"{name.replace('_', ' ')} {_number(name, value)}" for name, value in review.totals.items()]
-        words = "Sums of depots, from joint paths: " + ", ".join(sums) + "."
-        yield tag("section", tag("h2", "Cities and the network"), tag("p", words))
+        table = _table("sums of", review.totals, ("coverage", "bias", "width"))
+        yield tag("section", tag("h2", "Totals of groups and weeks, from joint paths"), table)
     for name, content in pictures.items():
         source = "data:image/png;base64," + base64.b64encode(content).decode()
         picture = tag("img", src=source, alt=PICTURES[name], style="max-width: 100%; height: auto")

@@ -29,7 +29,9 @@ def headline(scores: Mapping[str, Scores], candidate: str) -> dict[str, float]:
     return metrics | {f"{rival}/wape": scores[rival].metrics["wape"] for rival in RIVALS if rival in scores}
 
 
-def parts(scores: Mapping[str, Scores], candidate: str, panel: Panel, totals: Mapping[str, float]) -> bytes:
+def parts(
+    scores: Mapping[str, Scores], candidate: str, panel: Panel, totals: Mapping[str, Mapping[str, float]]
+) -> bytes:
     """All metrics of every model on all days, of the candidate by part, and of its sums of
     depots."""
     rows: list[dict[str, Any]] = [
@@ -37,10 +39,7 @@ def parts(scores: Mapping[str, Scores], candidate: str, panel: Panel, totals: Ma
     ]
     for part, labels in segments.parts(scores[candidate], panel).items():
         rows += [{"model": candidate, "part": part, "label": label, **metrics} for label, metrics in labels.items()]
-    for part in ("city", "network"):
-        sums = {name.removeprefix(f"{part}_"): v for name, v in totals.items() if name.startswith(f"{part}_")}
-        if sums:
-            rows.append({"model": candidate, "part": "sums of depots", "label": part, **sums})
+    rows += [{"model": candidate, "part": "sums of depots", "label": part, **sums} for part, sums in totals.items()]
     return table(rows)
 
 

@@ -1,18 +1,19 @@
-"""Hierarchical totals of cities and the network along joint paths, since quantiles of parts do not
-add up to a sum's.
+"""Hierarchical totals of the network and of groups of depots, by day and by week, along joint paths,
+since quantiles of parts do not add up to a sum's.
 
 Each depot's forecast becomes as many equally likely values as there are templates: windows of
 recent days on which all depots were seen together. The values are put into the order that the
 depot's surprises had in the templates, so that depots and days which were surprised together are so
 in the paths (the Schaake shuffle: Clark et al. 2004, "The Schaake shuffle", Journal of
-Hydrometeorology 5). A path's total is the sum of its depots, so depot, city and network agree path
-by path.
+Hydrometeorology 5). A path's total is the sum of its depots and days, so depot, groups of each level
+and network, and days and week, agree path by path.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,9 @@ PATHS = 90  # templates, each a day after the one before
 WEEKS = 4  # same weekdays that say what was to be expected
 SEASON = 7
 CHUNK = 4096  # depots at a time, which bounds memory
+Group = tuple[str, str]  # level, a column of the depots source, and the value that its depots have there
+CITY = "city"  # the level that every pipeline has
+NETWORK: Group = (CITY, "")
 
 
 def sample_paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: slice = slice(None)) -> Doubles:
@@ -43,68 +47,120 @@ def sample_paths(forecast: Forecast, panel: Panel, count: int = PATHS, rows: sli
     return np.where(forecast.open[None, rows], values, 0.0)
 
 
-def groups(panel: Panel) -> dict[str, NDArray[np.bool_]]:
-    """Depots of the network, under an empty name, and of each city, where there are several."""
-    cities = np.array(panel.attributes.get("city", ("",) * len(panel.depot_ids)))
-    names = sorted(set(cities.tolist()) - {""})
-    return {"": np.ones(len(cities), bool)} | ({name: cities == name for name in names} if len(names) > 1 else {})
+def groups(panel: Panel, levels: Sequence[str] = (CITY,)) -> dict[Group, NDArray[np.bool_]]:
+    """Depots of the network, and of each value of a level where it has several."""
+    members = {NETWORK: np.ones(len(panel.depot_ids), bool)}
+    for level in levels:
+        words = np.array(panel.attributes.get(level, ("",) * len(panel.depot_ids)))
+        names = sorted(set(words.tolist()) - {""})
+        members |= {(level, name): words == name for name in names} if len(names) > 1 else {}
+    return members
 
 
-def group_totals(forecast: Forecast, panel: Panel, scored: NDArray[np.bool_] | None = None) -> dict[str, Doubles]:
-    """Quantiles (horizon, levels) of the orders of each group together, at the forecast's levels.
+def week_sums(daily: Doubles) -> Doubles:
+    """Sums of each whole week from the first day on, along the last axis."""
+    weeks = daily.shape[-1] // SEASON
+    days = daily[..., : weeks * SEASON].reshape(*daily.shape[:-1], weeks, SEASON)
+    sums: Doubles = days.sum(axis=-1)
+    return sums
+
+
+def with_weeks(daily: Doubles) -> Doubles:
+    """Days, and after them their `week_sums`, along the last axis."""
+    return np.concatenate([daily, week_sums(daily)], axis=-1)
+
+
+class JointTotals(NamedTuple):
+    """Quantiles of sums along the same joint paths, at the forecast's levels."""
+
+    of_groups: dict[Group, Doubles]  # (days, then weeks; levels)
+    depot_weeks: Doubles  # (depots, weeks, levels)
+
+
+class ChunkTotals(NamedTuple):
+    """Totals of some depots."""
+
+    sums: dict[Group, Doubles]  # of each path over the depots of each group, (paths, days, then weeks)
+    depot_weeks: Doubles  # (depots, weeks, levels)
+
+
+def joint_totals(
+    forecast: Forecast,
+    panel: Panel,
+    levels: Sequence[str] = (CITY,),
+    scored: NDArray[np.bool_] | None = None,
+) -> JointTotals:
+    """Quantiles of the orders of each group of these levels together by day and week, and of each
+    depot by week.
 
     `scored` (depots, horizon) leaves out what is not to be counted.
     """
-    return quantiles_of_sums(chunk_sums(forecast, panel, groups(panel), scored), forecast.levels)
+    weeks: list[Doubles] = []
+
+    def sums() -> Iterator[dict[Group, Doubles]]:
+        for chunk in chunk_totals(forecast, panel, groups(panel, levels), scored):
+            weeks.append(chunk.depot_weeks)
+            yield chunk.sums
+
+    return JointTotals(quantiles_of_sums(sums(), forecast.levels), np.concatenate(weeks))
 
 
-def chunk_sums(
+def chunk_totals(
     forecast: Forecast,
     panel: Panel,
-    members: Mapping[str, NDArray[np.bool_]],
+    members: Mapping[Group, NDArray[np.bool_]],
     scored: NDArray[np.bool_] | None = None,
-) -> Iterator[dict[str, Doubles]]:
-    """Sums of each path over the depots of each group, (paths, horizon), `CHUNK` depots at a
-    time."""
+) -> Iterator[ChunkTotals]:
+    """Totals of `CHUNK` depots at a time."""
     for start in range(0, len(forecast.depot_ids), CHUNK):
         rows = slice(start, start + CHUNK)
         sampled = sample_paths(forecast, panel, rows=rows)
         if scored is not None:
             sampled = np.where(scored[None, rows], sampled, 0.0)
-        yield {name: sampled[:, in_group[rows]].sum(axis=1) for name, in_group in members.items()}
+        quantiles = np.quantile(week_sums(sampled), forecast.levels, axis=0)
+        sums = {group: with_weeks(sampled[:, inside[rows]].sum(axis=1)) for group, inside in members.items()}
+        yield ChunkTotals(sums, np.moveaxis(quantiles, 0, -1))
 
 
-def quantiles_of_sums(parts: Iterable[Mapping[str, Doubles]], levels: Sequence[float]) -> dict[str, Doubles]:
-    """Quantiles (horizon, levels) of each group, of the sums of its chunks, which are added in
-    their order."""
-    sums: dict[str, Doubles] = {}
+def quantiles_of_sums(parts: Iterable[Mapping[Group, Doubles]], levels: Sequence[float]) -> dict[Group, Doubles]:
+    """Quantiles (days, then weeks; levels) of each group, of the sums of its chunks, which are added
+    in their order."""
+    sums: dict[Group, Doubles] = {}
     for part in parts:
-        for name, of_chunk in part.items():
-            sums[name] = sums.get(name, 0.0) + of_chunk
-    return {name: np.quantile(total, levels, axis=0).T for name, total in sums.items()}
+        for group, of_chunk in part.items():
+            sums[group] = sums.get(group, 0.0) + of_chunk
+    return {group: np.quantile(total, levels, axis=0).T for group, total in sums.items()}
 
 
-def score_totals(folds: Sequence[Fold], panel: Panel) -> dict[str, float]:
-    """Coverage, bias and width of the totals of some folds: of the network, and of all cities
-    together where depots have one.
+def score_totals(
+    folds: Sequence[Fold], panel: Panel, levels: Sequence[str] = (CITY,)
+) -> dict[str, Mapping[str, float]]:
+    """Coverage, bias and width of the totals of some folds: of the network, and of all groups of a
+    level together, by day and as `… week` by week; and of the weeks of depots.
 
-    `network_coverage` and `city_coverage` are shares of days (and cities) within the 80 % interval,
-    `…_bias` the sum of medians less that of actuals by the latter, `…_width` that of the intervals.
-    What cannot be scored is in no sum.
+    `coverage` is the share of days or weeks (of each group) within the 80 % interval, `bias` the sum
+    of medians less that of actuals by the latter, `width` that of the intervals. What cannot be
+    scored is in no sum.
     """
-    members = groups(panel)
-    rows: dict[str, list[Doubles]] = {"network": [], **({"city": []} if len(members) > 1 else {})}
+    members = groups(panel, levels)
+    rows: dict[str, list[Doubles]] = {level if name else "network": [] for level, name in members}
     for fold in folds:
-        scored = np.isfinite(fold.actuals)
-        predicted = group_totals(fold.forecast, panel.at(fold.forecast.cutoff), scored)
+        scored, horizon = np.isfinite(fold.actuals), fold.actuals.shape[1]
+        joint = joint_totals(fold.forecast, panel.at(fold.forecast.cutoff), levels, scored)
         ends = [fold.forecast.levels.index(level) for level in (0.1, 0.5, 0.9)]
-        for name, in_group in members.items():
-            days = scored[in_group].any(axis=0)
-            actual = np.nansum(fold.actuals[in_group], axis=0)[days]
-            rows["city" if name else "network"].append(np.column_stack([predicted[name][days][:, ends], actual]))
-    return {
-        f"{level}_{name}": value for level, parts in rows.items() for name, value in _interval_scores(parts).items()
-    }
+        came = np.nan_to_num(fold.actuals.astype(float))
+        cases = [
+            ((level if name else "network"), joint.of_groups[level, name], came[inside].sum(0), scored[inside].any(0))
+            for (level, name), inside in members.items()
+        ]
+        for part, predicted, actual, known in cases:
+            numbers = np.column_stack([predicted[:, ends], with_weeks(actual)])
+            is_known = with_weeks(known.astype(float)) > 0
+            rows[part].append(numbers[:horizon][is_known[:horizon]])
+            rows.setdefault(f"{part} week", []).append(numbers[horizon:][is_known[horizon:]])
+        weeks = np.concatenate([joint.depot_weeks[..., ends], week_sums(came)[..., None]], axis=-1)
+        rows.setdefault("depot week", []).append(weeks[week_sums(scored.astype(float)) > 0])
+    return {part: _interval_scores(parts) for part, parts in rows.items()}
 
 
 def _interval_scores(parts: Sequence[Doubles]) -> dict[str, float]:

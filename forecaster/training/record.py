@@ -57,7 +57,7 @@ def record(
     """Write down what the registry is to be told of the night (`outbox.send`); gives its report as
     HTML."""
     candidate_scores, summary = scores[CANDIDATE], candidate.summary
-    total_metrics = totals.score_totals(candidate_scores.folds, panel)
+    total_metrics = totals.score_totals(candidate_scores.folds, panel, spec.levels)
     epochs = [_metrics(losses | costs) for losses, costs in zip(summary["history"], summary["measured"], strict=True)]
     tables = _tables(candidate_scores, scores, panel, total_metrics, epochs, exported)
     inputs = {name: v for name, v in night.knowledge.versions.items() if v >= 0}
@@ -108,7 +108,7 @@ def _tables(
     candidate: Scores,
     scores: Mapping[str, Scores],
     panel: Panel,
-    total_metrics: Mapping[str, float],
+    total_metrics: Mapping[str, Mapping[str, float]],
     epochs: Sequence[Mapping[str, float]],
     exported: ExportedBundle | None,
 ) -> dict[str, bytes]:

@@ -42,6 +42,16 @@ def pipeline(fleet: Fleet) -> Pipeline:
     return forecaster.load(fleet.file)
 
 
+def test_totals_are_those_of_the_network_and_of_each_group(pipeline: Pipeline) -> None:
+    totals = pipeline.totals()
+    groups = totals[["level", "name"]].drop_duplicates().to_numpy().tolist()
+    assert groups == [["", ""], ["city", "Bonn"], ["city", "Ulm"]]
+    assert list(totals.columns) == ["level", "name", "date", "days", "forecast", "q0.1", "q0.5", "q0.9"]
+    assert set(totals["days"]) == {1}  # three days ahead, and no week
+    by_day = pipeline.forecasts().groupby("date")["forecast"].sum()
+    np.testing.assert_allclose(totals[totals["name"] == ""].set_index("date")["forecast"], by_day, rtol=0.1)
+
+
 def test_readings_are_what_was_known(pipeline: Pipeline) -> None:
     readings = pipeline.readings()
     assert len(readings) == 400

@@ -12,10 +12,10 @@ from alembic import command
 from alembic.script import ScriptDirectory
 
 from forecaster.errors import LedgerError, NoLedger
-from forecaster.ledger import connect, tables
+from forecaster.ledger import connect, soundness, tables
 from forecaster.ledger.migrations.revision import REVISION, REVISION_TABLE
 from forecaster.ledger.store import Ledger
-from tests.ledger.publications import publication
+from tests.ledger.publications import publication, start, total
 
 
 def test_a_new_ledger_has_the_tables_and_the_revision_of_the_code(url: str) -> None:
@@ -36,6 +36,8 @@ def test_a_ledger_of_the_first_revision_is_brought_to_todays(url: str, opening: 
             table.drop(connection)
         connection.exec_driver_sql("alter table links drop column person")
         connection.exec_driver_sql("alter table publications drop column rows_seal")
+        connection.exec_driver_sql("alter table published_depots drop column weeks")
+        _with_totals_of_cities(connection)
         connection.exec_driver_sql(f"update {REVISION_TABLE} set version_num = '0001'")
     engine.dispose()
     opening(url).close()  # type: ignore[operator]
@@ -117,3 +119,41 @@ def test_a_file_that_is_taken_away_from_a_reader_is_gone_and_not_read_only(tmp_p
             file.rename(aside / file.name)
         with pytest.raises(LedgerError, match="its file is gone; `forecaster restore` brings a backup back"):
             reader.champion("harbor")
+
+
+def _with_totals_of_cities(connection: sa.Connection) -> None:
+    """Replace the table of totals by that of the first revision."""
+    tables.published_totals.drop(connection)
+    sa.Table(
+        "published_totals",
+        sa.MetaData(naming_convention=tables.metadata.naming_convention),
+        sa.Column("publication_id", sa.Integer, primary_key=True),
+        sa.Column("city", sa.Text, primary_key=True),
+        sa.Column("target_date", sa.Date, primary_key=True),
+        sa.Column("quantiles", tables.Json, nullable=False),
+    ).create(connection)
+
+
+def test_a_publication_from_before_there_were_levels_is_read_and_sound_afterwards(url: str) -> None:
+    total_of = {"": (180.0, 200.0, 220.0), "Bonn": (80.0, 100.0, 120.0)}
+    with Ledger.open(url) as ledger:
+        start(ledger, "night-1")
+        number = ledger.publish(publication(totals=tuple(total(name, 1, q) for name, q in total_of.items())))
+    engine = connect.writer(url)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("alter table publications drop column rows_seal")
+        connection.exec_driver_sql("alter table published_depots drop column weeks")
+        _with_totals_of_cities(connection)
+        for name, quantiles in total_of.items():
+            connection.exec_driver_sql(
+                f"insert into published_totals values ({number}, '{name}', '2025-06-18', '{list(quantiles)}')"
+            )
+        connection.exec_driver_sql(f"update {REVISION_TABLE} set version_num = '0006'")
+    engine.dispose()
+    with Ledger.open(url) as ledger:
+        assert {(row.name, row.level, row.days): row.quantiles for row in ledger.totals(number)} == {
+            (name, "city", 1): quantiles for name, quantiles in total_of.items()
+        }
+        assert not any(depot.weeks for depot in ledger.depots(number))
+        with ledger.transaction() as connection:
+            soundness.require_unchanged(connection, number)

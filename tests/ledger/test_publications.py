@@ -63,7 +63,7 @@ def test_totals_are_read_back_by_city_and_day_the_networks_first(ledger: Ledger)
     published = publication(totals=tuple(total(city, step) for step in (2, 1, 3) for city in names))
     number = ledger.publish(published)
     totals = ledger.totals(number)
-    assert [(row.city, row.target_date.day) for row in totals[:4]] == [("", 18), ("", 19), ("", 20), ("Boston", 18)]
+    assert [(row.name, row.target_date.day) for row in totals[:4]] == [("", 18), ("", 19), ("", 20), ("Boston", 18)]
     assert totals == published.totals
     assert ledger.publish(published) == number  # the same again is no new publication
     assert ledger.totals(ledger.publish(publication(orders=50))) == ()

@@ -44,11 +44,11 @@ def folds(panel: Panel, weeks: int = 40) -> list[Fold]:
 def test_intervals_of_the_total_hold_what_they_promise_however_much_is_shared(common: float) -> None:
     panel = shocked(common)
     scores = totals.score_totals(folds(panel), panel)
-    assert scores["network_coverage"] == pytest.approx(0.8, abs=0.072)  # three standard errors of 280 days
-    assert abs(scores["network_bias"]) < 0.02
+    assert scores["network"]["coverage"] == pytest.approx(0.8, abs=0.072)  # three standard errors of 280 days
+    assert abs(scores["network"]["bias"]) < 0.02
     # Quantiles that are added hold far more than they promise where little is shared.
     width_of_one = 2 * np.sinh(0.2 * 1.2816)
-    assert scores["network_width"] == pytest.approx(width_of_one * np.sqrt(common + (1 - common) / DEPOTS), rel=0.12)
+    assert scores["network"]["width"] == pytest.approx(width_of_one * np.sqrt(common + (1 - common) / DEPOTS), rel=0.12)
 
 
 def test_what_all_depots_drift_by_together_widens_the_total_of_far_weeks() -> None:
@@ -56,7 +56,7 @@ def test_what_all_depots_drift_by_together_widens_the_total_of_far_weeks() -> No
     random = np.random.default_rng(1)
     level = np.repeat(np.cumsum(0.15 * random.normal(size=DAYS // 7)), 7)
     panel = bare(np.expm1(np.log(1001) + level + 0.2 * random.normal(size=(DEPOTS, DAYS))), horizon=28)
-    low, _, high = totals.group_totals(right(panel), panel)[""].T
+    low, _, high = totals.joint_totals(right(panel), panel).of_groups[totals.NETWORK][:28].T
     width = (high - low).reshape(4, 7).mean(axis=1)
     assert width[3] > 1.2 * width[0]
 
@@ -114,8 +114,8 @@ def test_a_short_history_has_fewer_paths(history: int, count: int) -> None:
 def test_cities_are_measured_where_there_are_several_and_nothing_is_unknown_without_folds() -> None:
     panel = replace(shocked(0.5), attributes={"city": ("Ulm",) * 3 + ("Bonn",) * 5})
     scores = totals.score_totals(folds(panel, 10), panel)
-    assert set(scores) == {f"{level}_{name}" for level in ("network", "city") for name in ("coverage", "bias", "width")}
-    assert np.isnan(totals.score_totals([], panel)["network_coverage"])
+    assert set(scores) == {"network", "city", "network week", "city week", "depot week"}
+    assert np.isnan(totals.score_totals([], panel)["network"]["coverage"])
 
 
 def test_totals_by_hand_are_those_of_the_paths_whatever_the_number_of_depots_at_a_time(
@@ -123,11 +123,60 @@ def test_totals_by_hand_are_those_of_the_paths_whatever_the_number_of_depots_at_
 ) -> None:
     panel = replace(shocked(0.4), attributes={"city": ("Ulm", "Bonn") * (DEPOTS // 2)})
     predicted = right(panel)
-    quantiles = totals.group_totals(predicted, panel)
-    assert list(quantiles) == ["", "Bonn", "Ulm"]
+    quantiles = totals.joint_totals(predicted, panel).of_groups
+    assert list(quantiles) == [totals.NETWORK, ("city", "Bonn"), ("city", "Ulm")]
     sampled = totals.sample_paths(predicted, panel)
     for name, rows in (("", slice(None)), ("Bonn", slice(1, None, 2)), ("Ulm", slice(0, None, 2))):
-        np.testing.assert_allclose(quantiles[name], np.quantile(sampled[:, rows].sum(axis=1), LEVELS, axis=0).T)
+        daily = sampled[:, rows].sum(axis=1)
+        together = np.column_stack([daily, daily.sum(axis=1)])
+        np.testing.assert_allclose(quantiles["city", name], np.quantile(together, LEVELS, axis=0).T)
     monkeypatch.setattr(totals, "CHUNK", 3)
-    for name, again in totals.group_totals(predicted, panel).items():
-        np.testing.assert_allclose(again, quantiles[name])
+    for group, again in totals.joint_totals(predicted, panel).of_groups.items():
+        np.testing.assert_allclose(again, quantiles[group])
+
+
+def test_every_level_and_the_week_add_up_to_the_network_on_every_path() -> None:
+    words = {"region": ("north", "south") * (DEPOTS // 2), "channel": ("web",) * 3 + ("shop",) * 5}
+    panel = replace(bare(shocked(0.4).demand, horizon=15), attributes=words)
+    members = totals.groups(panel, ("city", "region", "channel"))
+    assert set(members) == {
+        totals.NETWORK, ("region", "north"), ("region", "south"), ("channel", "shop"), ("channel", "web"),
+    }  # fmt: skip
+    [chunk] = totals.chunk_totals(right(panel), panel, members)
+    network = chunk.sums[totals.NETWORK]
+    assert network.shape == (totals.PATHS, 15 + 2)
+    for level in ("region", "channel"):
+        np.testing.assert_allclose(sum(sums for group, sums in chunk.sums.items() if group[0] == level), network)
+    for sums in chunk.sums.values():
+        np.testing.assert_allclose(sums[:, 15], sums[:, :7].sum(axis=1))
+        np.testing.assert_allclose(sums[:, 16], sums[:, 7:14].sum(axis=1))
+
+
+def test_a_depots_week_is_the_sum_of_its_days_along_its_paths() -> None:
+    panel = shocked(0.4)
+    weeks = totals.joint_totals(right(panel), panel).depot_weeks
+    assert weeks.shape == (DEPOTS, 1, 3)
+    sums = totals.sample_paths(right(panel), panel).sum(axis=2)
+    np.testing.assert_allclose(weeks[:, 0], np.quantile(sums, LEVELS, axis=0).T)
+    low, _, high = weeks[0, 0]
+    assert high - low < 7 * 2 * 1001 * np.sinh(0.2 * 1.2816)  # the sum of the days' ranges
+
+
+@pytest.mark.parametrize("persistence", [0.0, 0.8])
+def test_the_range_of_a_week_holds_what_it_promises_whether_days_move_together_or_not(persistence: float) -> None:
+    random = np.random.default_rng(2)
+    noise = random.normal(size=(DEPOTS, DAYS))
+    for day in range(1, DAYS):
+        noise[:, day] = persistence * noise[:, day - 1] + np.sqrt(1 - persistence**2) * noise[:, day]
+    panel = bare(np.expm1(np.log(1001) + 0.2 * noise))
+    scores = totals.score_totals(folds(panel), panel)["depot week"]
+    assert scores["coverage"] == pytest.approx(0.8, abs=0.067)  # three standard errors of 320 weeks
+    days = 7 if persistence else np.sqrt(7)
+    assert scores["width"] == pytest.approx(2 * np.sinh(0.2 * 1.2816) * days / 7, rel=0.3)
+
+
+def test_a_horizon_below_a_week_has_no_week() -> None:
+    panel = bare(shocked(0.4).demand, horizon=6)
+    joint = totals.joint_totals(right(panel), panel)
+    assert joint.depot_weeks.shape == (DEPOTS, 0, 3)
+    assert joint.of_groups[totals.NETWORK].shape == (6, 3)

@@ -135,7 +135,8 @@ class Edition:
         return self._visible(depots)
 
     def totals(self) -> tuple[PublishedTotal, ...]:
-        """Totals by city, and the network's for readers of every city."""
+        """Totals of the network and all groups for readers of every city; for others those of their
+        cities, since groups of other levels may have depots elsewhere."""
         return self._totals
 
     @cached_property
@@ -143,7 +144,7 @@ class Edition:
         totals = self.ledger.totals(self.head.publication_id)
         if self.cities is None:
             return totals
-        return tuple(total for total in totals if total.city and total.city in self.cities)
+        return tuple(total for total in totals if total.level == "city" and total.name and total.name in self.cities)
 
     def depot(self, depot_id: str) -> PublishedDepot:
         """Raises NoSuchDepot."""

@@ -3,6 +3,7 @@ and staleness."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from urllib.parse import quote
@@ -204,7 +205,12 @@ class Range:
 
 def median_and_range(day: PublishedDay | PublishedTotal, levels: tuple[float, ...]) -> Range:
     """The median and the ends of the 80 % range."""
-    return Range(*(day.quantiles[levels.index(level)] for level in (0.1, 0.5, 0.9)))
+    return week_range(day.quantiles, levels)
+
+
+def week_range(quantiles: Sequence[float], levels: tuple[float, ...]) -> Range:
+    """The same of quantiles at these levels, as of a week."""
+    return Range(*(quantiles[levels.index(level)] for level in (0.1, 0.5, 0.9)))
 
 
 def href(depot_id: str) -> str:

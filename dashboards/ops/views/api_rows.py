@@ -9,7 +9,7 @@ from typing import Literal
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.reading.header import median_and_range
 from dashboards.ops.views import roster_text
-from dashboards.ops.views.api_schema import AboutOut, TotalOut, about, totals_out
+from dashboards.ops.views.api_schema import AboutOut, LevelOut, TotalOut, about, levels_out, totals_out
 from forecaster.ledger.publication import LearnedShares, PublishedDay, PublishedDepot
 
 
@@ -46,6 +46,12 @@ class NetworkOut:
 class TotalsOut:
     about: AboutOut
     rows: list[TotalOut]
+
+
+@dataclass(frozen=True)
+class LevelsOut:
+    about: AboutOut
+    rows: list[LevelOut]
 
 
 @dataclass(frozen=True)
@@ -162,6 +168,11 @@ def network(edition: Edition) -> NetworkOut:
 def totals(edition: Edition) -> TotalsOut:
     rows = totals_out(edition.head, edition.depots(), edition.front, edition.totals())
     return TotalsOut(about(edition.head, edition.front), rows)
+
+
+def levels(edition: Edition) -> LevelsOut:
+    rows = levels_out(edition.head, edition.outline(), edition.totals())
+    return LevelsOut(about(edition.head, edition.front), rows)
 
 
 def rosters(edition: Edition) -> RostersOut:

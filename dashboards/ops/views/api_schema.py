@@ -3,6 +3,7 @@ descriptions."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -10,7 +11,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from dashboards.ops.reading.header import Front, median_and_range
+from dashboards.ops.reading.header import Front, median_and_range, week_range
 from dashboards.ops.views.network import drivers, together
 from forecaster.ledger.publication import (
     PublishedChange,
@@ -36,10 +37,21 @@ class DayOut:
 
 
 @dataclass(frozen=True)
+class WeekOut:
+    """Orders expected in the seven days from `first`: the median of their sum and the ends of its 80 % range."""
+
+    first: date
+    low: float
+    median: float
+    high: float
+
+
+@dataclass(frozen=True)
 class DepotOut:
     depot_id: str
     attributes: Mapping[str, str]
     days: list[DayOut]
+    weeks: list[WeekOut]  # whole ones
 
 
 @dataclass(frozen=True)
@@ -53,6 +65,21 @@ class TotalOut:
     median: float
     high: float
     drivers: int | None
+
+
+@dataclass(frozen=True)
+class LevelOut:
+    """All depots of a group together on a day or over seven days: the median of their sum and the ends of its 80 %
+    range. Sums agree along each joint path: those of a level are the network's, those of days the week's."""
+
+    level: str | None  # the column of the depots source by which depots are grouped; None: the network
+    name: str | None  # its value; None: the network
+    target_date: date  # the first day
+    days: int  # 1 or 7
+    depots: int
+    low: float
+    median: float
+    high: float
 
 
 @dataclass(frozen=True)
@@ -122,6 +149,7 @@ class FullDepotOut:
     days: list[FullDayOut]
     recent: list[RecentOut]
     marks: list[MarkOut]
+    weeks: list[WeekOut]  # whole ones
 
 
 def publication_out(
@@ -130,7 +158,8 @@ def publication_out(
     """Every depot with its median and range, and what they have together, where that was
     published."""
     depot_rows = [
-        DepotOut(depot.depot_id, depot.attributes, [_day(day, head.levels) for day in depot.days]) for depot in depots
+        DepotOut(depot.depot_id, depot.attributes, [_day(day, head.levels) for day in depot.days], weeks)
+        for depot, weeks in ((depot, weeks_out(head, depot)) for depot in depots)
     ]
     return PublicationOut(about(head, front), totals_out(head, depots, front, totals), depot_rows)
 
@@ -147,6 +176,28 @@ def totals_out(
     return rows
 
 
+def levels_out(head: Head, depots: tuple[PublishedDepot, ...], totals: tuple[PublishedTotal, ...]) -> list[LevelOut]:
+    """The network first, then by level and name; days, then weeks."""
+    counts = Counter((level, name) for depot in depots for level, name in depot.attributes.items())
+    rows = []
+    for total in totals:
+        numbers, span = median_and_range(total, head.levels), (total.target_date, total.days)
+        level, name = (total.level, total.name) if total.name else (None, None)
+        count = counts[total.level, total.name] if total.name else len(depots)
+        rows.append(LevelOut(level, name, *span, count, numbers.low, numbers.median, numbers.high))
+    return rows
+
+
+def weeks_out(head: Head, depot: PublishedDepot) -> list[WeekOut]:
+    """The whole weeks of a depot, from its first day on."""
+    rows = []
+    for number, quantiles in enumerate(depot.weeks):
+        first = depot.days[7 * number].target_date
+        numbers = week_range(quantiles, head.levels)
+        rows.append(WeekOut(first, numbers.low, numbers.median, numbers.high))
+    return rows
+
+
 def depot_out(head: Head, depot: PublishedDepot, front: Front) -> FullDepotOut:
     """One depot with all its quantiles, readings and named days."""
     return FullDepotOut(
@@ -157,6 +208,7 @@ def depot_out(head: Head, depot: PublishedDepot, front: Front) -> FullDepotOut:
         [_full(day) for day in depot.days],
         [RecentOut(d.date, d.came, d.open, d.demand) for d in depot.recent],
         [MarkOut(m.date, m.kind, m.name) for m in depot.marks],
+        weeks_out(head, depot),
     )
 
 

@@ -135,8 +135,9 @@ def change_of(
     return (None, 0.0) if was is None else (median_and_range(day, head.levels).median - was, was)
 
 
-def city_of(depot: PublishedDepot) -> str:
-    return depot.attributes.get("city", "")
+def city_of(depot: PublishedDepot, level: str = "city") -> str:
+    """The depot's city, or its value of another level; empty where it has none."""
+    return depot.attributes.get(level, "")
 
 
 def days_of(depots: Iterable[PublishedDepot], chosen: slice = slice(None)) -> list[PublishedDay]:
@@ -159,9 +160,9 @@ def has_shifts(day: PublishedDay) -> bool:
     return day.roster is not None and bool(day.roster.shifts)
 
 
-def by_city(depots: Sequence[PublishedDepot]) -> dict[str, list[PublishedDepot]]:
-    """The depots of each city; of an empty name those without one."""
+def by_city(depots: Sequence[PublishedDepot], level: str = "city") -> dict[str, list[PublishedDepot]]:
+    """The depots of each city, or of each value of another level; of an empty name those without one."""
     cities: dict[str, list[PublishedDepot]] = {}
     for depot in depots:
-        cities.setdefault(city_of(depot), []).append(depot)
+        cities.setdefault(city_of(depot, level), []).append(depot)
     return cities

@@ -14,7 +14,7 @@ from typing import Any
 from dashboards.ops.formatting.csv import CsvSheet, sheet
 from dashboards.ops.reading.editions import Edition, Logbook
 from dashboards.ops.views import api_rows
-from dashboards.ops.views.api_schema import FullDepotOut, PublicationOut, TotalOut, publication_out
+from dashboards.ops.views.api_schema import FullDepotOut, LevelOut, PublicationOut, TotalOut, publication_out
 from dashboards.ops.views.money.value_rows import ValueOut, ValueRow, value_out
 from dashboards.ops.views.runs import RunOut, RunsOut, runs_out
 from forecaster.plugins import optional
@@ -113,6 +113,14 @@ VIEWS: tuple[View, ...] = (
         api_rows.TotalsOut,
         api_rows.totals,
         TotalOut,
+    ),
+    rows_view(
+        "levels",
+        "What the network and each group of each level (`depots.levels`) have to expect together, by day and by week. "
+        "Who does not see every city gets theirs.",
+        api_rows.LevelsOut,
+        api_rows.levels,
+        LevelOut,
     ),
     rows_view(
         "wall",

@@ -13,9 +13,10 @@ from zoneinfo import ZoneInfo
 from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Ahead, Chart, chart
 from dashboards.ops.formatting.far_weeks import GLANCE, FarWeek, far_weeks
-from dashboards.ops.reading.header import Front, cell_href, href, median_and_range
+from dashboards.ops.reading.header import Front, cell_href, href, median_and_range, week_range
 from dashboards.ops.views.attention import is_staffed
 from dashboards.ops.views.change import NONE_BEFORE_OF_ALL, Why, in_few_words, why
+from dashboards.ops.views.network import in_seven_days
 from dashboards.ops.views.planning.override_text import override_sentence, planners_number
 from dashboards.ops.views.roster_text import sentence, shares
 from forecaster.core.language import N_, _, ngettext
@@ -104,6 +105,7 @@ class DepotPage:
     canary: bool  # whether these numbers are a new model's that is tried here
     planned: str  # whose number stands in front, next to the model's; empty where it is the model's
     shares: str  # how its orders fall on shifts, where that is learned; else empty
+    week: str  # orders of the first seven days with their range; empty where none were published
 
 
 def depot_page(
@@ -148,6 +150,7 @@ def depot_page(
         depot.bundle_digest is not None,
         planners_number(meant.override, head.levels),
         shares(meant),
+        in_seven_days(week_range(depot.weeks[0], head.levels)) if depot.weeks else "",
     )
 
 

@@ -7,7 +7,7 @@ no sum of medians.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import date
 
@@ -18,6 +18,8 @@ from dashboards.ops.views.attention import by_city
 from forecaster.core.language import _
 from forecaster.ledger.publication import PublishedDepot, PublishedTotal
 from forecaster.ledger.records import Head
+
+CITY = "city"  # the level that every pipeline has
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ def network(
     """Totals as published, with a range of their own; sums of medians where none were. `some` says
     that there may be other cities, which the reader does not see. Drivers are None where no depot
     has any planned."""
-    whole, cities = groups(head, depots, together(totals, head.levels))
+    whole, cities = groups(head, depots, totals)
     # Quantiles do not add up: of some cities together nothing was published, so each is shown
     # separately.
     apart = some and len(cities) > 1
@@ -107,6 +109,7 @@ class Together:
     depots: Sequence[PublishedDepot]
     published: tuple[Range, ...]  # empty where only the depots' medians were
     levels: tuple[float, ...]  # of the depots' quantiles
+    week: Range | None = None  # of the first seven days
 
     def median(self, day: int) -> float:
         """The published one, else the sum of the depots'."""
@@ -124,25 +127,29 @@ class Together:
 
 
 def groups(
-    head: Head, depots: Sequence[PublishedDepot], published: Mapping[str, tuple[Range, ...]]
+    head: Head, depots: Sequence[PublishedDepot], totals: tuple[PublishedTotal, ...], level: str = CITY
 ) -> tuple[Together, list[Together]]:
-    """The network, and each of its cities."""
+    """The network, and each of its cities or groups of another level, in the order of their names."""
+    published, weeks = (together(totals, head.levels, level, days) for days in (1, 7))
 
-    def group(name: str, members: Sequence[PublishedDepot], joint: tuple[Range, ...]) -> Together:
-        return Together(name, members, joint, head.levels)
+    def group(name: str, members: Sequence[PublishedDepot], key: str | None) -> Together:
+        joint = published.get(key, ()) if key is not None else ()
+        week = next(iter(weeks.get(key, ())), None) if key is not None and joint else None
+        return Together(name, members, joint, head.levels, week)
 
-    members_of = by_city(depots)
+    members_of = by_city(depots, level)
     if len(members_of) == 1:  # all that somebody sees is one city, whose total is theirs
         [name] = members_of
-        whole = group(name, depots, published.get("") or published.get(name, ()))
+        whole = group(name, depots, "" if "" in published else name)
         return whole, [whole]
     # Under an empty name stands the network: depots without a city have no total next to those that
     # have one.
+    nowhere = _("Without a city") if level == CITY else _("Without “{level}”", level=level)
     cities = [
-        group(name, members, published.get(name, ())) if name else group(_("Without a city"), members, ())
+        group(name, members, name) if name else group(nowhere, members, None)
         for name, members in sorted(members_of.items())
     ]
-    return group("", depots, published.get("", ())), cities
+    return group("", depots, ""), cities
 
 
 def _city(city: Together, meant: int) -> CityTotal:
@@ -175,12 +182,22 @@ def _day(whole: Together, place: int, front: Front, apart: bool) -> DayTotal:
     )
 
 
-def together(totals: tuple[PublishedTotal, ...], levels: tuple[float, ...]) -> dict[str, tuple[Range, ...]]:
-    """City (empty: the network) → its median and range on each day."""
+def together(
+    totals: tuple[PublishedTotal, ...], levels: tuple[float, ...], level: str = CITY, days: int = 1
+) -> dict[str, tuple[Range, ...]]:
+    """City, or value of another level (empty: the network) → its median and range on each day, or of each so many
+    days."""
     ranges: dict[str, tuple[Range, ...]] = {}
     for total in totals:
-        ranges[total.city] = (*ranges.get(total.city, ()), median_and_range(total, levels))
+        if total.days == days and (total.level == level or not total.name):
+            ranges[total.name] = (*ranges.get(total.name, ()), median_and_range(total, levels))
     return ranges
+
+
+def in_seven_days(numbers: Range) -> str:
+    """Orders of the first seven days together, with their 80 % range."""
+    orders, span = display.orders(numbers.median), display.span(numbers.low, numbers.high)
+    return _("7 days: {orders}, {range}", orders=orders, range=span)
 
 
 def drivers(depots: Sequence[PublishedDepot], day: int) -> int | None:

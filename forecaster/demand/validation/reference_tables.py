@@ -25,6 +25,7 @@ from forecaster.errors import SpecError
 ALIAS = ["alias", "depot_id"]
 LONGEST = 400  # days of an event that are told one by one, whenever they are
 _NAMED = 10  # rows that a finding names
+MOST_GROUPS = 1000  # values of a level
 
 _RESERVED = frozenset({"opened", "closed", "timezone", "retracted", "recorded_at"})
 
@@ -35,10 +36,15 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
     assert spec.depots is not None
     source, columns, attributes = spec.depots.source, spec.depots.columns, spec.attributes
     if clashes := sorted(_RESERVED & set(attributes)):
-        raise SpecError(f"depots.static: the depots table has a column '{clashes[0]}' of its own; rename the source's")
+        raise SpecError(
+            f"depots.static and levels: the depots table has a column '{clashes[0]}' of its own; rename the source's"
+        )
     declared = (columns.depot_id, columns.opened, columns.closed, columns.timezone)
-    required = [*(name for name in declared if name), *attributes]
-    rows = sources.read(source, spec, required)
+    levels = [name for name in spec.depots.levels if name not in spec.depots.static]
+    required = [*(name for name in declared if name), *(name for name in attributes if name not in levels)]
+    rows = sources.read(source, spec, required, levels)
+    for name in set(levels) - set(rows.columns):
+        raise SpecError(f"depots.levels: {sources.name(source)}: found no column '{name}', wanted one of the source's")
     tell = RowFindings(spec, findings)
     table = pd.DataFrame({"depot_id": parsing.words(rows[columns.depot_id]), "row": rows[sources.ROW]})
     _add_business_days(table, rows, spec, tell)
@@ -50,8 +56,21 @@ def depots(spec: Spec, findings: list[Finding]) -> pd.DataFrame:
         is_text = parsing.are_text(table[name])
         tell("row_form", rows[~is_text], name, N_("text, or the source's `encoding`"), AS_NOTHING)
         table[name] = table[name].where(is_text, "")
+    _check_levels(table, rows, spec, tell)
     _blank_wrong_numbers(table, rows, spec, tell)
     return _one_row_each(table, rows, columns.depot_id, tell)
+
+
+def _check_levels(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
+    """Tell of depots without a value of a level. Raises SpecError for too many values."""
+    assert spec.depots is not None
+    for name in spec.depots.levels:
+        tell("level_missing", rows[table[name] == ""], name, _OF_LEVEL, N_("the depot is in none of its totals"))
+        if (count := table[name].nunique()) > MOST_GROUPS:
+            raise SpecError(
+                f"depots.levels: {sources.name(spec.depots.source)}: column '{name}': found {count:,} values, wanted "
+                f"at most {MOST_GROUPS:,}; name a column that has one value for many depots"
+            )
 
 
 def _add_business_days(table: pd.DataFrame, rows: pd.DataFrame, spec: Spec, tell: RowFindings) -> None:
@@ -198,6 +217,7 @@ def _each_day(table: pd.DataFrame, year: int) -> pd.DataFrame:
     return table.iloc[rows].drop(columns="until").reset_index(drop=True).assign(date=day)
 
 
+_OF_LEVEL = N_("a value on each depot (depots.levels)")
 _DATED = N_("a date such as {day} and a kind")
 AS_NOTHING, LEFT_OUT = N_("taken as nothing"), N_("the row is left out")
 

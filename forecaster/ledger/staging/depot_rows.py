@@ -32,7 +32,7 @@ DAY_FIELDS = (
     ("change", TEXT),
 )
 DEPOT_FIELDS = tuple(
-    (name, TEXT) for name in ("depot_id", "attributes", "recent", "marks", "timezone", "tier", "bundle_digest")
+    (name, TEXT) for name in ("depot_id", "attributes", "recent", "marks", "timezone", "tier", "bundle_digest", "weeks")
 )
 DAYS = "days"
 SCHEMA = pa.schema([*DEPOT_FIELDS, (DAYS, pa.list_(pa.struct(list(DAY_FIELDS))))])

@@ -80,6 +80,9 @@ def _wrong_depot(depot: PublishedDepot, levels: Sequence[float], days: list[tupl
     for day in depot.days:
         if objection := _wrong_day(day, levels):
             yield f"depot {depot.depot_id!r}, {day.target_date}: {objection}"
+    for number, week in enumerate(depot.weeks, 1):
+        if objection := _wrong_quantiles(week, len(levels)):
+            yield f"depot {depot.depot_id!r}, week {number}: {objection}"
     for past in depot.recent:
         if past.date > cutoff or (past.demand is not None and not 0 <= past.demand < math.inf):
             yield (
@@ -89,8 +92,8 @@ def _wrong_depot(depot: PublishedDepot, levels: Sequence[float], days: list[tupl
 
 
 def _wrong_total(total: PublishedTotal, publication: Publication, days: set[date]) -> Iterator[str]:
-    whose = f"the total of {total.city or 'the network'}, {total.target_date}"
-    if total.target_date not in days:
+    whose = f"the total of {total.name or 'the network'}, {total.target_date}"
+    if not {total.target_date, total.target_date + timedelta(days=total.days - 1)} <= days:
         yield f"{whose}: wanted one of the {publication.horizon} days after {publication.cutoff}"
     if objection := _wrong_quantiles(total.quantiles, len(publication.levels)):
         yield f"{whose}: {objection}"

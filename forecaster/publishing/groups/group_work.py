@@ -46,6 +46,7 @@ from forecaster.publishing.forecast import ModelChoice, predicted_by, ready_pred
 from forecaster.publishing.groups import depot_files
 from forecaster.serving import totals
 from forecaster.serving.predict import Predictor
+from forecaster.serving.totals import Group
 
 NEVER = np.iinfo(np.int64).max
 _ready: dict[tuple[str, str], Predictor] = {}  # by bundle and pipeline file
@@ -86,6 +87,7 @@ class GroupStanding:
     cities: tuple[str, ...]  # a depot's
     cold: tuple[str, ...]  # depots that the model was not trained on
     strangers: tuple[str, ...]  # those of which no attribute is known either
+    totals: tuple[Group, ...]  # in which its depots are
 
 
 @dataclass(frozen=True)
@@ -95,7 +97,7 @@ class ForecastOrder:
     choice: ModelChoice
     run_id: str
     now: datetime
-    cities: tuple[str, ...]  # of all depots, where there are several
+    totals: tuple[Group, ...]  # of all depots
     overrides: Mapping[Cell, Override] = field(default_factory=dict)  # in force
 
 
@@ -105,7 +107,7 @@ class GroupForecast:
 
     depots: int  # of the panel
     published: int
-    sums: tuple[Mapping[str, Doubles], ...]  # of the joint paths of each chunk
+    sums: tuple[Mapping[Group, Doubles], ...]  # of the joint paths of each chunk
     findings: tuple[Finding, ...]
     late: tuple[tuple[str, ...], int]
     target_dates: tuple[Any, ...]
@@ -156,7 +158,8 @@ def stand(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, choice: Mode
     artifact.write(words, json.dumps(attributes).encode())
     new = caveats.newcomers(panel, _trained_on(predictor, panel), predictor.bundle.encoding.statics)
     cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
-    return GroupStanding(cold_start.depots_standing(panel.demand, panel.open), cities, new.cold, new.strangers)
+    standing = cold_start.depots_standing(panel.demand, panel.open)
+    return GroupStanding(standing, cities, new.cold, new.strangers, _values(panel, shuffle.spec))
 
 
 def days_of(shuffle: Shuffle, group: DepotGroup, rows: NDArray[np.intp]) -> tuple[Floats, Bools, dict[str, list[str]]]:
@@ -186,14 +189,17 @@ def forecast(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup, order: Fo
     overrides = apply.locate_overrides(result.forecast, order.overrides, lambda cell: _may_open(panel, cell))
     _save_rows(rows_file(shuffle, group), archive_rows.rows(result, overrides, order.run_id, order.now))
     overridden = apply.apply_overrides(result.forecast, overrides)
-    depots = tuple(content.published_depots(overridden, result, spec, knowledge, overrides, now=order.now))
+    sums = tuple(totals.chunk_totals(overridden, panel, _members(panel, order.totals)))
+    weeks = np.concatenate([chunk.depot_weeks for chunk in sums])
+    without_weeks = content.published_depots(overridden, result, spec, knowledge, overrides, now=order.now)
+    depots = content.with_weeks(without_weeks, panel, weeks)
     if sentences := objections_to_depots(depots, overridden.levels, panel.target_dates):
         raise LedgerError("not published: " + "; ".join(sentences))
     published = depot_files.write(depots_file(shuffle, group), published_batches(depots))
     return GroupForecast(
         len(panel.depot_ids),
         published,
-        tuple(totals.chunk_sums(overridden, panel, _members(panel, order.cities))),
+        tuple(chunk.sums for chunk in sums),
         (*panel_findings(knowledge, panel, spec), *(_held_back(note) for note in result.held_back)),
         _late(panel, spec),
         panel.target_dates,
@@ -218,9 +224,14 @@ def _openings(shuffle: Shuffle, facts: NetworkFacts, group: DepotGroup) -> panel
     return panels.openings(shuffles.knowledge_of(shuffle, group.first, group.last), shuffle.spec, facts)
 
 
-def _members(panel: Panel, cities: tuple[str, ...]) -> dict[str, Bools]:
-    city = np.array(panel.attributes.get("city", ("",) * len(panel.depot_ids)))
-    return {"": np.ones(len(city), np.bool_)} | {name: city == name for name in cities}
+def _values(panel: Panel, spec: Spec) -> tuple[Group, ...]:
+    return tuple((level, name) for level in spec.levels for name in sorted({*panel.attributes.get(level, ())} - {""}))
+
+
+def _members(panel: Panel, groups: tuple[Group, ...]) -> dict[Group, Bools]:
+    words = {level: np.array(of_depots) for level, of_depots in panel.attributes.items()}
+    everyone = np.ones(len(panel.depot_ids), np.bool_)
+    return {totals.NETWORK: everyone} | {(level, name): words[level] == name for level, name in groups}
 
 
 def _may_open(panel: Panel, cell: Cell) -> bool:

@@ -99,7 +99,7 @@ def publish_groups(
         if looked.strangers:
             return f"depot {looked.strangers[0]} has neither been trained on nor any attribute"
         on_step("forecasts and rosters")
-        order = ForecastOrder(choice, run_id, datetime.now(UTC), looked.cities, overrides)
+        order = ForecastOrder(choice, run_id, datetime.now(UTC), looked.totals, overrides)
         calls = (partial(group_work.forecast, looked.shuffle, looked.facts, group, order) for group in looked.groups)
         parts = fan(calls)
         notes = [*caveats.notes([note] if note else []), *_notes(looked, parts, differing(spec, predictor), choice)]
@@ -143,7 +143,7 @@ def _publish(
         return kept(head, nothing, count, notes)
     with troubles.collect(LakeError, "the archive does not have these forecasts"):
         Lake.of(spec).append("forecasts", _rows(looked))
-    of_network = totals.quantiles_of_sums(chain.from_iterable(part.sums for part in parts), levels)
+    of_groups = totals.quantiles_of_sums(chain.from_iterable(part.sums for part in parts), levels)
     publication = Publication(
         pipeline=spec.name,
         run_id=order.run_id,
@@ -156,7 +156,7 @@ def _publish(
         timezone=spec.timezone,
         levels=levels,
         depots=(),
-        totals=content.totals_by_day(of_network, days),
+        totals=content.published_totals(of_groups, days),
         bundle_digest=digest,
         note=joined((note.for_readers for note in notes), " "),
     )

@@ -34,6 +34,7 @@ from forecaster.publishing.forecast import ModelChoice
 from forecaster.publishing.groups import group_work
 from forecaster.publishing.groups.group_work import DepotGroup
 from forecaster.serving import totals
+from forecaster.serving.totals import Group
 
 SHARES = 64  # parts in which the lake is put in order, at the most
 
@@ -45,7 +46,7 @@ class Survey:
     shuffle: Shuffle
     groups: tuple[DepotGroup, ...]
     facts: NetworkFacts
-    cities: tuple[str, ...]  # where there are several
+    totals: tuple[Group, ...]  # values of each level that has several
     cold: tuple[str, ...]  # depots that the model was not trained on
     strangers: tuple[str, ...]  # those of which no attribute is known either
 
@@ -112,12 +113,14 @@ def _with_facts(
     chosen = cold_start.choose_peers(whole, cities if has_cities else None)
     ends = np.cumsum([len(of_group.cities) for of_group in standing])
     facts = replace(facts, peers=_learn_peers(shuffle, groups, ends, chosen, whole.level))
-    names = tuple(sorted({*cities} - {""}))
+    groups_of: dict[str, set[Group]] = {}
+    for group in chain.from_iterable(of_group.totals for of_group in standing):
+        groups_of.setdefault(group[0], set()).add(group)
     return Survey(
         shuffle,
         groups,
         facts,
-        names if len(names) > 1 else (),
+        tuple(group for of_level in groups_of.values() if len(of_level) > 1 for group in sorted(of_level)),
         tuple(depot for of_group in standing for depot in of_group.cold),
         tuple(depot for of_group in standing for depot in of_group.strangers),
     )

@@ -85,6 +85,7 @@ TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/api/v1/depots"): ("/api/v1/depots", SIGNED_IN),
     ("GET", "/api/v1/depots/{depot_id:path}"): (NYC[1], (401, 200, 200, 200, 403, 404)),
     ("GET", "/api/v1/shifts"): ("/api/v1/shifts", SIGNED_IN),
+    ("GET", "/api/v1/levels"): ("/api/v1/levels", SIGNED_IN),
     ("GET", "/api/v1/totals"): ("/api/v1/totals", SIGNED_IN),
     ("GET", "/api/v1/rosters"): ("/api/v1/rosters", A_LINK_TOO),
     ("GET", "/api/v1/publications"): ("/api/v1/publications", SIGNED_IN),

@@ -85,7 +85,7 @@ def _change_other_cities(url: str) -> None:
         with ledger.transaction() as connection:
             _scale(connection, tables.published, lambda row: not _is_own(row["depot_id"]), "quantiles", "drivers")
             _scale(connection, tables.published_depots, lambda row: not _is_own(row["depot_id"]), "recent")
-            _scale(connection, tables.published_totals, lambda row: row["city"] != OWN_CITY, "quantiles")
+            _scale(connection, tables.published_totals, lambda row: row["name"] != OWN_CITY, "quantiles")
             names = ("actual", "error", "absolute")
             _scale(connection, tables.hindsight, lambda row: row["label"] not in (OWN_CITY, "BOS-01", "BOS-02"), *names)
             _scale(connection, tables.value_costs, lambda row: row["city"] != OWN_CITY, "cost", "drivers", "short")

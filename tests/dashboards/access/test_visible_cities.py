@@ -49,7 +49,7 @@ def _city(depot: PublishedDepot) -> str:
 
 def _narrowed(whole: Publication, cities: list[str]) -> Publication:
     depots = tuple(depot for depot in whole.depots if _city(depot) in cities)
-    sums = tuple(total for total in whole.totals if total.city in cities)
+    sums = tuple(total for total in whole.totals if total.name in cities)
     return replace(whole, depots=depots, totals=sums, note=None)
 
 

@@ -229,3 +229,50 @@ def test_what_the_pipeline_file_declares_decides_how_severe_an_odd_row_is(tmp_pa
     findings: list[Finding] = []
     reference_tables.aliases(spec_of(tmp_path, rules=", rules: {severity: {alias_form: stop}}"), findings)
     assert findings[0].severity == "stop"
+
+
+LEVELS = "{source: {kind: csv, path: depots.csv}, static: [city], levels: [region, channel]}"
+
+
+def test_a_level_is_a_column_of_the_depots_source_that_no_model_reads(tmp_path: Path) -> None:
+    write(tmp_path, "depots", "depot_id,city,region,channel", "A,Ulm,south,web", "B,Bonn,west,shop")
+    spec, findings = spec_of(tmp_path, LEVELS), list[Finding]()
+    table = reference_tables.depots(spec, findings)
+    assert table[["region", "channel"]].to_numpy().tolist() == [["south", "web"], ["west", "shop"]]
+    assert not findings
+    assert spec.levels == ("city", "region", "channel")
+    assert spec.depots is not None
+    assert spec.depots.static == ("city",)
+
+
+def test_a_depot_without_a_value_of_a_level_is_told_of_with_its_row_and_the_key(tmp_path: Path) -> None:
+    write(tmp_path, "depots", "depot_id,city,region,channel", "A,Ulm,,web", "B,Bonn,west,shop", "C,Bonn, ,shop")
+    findings: list[Finding] = []
+    reference_tables.depots(spec_of(tmp_path, LEVELS), findings)
+    [finding] = findings
+    assert (finding.rule, finding.severity, finding.count) == ("level_missing", "warn", 2)
+    assert str(finding.message) == (
+        "depots.csv:2: column 'region': found '', wanted a value on each depot (depots.levels); the depot is in none "
+        "of its totals (also depots.csv:4)"
+    )
+    findings = []
+    reference_tables.depots(spec_of(tmp_path, LEVELS, ", rules: {severity: {level_missing: stop}}"), findings)
+    assert findings[0].severity == "stop"
+
+
+def test_a_column_of_a_level_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    write(tmp_path, "depots", "depot_id,city,area,channel", "A,Ulm,south,web")
+    wanted = "depots.levels: depots.csv: found no column 'region', wanted one of the source's"
+    with pytest.raises(SpecError, match=wanted):
+        reference_tables.depots(spec_of(tmp_path, LEVELS), [])
+
+
+def test_a_level_with_a_value_for_nearly_each_depot_is_refused(tmp_path: Path) -> None:
+    rows = [f"D{number},Ulm,{number},web" for number in range(reference_tables.MOST_GROUPS + 1)]
+    write(tmp_path, "depots", "depot_id,city,region,channel", *rows)
+    with pytest.raises(SpecError) as caught:
+        reference_tables.depots(spec_of(tmp_path, LEVELS), [])
+    assert str(caught.value) == (
+        "depots.levels: depots.csv: column 'region': found 1,001 values, wanted at most 1,000; name a column that has "
+        "one value for many depots"
+    )

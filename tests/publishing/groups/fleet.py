@@ -31,12 +31,13 @@ AT_A_TIME = 5  # depots of a group
 PIPELINE = f"""
 name: several
 timezone: Europe/Berlin
-horizon: 3
+horizon: 15
 demand: {{source: {{kind: csv, path: demand.csv}}, recorded: next_day, missing: zero, rules: {{max_age_days: 5}}}}
 depots:
   source: {{kind: csv, path: depots.csv}}
   columns: {{opened: opened, closed: closed, timezone: timezone}}
   static: [city, country]
+  levels: [country, region]
   aliases: {{source: {{kind: csv, path: aliases.csv}}}}
 calendar: {{events: {{source: {{kind: csv, path: events.csv}}}}, known_future: [promo]}}
 model: {{layers: 1, hidden: 4, quantiles: {list(LEVELS)}, boosted: false}}
@@ -67,10 +68,10 @@ def write(folder: Path) -> Spec:
     _lines(folder / "demand.csv", rows)
     listed = [
         f"{depot},{CITIES[place % 4]},{'AT' if place % 4 == 2 else 'DE'},,{'2024-03-31' if depot == 'D04' else ''},"
-        f"{'America/New_York' if place in (3, 8) else ''}"
+        f"{'America/New_York' if place in (3, 8) else ''},{'south' if place < 9 else 'north'}"
         for place, depot in enumerate(depots)
     ]
-    _lines(folder / "depots.csv", ["depot_id,city,country,opened,closed,timezone", *listed])
+    _lines(folder / "depots.csv", ["depot_id,city,country,opened,closed,timezone,region", *listed])
     _lines(folder / "aliases.csv", ["alias,depot_id", "old,D07"])
     events = ["2024-05-11,promo,Sale,,Ulm", "2024-05-12,promo,Fair,D03,", "2024-05-10,closure,Works,D05,"]
     _lines(folder / "events.csv", ["date,kind,name,depot_id,city", *events])

@@ -29,6 +29,9 @@ def test_a_publication_by_groups_is_the_whole_one_to_the_bit(tmp_path: Path, mon
         os.utime(folder, (time.time() - age,) * 2)
     grouped = fleet.by_groups(spec)
     fleet.same(whole, grouped)
+    published = {(total.level, total.name, total.days) for total in whole[1].totals}
+    assert {("city", "", 7), ("city", "Ulm", 1), ("country", "AT", 7), ("region", "north", 1)} <= published
+    assert {len(depot.weeks) for depot in whole[1].depots} == {2}
     assert [folder.name for folder in spec.paths.groups.iterdir()] == ["another"]
 
 

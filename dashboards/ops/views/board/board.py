@@ -6,7 +6,7 @@ A cell has the orders expected, the drivers planned, and a bar for the share of 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -25,8 +25,9 @@ from dashboards.ops.views.attention import (
     reasons,
     urgency,
 )
-from dashboards.ops.views.board.query import ACTUAL, BESIDE, FILTERS, SORTS, BoardQuery, is_day
-from dashboards.ops.views.network import Together, drivers, groups, together
+from dashboards.ops.views.board.choices import BoardLink, beside_choices, level_choices, published_levels, week_choices
+from dashboards.ops.views.board.query import ACTUAL, FILTERS, SORTS, BoardQuery, is_day
+from dashboards.ops.views.network import Together, drivers, groups, in_seven_days
 from dashboards.ops.views.roster_text import chance
 from forecaster.core.language import _, ngettext
 from forecaster.core.language.near_words import nearest_word
@@ -102,16 +103,8 @@ class TotalRow:
     name: str
     href: str
     depots: int
+    week: str  # orders of the first seven days with their range; empty where none were published
     cells: tuple[TotalCell, ...]
-
-
-@dataclass(frozen=True)
-class BoardLink:
-    """A link to another view of the board."""
-
-    text: str
-    href: str
-    chosen: bool
 
 
 @dataclass(frozen=True)
@@ -127,6 +120,7 @@ class Board:
     pages: int
     weeks: tuple[BoardLink, ...]
     filters: tuple[BoardLink, ...]
+    levels: tuple[BoardLink, ...]  # columns by which depots are summed up; empty where there is the city alone
     city_filters: tuple[BoardLink, ...]
     nearest: str  # the city that may have been meant
     beside: tuple[BoardLink, ...]
@@ -141,15 +135,16 @@ class Board:
 def board(edition: Edition, query: BoardQuery, actuals: Counts | None = None) -> Board:
     """The board of an edition; `actuals` are counts of days since, of a past one."""
     front, depots = edition.front, edition.outline()
-    before = edition.before()
+    before, levels = edition.before(), published_levels(edition)
+    query = query if query.level in levels else replace(query, level=levels[0])
     weeks = -(-len(front.target_dates) // WEEK)
     week, chosen = shown_days(front, query)
     ordered, attention = selected(edition, query)
     pages = max(-(-len(ordered) // ROWS), 1)
     page = min(query.page, pages)
     beside = _counts_beside(query, depots, actuals or {})
-    shown = BoardQuery(**{**vars(query), "week": week, "page": page})
-    cities = sorted({city_of(depot) for depot in depots} - {""})
+    shown = replace(query, week=week, page=page)
+    cities = sorted({city_of(depot, query.level) for depot in depots} - {""})
     return Board(
         shown,
         tuple(_heading(day, front, shown) for day in front.target_dates[chosen]),
@@ -160,13 +155,14 @@ def board(edition: Edition, query: BoardQuery, actuals: Counts | None = None) ->
         bool(before),
         len(ordered),
         pages,
-        _weeks(front, weeks, shown),
+        week_choices(front, weeks, shown),
         _filters(depots, chosen, shown),
+        level_choices(levels, shown),
         tuple(BoardLink(city, shown.to(city=city), city == query.city) for city in cities)
         if 1 < len(cities) <= MOST_CITIES
         else (),
         "" if query.city in ("", *cities) else nearest_word(query.city, cities) or "",
-        _beside_choices(shown, edition.past),
+        beside_choices(shown, edition.past),
         _summary(query, len(ordered), sum(map(bool, attention.values()))),
     )
 
@@ -197,13 +193,13 @@ def _heading(day: date, front: Front, query: BoardQuery) -> BoardDay:
 def _totals(edition: Edition, chosen: slice, beside: Counts, query: BoardQuery) -> tuple[TotalRow, ...]:
     """The row of the network, where the reader sees every city, and those of its cities."""
     head, front = edition.head, edition.front
-    whole, cities = groups(head, edition.outline(), together(edition.totals(), head.levels))
+    whole, cities = groups(head, edition.outline(), edition.totals(), query.level)
     rows = []
     if edition.cities is None or len(cities) == 1:  # quantiles of some cities do not add up
         rows.append(_total(_("Network") if edition.cities is None else whole.name, "", whole, front, chosen, beside))
     if len(cities) > 1:
         for city in cities[:MOST_CITIES]:
-            is_city = city.name == city_of(city.depots[0])  # not the depots without one
+            is_city = city.name == city_of(city.depots[0], query.level)  # not the depots without one
             address = query.to(city="" if city.name == query.city else city.name) if is_city else ""
             rows.append(_total(city.name, address, city, front, chosen, beside))
     return tuple(rows)
@@ -211,7 +207,8 @@ def _totals(edition: Edition, chosen: slice, beside: Counts, query: BoardQuery) 
 
 def _total(name: str, address: str, of: Together, front: Front, chosen: slice, beside: Counts) -> TotalRow:
     places = range(*chosen.indices(len(front.target_dates)))
-    return TotalRow(name, address, len(of.depots), tuple(_total_cell(of, front, place, beside) for place in places))
+    cells = tuple(_total_cell(of, front, place, beside) for place in places)
+    return TotalRow(name, address, len(of.depots), in_seven_days(of.week) if of.week else "", cells)
 
 
 def _total_cell(of: Together, front: Front, place: int, beside: Counts) -> TotalCell:
@@ -297,19 +294,6 @@ def counts(depots: Sequence[PublishedDepot]) -> Counts:
     }
 
 
-def _weeks(front: Front, weeks: int, query: BoardQuery) -> tuple[BoardLink, ...]:
-    if weeks < 2:
-        return ()
-    return tuple(
-        BoardLink(
-            display.days(front.target_dates[WEEK * (number - 1) : WEEK * number]),
-            query.to(week=number),
-            number == query.week,
-        )
-        for number in range(1, weeks + 1)
-    )
-
-
 def _filters(depots: Sequence[PublishedDepot], chosen: slice, query: BoardQuery) -> tuple[BoardLink, ...]:
     """The filters that leave any depot, with how many."""
     choices = []
@@ -321,14 +305,6 @@ def _filters(depots: Sequence[PublishedDepot], chosen: slice, query: BoardQuery)
     return tuple(choices)
 
 
-def _beside_choices(query: BoardQuery, past: bool) -> tuple[BoardLink, ...]:
-    return tuple(
-        BoardLink(_(text), query.to(beside="" if beside == query.beside else beside), beside == query.beside)
-        for beside, text in BESIDE.items()
-        if past or beside != ACTUAL
-    )
-
-
 def _is_among(depot: PublishedDepot, only: str, chosen: slice) -> bool:
     if only == "short":
         return any(map(is_short, depot.days[chosen]))
@@ -338,7 +314,7 @@ def _is_among(depot: PublishedDepot, only: str, chosen: slice) -> bool:
 
 
 def _matches(depot: PublishedDepot, query: BoardQuery, chosen: slice) -> bool:
-    if query.city not in ("", city_of(depot)) or (query.only and not _is_among(depot, query.only, chosen)):
+    if query.city not in ("", city_of(depot, query.level)) or (query.only and not _is_among(depot, query.only, chosen)):
         return False
     text = " ".join((depot.depot_id, *depot.attributes.values())).casefold()
     return all(word in text for word in query.search.casefold().split())

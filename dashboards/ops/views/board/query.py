@@ -45,6 +45,7 @@ class BoardQuery:
     week: int = 1
     page: int = 1
     as_of: str = ""
+    level: str = "city"  # column of the depots source by which depots are summed up, and that `city` is a value of
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> BoardQuery:
@@ -58,6 +59,7 @@ class BoardQuery:
             _number(query.get("week", "")),
             _number(query.get("page", "")),
             query.get("as_of", "")[:64],
+            query.get("by", "")[:LONGEST] or "city",
         )
 
     def to(self, **changes: Any) -> str:
@@ -68,7 +70,7 @@ class BoardQuery:
 
 
 FIELDS = {"sort": "sort", "city": "city", "q": "search", "only": "only", "beside": "beside", "week": "week"}
-FIELDS |= {"page": "page", "as_of": "as_of"}
+FIELDS |= {"page": "page", "as_of": "as_of", "by": "level"}
 USUAL: Mapping[str, Any] = {name: getattr(BoardQuery(), field) for name, field in FIELDS.items()}
 
 
