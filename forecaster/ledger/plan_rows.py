@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 
 import sqlalchemy as sa
 
-from forecaster.ledger import tables
-from forecaster.ledger.soundness import named_damage
+from forecaster.ledger import soundness, tables
+from forecaster.ledger.soundness import Seal, named_damage
 from forecaster.ledger.week_plan import WeekPlan
 
 
@@ -42,16 +42,18 @@ def read(connection: sa.Connection, publication_id: int, depot_id: str | None = 
         return tuple(sorted(plans, key=lambda plan: plan.depot_id))
 
 
-def forget_names(connection: sa.Connection, pipeline: str, before: datetime) -> int:
+def forget_names(connection: sa.Connection, pipeline: str, before: datetime, seal: Seal | None = None) -> int:
     """Put numbers in the place of the names in plans that were made as of before an instant, and
     delete what was set and answered until then, and links of people that expired; returns how many
-    plans had any."""
+    plans had any. `seal` vouches for the changed rows."""
     publication, days, links = tables.publications.c, tables.person_days, tables.links
     old = sa.select(publication.publication_id).where(publication.pipeline == pipeline, publication.as_of < before)
     count = 0
     for publication_id in connection.execute(old).scalars().all():
         plans = [plan for plan in read(connection, publication_id) if any(who.is_named for who in plan.positions)]
-        update(connection, publication_id, (plan.nameless() for plan in plans))
+        if plans:
+            update(connection, publication_id, (plan.nameless() for plan in plans))
+            soundness.renew_digest(connection, publication_id, seal)
         count += len(plans)
     connection.execute(days.delete().where(days.c.pipeline == pipeline, days.c.target_date < before.date()))
     expired = (links.c.pipeline == pipeline, links.c.person.is_not(None), links.c.expires_at < before)
@@ -59,9 +61,11 @@ def forget_names(connection: sa.Connection, pipeline: str, before: datetime) -> 
     return count
 
 
-def forget_person(connection: sa.Connection, pipeline: str, depot_id: str, person: str) -> int:
+def forget_person(
+    connection: sa.Connection, pipeline: str, depot_id: str, person: str, seal: Seal | None = None
+) -> int:
     """Put a number in the place of a person's name in every plan of a depot; returns how many plans
-    had it. Readers of the publications know that something else is shown."""
+    had it. Readers of the publications know that something else is shown; `seal` vouches for it."""
     publications, count = tables.publications, 0
     numbers = sa.select(publications.c.publication_id).where(publications.c.pipeline == pipeline)
     for publication_id in connection.execute(numbers).scalars().all():
@@ -70,5 +74,6 @@ def forget_person(connection: sa.Connection, pipeline: str, depot_id: str, perso
                 update(connection, publication_id, [plan.nameless(person)])
                 this = publications.update().where(publications.c.publication_id == publication_id)
                 connection.execute(this.values(revised_at=datetime.now(UTC)))
+                soundness.renew_digest(connection, publication_id, seal)
                 count += 1
     return count

@@ -90,7 +90,8 @@ class Head:
     note: str | None
     desk: str | None = None
     revised_at: datetime | None = None  # when planners last changed a day of it
-    rows_digest: str | None = None  # SHA-256 of its depots, days and totals
+    rows_digest: str | None = None  # SHA-256 of all that readers see
+    rows_seal: str | None = None  # of the digest; None: no key
 
 
 @dataclass(frozen=True)

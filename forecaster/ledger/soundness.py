@@ -1,14 +1,16 @@
 """Verification of a ledger: SQLite's check of its pages, and a SHA-256 over the rows of each
-publication.
+publication, sealed where there is a key.
 
-The digest covers depots, days and totals of a publication. It is written in the transaction that
-writes them.
+The digest covers all that readers see of a publication: its row, depots, days, totals and plans of
+the week. It is written in the transaction that writes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from typing import Any
 
@@ -20,6 +22,13 @@ from forecaster.ledger import tables
 # whose publication a page verifies: 5,000 depots take a second; `forecaster doctor` verifies all
 MOST_DEPOTS = 500
 REMEDY = "`forecaster restore` brings a backup back"
+AT_A_TIME = 1000  # rows whose columns are hashed together; another number is another digest
+DIGESTS = ("rows_digest", "rows_seal")  # columns that the digest leaves out
+
+Seal = Callable[[bytes], bytes]
+"""Returns the 96 bytes of public key and signature that vouch for a content."""
+VerifySeal = Callable[[bytes, bytes, datetime], str | None]
+"""Returns why a seal does not vouch for a content as of an instant; None where it does."""
 
 
 def require_sound(connection: sa.Connection) -> None:
@@ -36,19 +45,54 @@ def page_faults(connection: sa.Connection) -> list[str]:
     return [f"the ledger is damaged: {' '.join(fault.split())}; {REMEDY}" for fault in faults if fault != "ok"]
 
 
-def faults(connection: sa.Connection) -> list[str]:
-    """Sentences for damaged pages and changed publications."""
+def faults(connection: sa.Connection, verify: VerifySeal | None = None) -> list[str]:
+    """Sentences for damaged pages and changed publications, the first of these first.
+
+    `verify` checks the seals. Publications of before there were digests are left out.
+    """
     if broken := page_faults(connection):
         return broken
-    numbers = connection.execute(sa.select(tables.publications.c.publication_id).order_by("publication_id"))
-    return [_changed(number) for number in numbers.scalars().all() if not _is_unchanged(connection, number)]
+    row = tables.publications.c
+    numbers = connection.execute(sa.select(row.publication_id).order_by(row.publication_id)).scalars().all()
+    checks = (_change(connection, number, verify) for number in numbers)
+    return [*filter(None, checks)]
 
 
-def write_digest(connection: sa.Connection, publication_id: int) -> None:
-    """Store the digest of a publication whose rows have been written or changed."""
-    rows = tables.publications
-    here = rows.c.publication_id == publication_id
-    connection.execute(rows.update().where(here).values(rows_digest=rows_digest(connection, publication_id)))
+@dataclass(frozen=True)
+class DigestCounts:
+    """How many publications have a digest, a seal, and neither, since they were made before there were any."""
+
+    digests: int
+    seals: int
+    of_before: int
+    unsealed: int | None  # the first publication without a seal after one with a seal
+
+
+def digest_counts(connection: sa.Connection) -> DigestCounts:
+    """Counts of all publications that are kept."""
+    row = tables.publications.c
+    rows = connection.execute(
+        sa.select(row.publication_id, row.rows_digest, row.rows_seal).order_by(row.publication_id)
+    ).all()
+    digests, seals = [row for row in rows if row.rows_digest], [row.publication_id for row in rows if row.rows_seal]
+    unsealed = (row.publication_id for row in digests if not row.rows_seal and row.publication_id > min(seals))
+    return DigestCounts(len(digests), len(seals), len(rows) - len(digests), next(unsealed, None) if seals else None)
+
+
+def write_digest(connection: sa.Connection, publication_id: int, seal: Seal | None = None) -> None:
+    """Store the digest of a publication whose rows have been written, and its seal."""
+    rows, digest = tables.publications, rows_digest(connection, publication_id)
+    values = {"rows_digest": digest, "rows_seal": seal(_sealed(digest)).hex() if seal else None}
+    connection.execute(rows.update().where(rows.c.publication_id == publication_id).values(**values))
+
+
+def renew_digest(connection: sa.Connection, publication_id: int, seal: Seal | None = None) -> None:
+    """Store the digest of a publication whose rows have been changed, and its seal: without `seal` it has none from
+    then on. One of before there were digests stays without."""
+    rows = tables.publications.c
+    query = sa.select(rows.rows_digest).where(rows.publication_id == publication_id)
+    if connection.execute(query).scalar_one_or_none() is not None:
+        write_digest(connection, publication_id, seal)
 
 
 def require_unchanged(connection: sa.Connection, publication_id: int) -> None:
@@ -58,33 +102,54 @@ def require_unchanged(connection: sa.Connection, publication_id: int) -> None:
     """
     depots = tables.published_depots.c.publication_id
     count = sa.select(sa.func.count()).where(depots == publication_id)
-    if connection.execute(count).scalar_one() <= MOST_DEPOTS and not _is_unchanged(connection, publication_id):
-        raise UnusableLedger(_changed(publication_id))
+    if connection.execute(count).scalar_one() <= MOST_DEPOTS and (change := _change(connection, publication_id)):
+        raise UnusableLedger(change)
 
 
-def _is_unchanged(connection: sa.Connection, publication_id: int) -> bool:
+def _change(connection: sa.Connection, publication_id: int, verify: VerifySeal | None = None) -> str | None:
+    """Sentence for a publication whose rows are not those that were published."""
     rows = tables.publications.c
-    query = sa.select(rows.rows_digest).where(rows.publication_id == publication_id)
     with named_damage(f"publication {publication_id}"):
-        return connection.execute(query).scalar_one_or_none() == rows_digest(connection, publication_id)
+        kept = connection.execute(sa.select(tables.publications).where(rows.publication_id == publication_id)).one()
+        if kept.rows_digest is None:
+            earlier = sa.select(rows.publication_id).where(
+                rows.publication_id < publication_id, rows.rows_digest.is_not(None)
+            )
+            removed = connection.execute(earlier.limit(1)).first() is not None
+            return _changed(publication_id, "no digest, wanted one") if removed else None
+        if (digest := rows_digest(connection, publication_id)) != kept.rows_digest:
+            return _changed(publication_id, f"the SHA-256 {digest[:16]}…, wanted {kept.rows_digest[:16]}…")
+        if verify is None or kept.rows_seal is None:
+            return None
+        at = kept.revised_at or kept.published_at
+        fault = verify(_sealed(digest), bytes.fromhex(kept.rows_seal), at)
+    return fault and _changed(publication_id, f"a digest whose signature does not hold: {fault}")
 
 
-def _changed(publication_id: int) -> str:
+def _sealed(digest: str) -> bytes:
+    """What is sealed: of no other kind of content."""
+    return f"publication {digest}".encode()
+
+
+def _changed(publication_id: int, found: str) -> str:
     return (
-        f"the ledger is damaged: rows of publication {publication_id} are not those that were published; the next "
-        f"`forecaster predict FILE` replaces it, or {REMEDY}"
+        f"the ledger is damaged: rows of publication {publication_id} are not those that were published; found "
+        f"{found}; the next `forecaster predict FILE` replaces it, or {REMEDY}"
     )
 
 
 def rows_digest(connection: sa.Connection, publication_id: int) -> str:
-    """SHA-256 over the depots, days and totals of a publication, in the order of their keys."""
+    """SHA-256 over the row, depots, days, totals and plans of a publication, in the order of their keys: column by
+    column, JSON as the text that was written."""
     digest = sha256()
-    for table in (tables.published_depots, tables.published, tables.published_totals):
-        columns = [column for column in table.columns if column.name != "publication_id"]
-        query = sa.select(*columns).where(table.c.publication_id == publication_id)
+    for table in (tables.publications, *tables.OF_PUBLICATION):
+        columns = [column for column in table.columns if column.name not in ("publication_id", *DIGESTS)]
+        chosen = (sa.cast(column, sa.Text) if isinstance(column.type, sa.JSON) else column for column in columns)
+        query = sa.select(*chosen).where(table.c.publication_id == publication_id)
         keys = [_by_code_point(connection, key) for key in table.primary_key.columns if key.name != "publication_id"]
-        for row in connection.execute(query.order_by(*keys), execution_options={"yield_per": 1000}):
-            digest.update(repr(tuple(row)).encode())
+        for rows in connection.execute(query.order_by(*keys), execution_options={"yield_per": AT_A_TIME}).partitions():
+            for column, values in zip(columns, zip(*rows, strict=True), strict=True):
+                digest.update(f"{table.name}.{column.name}={values!r}".encode())
     return digest.hexdigest()
 
 

@@ -20,6 +20,7 @@ from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.columns.sentences import sentence_values
 from forecaster.ledger.publication import Publication, PublishedDepot, PublishedTotal, Tier
 from forecaster.ledger.records import Head, Kind, Outcome, Promotion, Run
+from forecaster.ledger.soundness import Seal
 from forecaster.ledger.staging import parts as staging
 from forecaster.ledger.staging.objections import objections
 from forecaster.ledger.staging.parts import Parts
@@ -224,11 +225,12 @@ class Ledger:
         show: bool = True,
         parts: Parts | None = None,
         beside: Callable[[sa.Connection], object] | None = None,
+        seal: Seal | None = None,
     ) -> int:
         """Show this publication, or without `show` only keep it, and keep the last `keep`; returns its id.
 
         `parts` returns the depots of a publication that no memory holds; they have passed `objections_to_depots`.
-        `beside` writes in the same transaction.
+        `beside` writes in the same transaction, `seal` vouches for the rows.
         Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
         when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
         """
@@ -242,7 +244,7 @@ class Ledger:
             number = head.publication_id if head and head.run_id == publication.run_id else None
             if number is not None and staging.is_kept(connection, number, publication, parts):
                 return number
-            number = staging.stage(connection, publication, parts)
+            number = staging.stage(connection, publication, parts, seal)
             previous = head.publication_id if head else None
             if show:
                 records.flip(connection, publication.pipeline, number, previous, publication.published_at)

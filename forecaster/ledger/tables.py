@@ -1,8 +1,6 @@
 """Database schema of the ledger (SQLAlchemy tables) as it stands after the newest revision.
 
-A new ledger is made from them, an older one by the revisions in `migrations/versions`; a test
-compares both.
-"""
+A new ledger is made from them, an older one by the revisions in `migrations/versions`; a test compares both."""
 
 from __future__ import annotations
 
@@ -98,7 +96,8 @@ publications = sa.Table(
     *sentence_columns("note"),
     sa.Column("desk", sa.Text),  # the file of what it was made from
     sa.Column("revised_at", Instant),  # when planners last changed a day of it
-    sa.Column("rows_digest", sa.Text),  # SHA-256 of its depots, days and totals (`soundness`)
+    sa.Column("rows_digest", sa.Text),  # SHA-256 of all that readers see (`soundness`)
+    sa.Column("rows_seal", sa.Text),  # of the digest: public key and signature, hexadecimal; null: no key
     sqlite_autoincrement=True,  # an id is never given twice: caches are keyed by it
 )
 
@@ -157,6 +156,8 @@ published_plans = sa.Table(
     sa.Column("plan", Json, nullable=False),
 )
 
+OF_PUBLICATION = (published_depots, published, published_totals, published_plans)
+
 # Sums, so that weeks can be put together; what a row is stands in `forecaster.ledger.accuracy`.
 hindsight = sa.Table(
     "hindsight",
@@ -172,8 +173,7 @@ hindsight = sa.Table(
     sa.Column("covered", sa.Integer),
 )
 
-# The days of which it is known what rosters cost; what a row is stands in
-# `forecaster.ledger.value`.
+# The days of which it is known what rosters cost; what a row is stands in `forecaster.ledger.value`.
 value_days = sa.Table(
     "value_days",
     metadata,

@@ -27,6 +27,7 @@ from forecaster.operations import prefect_api
 if TYPE_CHECKING:
     from forecaster.config import Spec
     from forecaster.ledger.records import Run
+    from forecaster.ledger.soundness import DigestCounts, VerifySeal
     from forecaster.ledger.store import Ledger
 
 DISTRIBUTION = "harbor-forecaster"  # what is installed; the module and the command are `forecaster`
@@ -273,16 +274,46 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
     from forecaster.ledger import soundness
     from forecaster.ledger.migrations.revision import REVISION
 
+    verify, unverified = _seal_check(spec)
     with ledger.transaction() as connection:
-        damage = soundness.faults(connection)
+        damage = soundness.faults(connection, verify)
+        counts = soundness.digest_counts(connection)
     yield from (Sign("broken", "ledger", sentence) for sentence in damage[:MOST_DAMAGE])
     if len(damage) > MOST_DAMAGE:
         yield Sign("broken", "ledger", f"{len(damage) - MOST_DAMAGE:,} more publications are damaged")
     if not damage:
-        yield Sign("ok", "ledger", f"revision {REVISION}")
+        yield Sign("ok", "ledger", f"revision {REVISION}; {_digests(counts)}{unverified if counts.seals else ''}")
+    if counts.unsealed is not None:
+        text = f"publication {counts.unsealed} has no signature, wanted one as those before it: a process without the "
+        yield Sign("warn", "ledger", f"{text}signing key has written it, such as a page elsewhere, or somebody by SQL")
     yield from (_last_run(spec, ledger, run, now) for run in ledger.runs(spec.name, limit=1, nights=True))
     yield _published(spec, ledger, now)
     yield _champion(spec, ledger)
+
+
+def _seal_check(spec: Spec) -> tuple[VerifySeal | None, str]:
+    """The check of a publication's seal; without it, why there is none."""
+    from forecaster.serving import keys
+
+    try:
+        trusted = keys.trusted_keys(spec.paths.folder)
+    except BundleError as error:
+        return None, f", not verified: {error}"
+
+    def verify(content: bytes, seal: bytes, at: datetime) -> str | None:
+        try:
+            keys.verify(content, seal, trusted, at)
+        except BundleError as error:
+            return str(error)
+        return None
+
+    return verify, ""
+
+
+def _digests(counts: DigestCounts) -> str:
+    """How many publications were verified."""
+    text = f"{count(counts.digests, 'publication')} verified, {counts.seals:,} with a signature"
+    return text + (f"; {counts.of_before:,} of before digests left out" if counts.of_before else "")
 
 
 def _last_run(spec: Spec, ledger: Ledger, run: Run, now: datetime) -> Sign:

@@ -23,6 +23,7 @@ from forecaster.lake import TABLES, Lake
 from forecaster.ledger import plan_rows
 from forecaster.ledger.store import Ledger
 from forecaster.plugins import optional
+from forecaster.serving import keys
 from forecaster.serving.bundle import MANIFEST
 
 LEFTOVER = timedelta(days=1)  # of a writer that was killed; a living one renames within minutes
@@ -76,7 +77,8 @@ def tidy(spec: Spec, *, now: datetime, keep: str) -> CleanupCounts:
         with ledger.transaction() as connection:
             trial = canaries.running(connection, spec.name) if canaries else None
             in_use = {each.bundle_digest for each in (*promotions, head, trial) if each}
-            nameless = plan_rows.forget_names(connection, spec.name, now - timedelta(days=retention.people))
+            old, seal = now - timedelta(days=retention.people), keys.sealing(paths.folder)
+            nameless = plan_rows.forget_names(connection, spec.name, old, seal)
         runs = ledger.forget_runs(spec.name, before=now - timedelta(days=retention.runs), keep=keep)
     lake = Lake.of(spec)
     before = lake.files()

@@ -79,7 +79,7 @@ def leave_crew(
 
 
 def _show(connection: sa.Connection, spec: Spec) -> None:
-    outcome = refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
+    outcome = refresh.refresh_within(connection, spec.name, spec.paths)
     if outcome.trouble is not None:
         raise outcome.trouble
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,16 +22,18 @@ from forecaster.config import Staffing
 from forecaster.core.forecast import Forecast
 from forecaster.core.language import _
 from forecaster.core.panel import Panel
+from forecaster.core.state_paths import StatePaths
 from forecaster.errors import DeskError
 from forecaster.ledger import plan_rows, records, soundness, tables
 from forecaster.ledger.publication import Publication, PublishedChange, PublishedDay, PublishedDepot, PublishedRoster
 from forecaster.ledger.records import Head
+from forecaster.ledger.soundness import Seal
 from forecaster.ledger.store import Ledger
 from forecaster.planning import accepted_crews, apply, override_table, saved_inputs
 from forecaster.planning.overrides import Cell, Override, active_overrides, as_of_day
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.plugins import optional, plugin
-from forecaster.serving import totals
+from forecaster.serving import keys, totals
 from forecaster.staffing import changes, rosters
 from forecaster.staffing.changes import PublishedCrews, with_set_crews
 from forecaster.staffing.newsvendor import Roster
@@ -70,17 +71,19 @@ class RefreshOutcome:
         return _("; from the next publication on, since {why}", why=why)
 
 
-def refresh(ledger: Ledger, pipeline: str, folder: Path) -> RefreshOutcome:
-    """Bring what is shown into line, in a transaction of its own; `folder` is where inputs are
-    saved.
+def refresh(ledger: Ledger, pipeline: str, paths: StatePaths) -> RefreshOutcome:
+    """Bring what is shown into line, in a transaction of its own; `paths` have its saved inputs, and the key that
+    seals.
 
     Raises LedgerError when the ledger cannot be written.
     """
     with ledger.transaction() as connection:
-        return refresh_within(connection, pipeline, folder)
+        return refresh_within(connection, pipeline, paths)
 
 
-def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head: Head | None = None) -> RefreshOutcome:
+def refresh_within(
+    connection: sa.Connection, pipeline: str, paths: StatePaths, head: Head | None = None
+) -> RefreshOutcome:
     """Bring a publication into line, by default the shown one, in the caller's transaction.
     Idempotent: nothing happens where nothing is shown, or where planners and people never decided
     anything."""
@@ -103,12 +106,12 @@ def refresh_within(connection: sa.Connection, pipeline: str, folder: Path, head:
         or (by_hand and plugin("people.replan").reassigned(publication, assigned))
     ):
         try:
-            inputs = saved_inputs.read(folder, publication.desk)
+            inputs = saved_inputs.read(paths.saved_inputs, publication.desk)
             told = told_crews(connection, pipeline, inputs.staffing, publication.cutoff)
             revised, remark = with_overrides(publication, active, inputs, datetime.now(UTC), told, assigned)
         except DeskError as error:
             trouble = error
-    changed = _update_rows(connection, head, publication, revised)
+    changed = _update_rows(connection, head, publication, revised, keys.sealing(paths.folder))
     _record_results(connection, revised)
     if inputs is not None and revised != publication:
         record_changes(connection, revised, inputs.staffing, datetime.now(UTC))
@@ -317,7 +320,9 @@ def _updated_change(before: PublishedDay, after: PublishedDay, levels: tuple[flo
     return replace(before.change, parts=tuple(parts))
 
 
-def _update_rows(connection: sa.Connection, head: Head, before: Publication, after: Publication) -> int:
+def _update_rows(
+    connection: sa.Connection, head: Head, before: Publication, after: Publication, seal: Seal | None
+) -> int:
     """Change the rows that differ; returns how many days of depots."""
     days, sums = tables.published, tables.published_totals
     of_publication = days.c.publication_id == head.publication_id
@@ -336,12 +341,12 @@ def _update_rows(connection: sa.Connection, head: Head, before: Publication, aft
     plans = {plan.depot_id: plan for plan in before.plans}
     replanned = [plan for plan in after.plans if plan != plans[plan.depot_id]]
     plan_rows.update(connection, head.publication_id, replanned)
-    if changed or before.totals != after.totals:
-        soundness.write_digest(connection, head.publication_id)
     if changed or replanned:
         publications = tables.publications
         of_publication = publications.c.publication_id == head.publication_id
         connection.execute(publications.update().where(of_publication).values(revised_at=datetime.now(UTC)))
+    if changed or replanned or before.totals != after.totals:
+        soundness.renew_digest(connection, head.publication_id, seal)
     return changed
 
 

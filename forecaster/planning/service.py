@@ -314,4 +314,4 @@ def _bring_into_line(connection: sa.Connection, spec: Spec, head: Head | None = 
     # which count with NumPy, as those who only read need not
     from forecaster.planning import refresh
 
-    return refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs, head)
+    return refresh.refresh_within(connection, spec.name, spec.paths, head)

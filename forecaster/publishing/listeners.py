@@ -49,7 +49,7 @@ class Listener:
 def show_new_overrides(event: PublicationEvent, _: Troubles) -> None:
     """Apply the overrides that were saved while the publication was made."""
     with Ledger.open(event.spec.ledger_url) as ledger:
-        refresh.refresh(ledger, event.spec.name, event.spec.paths.saved_inputs)
+        refresh.refresh(ledger, event.spec.name, event.spec.paths)
 
 
 def prune_inputs(event: PublicationEvent, _: Troubles) -> None:

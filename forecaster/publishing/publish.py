@@ -39,6 +39,7 @@ from forecaster.publishing.caveats import Note
 from forecaster.publishing.forecast import ForecastResult, ModelChoice, forecast
 from forecaster.publishing.listeners import PublicationEvent
 from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
+from forecaster.serving import keys
 from forecaster.staffing import rosters
 from forecaster.staffing.changes import PublishedCrews, published_crews
 from forecaster.staffing.shift_values import ShiftShares
@@ -176,6 +177,7 @@ class PublicationDraft:
                 keep=spec.retention.publications,
                 show=self.onto_page,
                 beside=self._record_changes(publication),
+                seal=keys.sealing(spec.paths.folder),
             )
 
     def _record_changes(self, publication: Publication) -> Callable[[Connection], None] | None:

@@ -4,18 +4,21 @@ that are trusted.
 Who trains signs with the key of FORECASTER_SIGNING_KEY, or with `keys/signing.pem` in the state
 folder, which is made on first use and belongs to its owner alone. Who forecasts needs public keys
 only: those of FORECASTER_TRUSTED_KEYS, else `keys/*.pub.pem` in the state folder. A variable holds
-PEM text or a path; trusted keys may be several paths. A seal is 96 bytes, the signer's public key
-and then its signature, so that a foreign signer can be named.
+PEM text or a path; trusted keys may be several of either. Lines before a public key may end it:
+`Expires: 2027-06-30`, its last day, and `Revoked: 2026-11-29 why`; `#` begins a comment. A seal is
+96 bytes, the signer's public key and then its signature, so that a foreign signer can be named.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -29,7 +32,34 @@ SIGNING, TRUSTED = "FORECASTER_SIGNING_KEY", "FORECASTER_TRUSTED_KEYS"
 PRIVATE, PUBLIC = "signing.pem", ".pub.pem"
 KEY_BYTES, SEAL_BYTES = 32, 96  # bytes of a public key, and of a seal
 
-Trusted = Sequence[Ed25519PublicKey]
+_PEM = re.compile(r"-----BEGIN ([A-Z ]+)-----.*?-----END \1-----", re.DOTALL)
+_END = re.compile(r"(Expires|Revoked):\s*(\d{4}-\d\d-\d\d)\b\s*(.*)")  # of a key, on a line before it
+
+
+@dataclass(frozen=True)
+class TrustedKey:
+    """A public key, the last day on which it vouches, and why it does not any more."""
+
+    public: Ed25519PublicKey
+    where: str  # file or variable
+    expires: date | None = None
+    revoked: str | None = None  # date and reason
+
+    def public_bytes_raw(self) -> bytes:
+        """Its 32 bytes."""
+        return self.public.public_bytes_raw()
+
+    def refusal(self, at: datetime) -> str | None:
+        """Why it vouches for nothing signed at an instant; None where it does. A revoked key vouches for nothing."""
+        if self.revoked is not None:
+            return f"revoked in {self.where}: {self.revoked}; wanted what another key has signed"
+        if self.expires is not None and at.astimezone(UTC).date() > self.expires:
+            step = "wanted what a newer key has signed, or a later date there"
+            return f"expired: `Expires: {self.expires}` in {self.where}; {step}"
+        return None
+
+
+Trusted = Sequence[Ed25519PublicKey | TrustedKey]
 
 
 @dataclass(frozen=True)
@@ -51,8 +81,27 @@ class Signer:
 def signer(state: Path) -> Signer:
     """The signing key of this machine, made on first use.
 
-    Raises BundleError for one that is no Ed25519 key, or that others may read.
+    Raises BundleError for one that is no Ed25519 key, that others may read, or that is revoked or expired by a public
+    key of this machine.
     """
+    own = _own_signer(state)
+    for key in _declared_keys(state):
+        if key.public == own.public and (refusal := key.refusal(datetime.now(UTC))):
+            raise BundleError(f"signing key {fingerprint(key.public_bytes_raw())} is {refusal}")
+    return own
+
+
+def sealing(state: Path) -> Callable[[bytes], bytes] | None:
+    """What seals contents on this machine; None where there is no key yet, or none that may sign."""
+    if not os.environ.get(SIGNING) and not (StatePaths(state).keys / PRIVATE).exists():
+        return None
+    try:
+        return signer(state).seal
+    except BundleError:
+        return None
+
+
+def _own_signer(state: Path) -> Signer:
     if declared := os.environ.get(SIGNING):
         return Signer(
             _parse_private(declared.encode(), SIGNING) if _is_pem(declared) else _read_private(Path(declared))
@@ -63,46 +112,60 @@ def signer(state: Path) -> Signer:
     return Signer(_read_private(file))
 
 
-def trusted_keys(state: Path) -> tuple[Ed25519PublicKey, ...]:
-    """The public keys whose bundles are believed on this machine.
+def trusted_keys(state: Path) -> tuple[TrustedKey, ...]:
+    """The public keys whose bundles are believed on this machine, until they end. Of a key that is declared twice, the
+    earlier end counts.
 
-    Raises BundleError when there is none, or one of them is no Ed25519 public key.
+    Raises BundleError when there is none, one of them is no Ed25519 public key, or its end cannot be read.
     """
-    if declared := os.environ.get(TRUSTED):
-        files = [] if _is_pem(declared) else [f for part in declared.split(os.pathsep) for f in _key_files(Path(part))]
-        keys = (
-            [_parse_public(declared.encode(), TRUSTED)] if _is_pem(declared) else [_read_public(file) for file in files]
-        )
-    else:
-        keys = [_read_public(file) for file in _key_files(StatePaths(state).keys)]
-        if SIGNING in os.environ:
-            keys.append(signer(state).public)
+    keys = _declared_keys(state)
+    if SIGNING in os.environ and not os.environ.get(TRUSTED):
+        keys.append(TrustedKey(_own_signer(state).public, SIGNING))
     if not keys:
         raise BundleError(
             f"no key to verify bundles with: found none in {StatePaths(state).keys}, "
             f"wanted the *{PUBLIC} of the machine that trains there, or its path in {TRUSTED}"
         )
-    return tuple(keys)
+    by_bytes: dict[bytes, TrustedKey] = {}
+    for key in keys:
+        raw = key.public_bytes_raw()
+        by_bytes[raw] = _sooner(by_bytes.get(raw, key), key)
+    return tuple(by_bytes.values())
 
 
-def verify(content: bytes, seal: bytes, keys: Trusted) -> None:
-    """Raises BundleError, without the name of any file, unless one of `keys` made the seal for just
-    this content."""
+def _sooner(one: TrustedKey, other: TrustedKey) -> TrustedKey:
+    """The declaration of a key that ends it first."""
+    return min(one, other, key=lambda key: (key.revoked is None, key.expires or date.max))
+
+
+def _declared_keys(state: Path) -> list[TrustedKey]:
+    if declared := os.environ.get(TRUSTED):
+        if _is_pem(declared):
+            return _parse_public(declared, TRUSTED)
+        files = [file for part in declared.split(os.pathsep) for file in _key_files(Path(part))]
+    else:
+        files = [*_key_files(StatePaths(state).keys)]
+    return [key for file in files for key in _read_public(file)]
+
+
+def verify(content: bytes, seal: bytes, keys: Trusted, at: datetime | None = None) -> None:
+    """Raises BundleError, without the name of any file that was signed, unless one of `keys` made the seal for just
+    this content, and was valid at an instant (now by default)."""
     if len(seal) != SEAL_BYTES:
         raise BundleError(f"found {len(seal)} bytes, wanted a seal of {SEAL_BYTES}")
     keys_by_bytes = {public.public_bytes_raw(): public for public in keys}
-    key = keys_by_bytes.get(seal[:KEY_BYTES])
+    key, name = keys_by_bytes.get(seal[:KEY_BYTES]), fingerprint(seal[:KEY_BYTES])
     if key is None:
         believed = ", ".join(map(fingerprint, keys_by_bytes)) or "none"
-        raise BundleError(
-            f"signed by the key {fingerprint(seal[:KEY_BYTES])}, which is not trusted; trusted are {believed}"
-        )
+        raise BundleError(f"signed by the key {name}, which is not trusted; trusted are {believed}")
+    if isinstance(key, TrustedKey):
+        if refusal := key.refusal(at or datetime.now(UTC)):
+            raise BundleError(f"signed by the key {name}, which is {refusal}")
+        key = key.public
     try:
         key.verify(seal[KEY_BYTES:], content)
     except InvalidSignature:
-        raise BundleError(
-            f"the signature of the key {fingerprint(seal[:KEY_BYTES])} does not fit what was signed"
-        ) from None
+        raise BundleError(f"the signature of the key {name} does not fit what was signed") from None
 
 
 def fingerprint(public: bytes) -> str:
@@ -165,20 +228,45 @@ def _parse_private(pem: bytes, where: str) -> Ed25519PrivateKey:
     return key
 
 
-def _read_public(file: Path) -> Ed25519PublicKey:
+def _read_public(file: Path) -> list[TrustedKey]:
     try:
-        return _parse_public(file.read_bytes(), str(file))
+        return _parse_public(file.read_text("utf-8", errors="replace"), str(file))
     except OSError as error:
         raise BundleError(f"trusted key {file} cannot be read: {error.strerror}") from error
 
 
-def _parse_public(pem: bytes, where: str) -> Ed25519PublicKey:
-    try:
-        key = serialization.load_pem_public_key(pem)
-    except ValueError as error:
-        raise BundleError(f"{where}: found no public key, wanted an Ed25519 public key as PEM") from error
-    if not isinstance(key, Ed25519PublicKey):
-        raise BundleError(f"{where}: found a {type(key).__name__}, wanted an Ed25519 public key")
+def _parse_public(text: str, where: str) -> list[TrustedKey]:
+    """The keys of a text, each with the lines before it."""
+    keys, begin = [], 0
+    for block in _PEM.finditer(text):
+        try:
+            public = serialization.load_pem_public_key(block[0].encode())
+        except ValueError as error:
+            raise BundleError(f"{where}: found no public key, wanted an Ed25519 public key as PEM") from error
+        if not isinstance(public, Ed25519PublicKey):
+            raise BundleError(f"{where}: found a {type(public).__name__}, wanted an Ed25519 public key")
+        keys.append(_with_ends(TrustedKey(public, where), text[:begin].count("\n"), text[begin : block.start()]))
+        begin = block.end()
+    if not keys or text[begin:].strip():
+        raise BundleError(f"{where}: found no public key, wanted an Ed25519 public key as PEM")
+    return keys
+
+
+def _with_ends(key: TrustedKey, lines_before: int, text: str) -> TrustedKey:
+    for number, line in enumerate(text.split("\n"), lines_before + 1):
+        if not (content := line.strip()) or content.startswith("#"):
+            continue
+        try:
+            end = _END.fullmatch(content)
+            day = date.fromisoformat(end[2]) if end else None
+        except ValueError:
+            end = None
+        if end is None or day is None:
+            raise BundleError(
+                f"{key.where}, line {number}: found {content[:80]!r}, wanted `Expires: 2027-06-30` or "
+                "`Revoked: 2026-11-29 why` before a key; `#` begins a comment"
+            )
+        key = replace(key, expires=day) if end[1] == "Expires" else replace(key, revoked=f"{day} {end[3]}".strip())
     return key
 
 
@@ -187,4 +275,4 @@ def _key_files(path: Path) -> Iterator[Path]:
 
 
 def _is_pem(text: str) -> bool:
-    return text.lstrip().startswith("-----BEGIN")
+    return "-----BEGIN" in text

@@ -35,6 +35,7 @@ def test_a_ledger_of_the_first_revision_is_brought_to_todays(url: str, opening: 
         for table in (tables.accepted_crews, tables.schedule_days, tables.person_days):
             table.drop(connection)
         connection.exec_driver_sql("alter table links drop column person")
+        connection.exec_driver_sql("alter table publications drop column rows_seal")
         connection.exec_driver_sql(f"update {REVISION_TABLE} set version_num = '0001'")
     engine.dispose()
     opening(url).close()  # type: ignore[operator]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import sqlalchemy as sa
 from forecaster.errors import UnusableLedger
 from forecaster.ledger import connect, soundness, tables
 from forecaster.ledger.store import Ledger
+from forecaster.ledger.week_plan import WeekPlan
 from tests.ledger.publications import publication, start, total
 
 CHANGES = [
@@ -18,7 +20,11 @@ CHANGES = [
     tables.published_totals.update().values(quantiles=[1, 2, 3]),
     tables.published_depots.update().where(tables.published_depots.c.depot_id == "D1").values(position=7),
     tables.published.delete().where(tables.published.c.depot_id == "D1"),
+    tables.published_plans.delete(),
+    tables.publications.update().values(tier="champion"),
+    tables.publications.update().values(levels=[0.1, 0.4, 0.9]),
 ]
+PLAN = WeekPlan("D1", (), (), (), 12.5, 0.0, 0.0)
 
 
 def test_a_publication_is_unchanged_after_it_was_written(ledger: Ledger) -> None:
@@ -30,13 +36,14 @@ def test_a_publication_is_unchanged_after_it_was_written(ledger: Ledger) -> None
 
 @pytest.mark.parametrize("change", CHANGES, ids=str)
 def test_a_changed_row_is_reported_with_its_publication(ledger: Ledger, change: sa.Update | sa.Delete) -> None:
-    number = ledger.publish(publication(totals=tuple(total(step=step) for step in (1, 2, 3))))
+    number = ledger.publish(publication(totals=tuple(total(step=step) for step in (1, 2, 3)), plans=(PLAN,)))
     with ledger.transaction() as connection:
         connection.execute(change)
     with ledger.transaction() as connection:
         with pytest.raises(UnusableLedger, match=f"rows of publication {number} are not those that were published"):
             soundness.require_unchanged(connection, number)
         [fault] = soundness.faults(connection)
+    assert re.search(r"; found the SHA-256 [0-9a-f]{16}…, wanted [0-9a-f]{16}…; the next", fault)
     assert fault.endswith("`forecaster predict FILE` replaces it, or `forecaster restore` brings a backup back")
 
 
@@ -61,6 +68,34 @@ def test_the_digest_does_not_depend_on_the_database(ledger: Ledger, tmp_path: Pa
                 copy.execute(table.insert(), [dict(row) for row in content])
         assert soundness.rows_digest(copy, number) == digest
     engine.dispose()
+
+
+def test_the_digest_does_not_depend_on_the_order_of_the_rows(ledger: Ledger) -> None:
+    number = ledger.publish(publication(depots=12))
+    with ledger.transaction() as connection:
+        digest = soundness.rows_digest(connection, number)
+        for table in (tables.published_depots, tables.published):
+            rows = connection.execute(sa.select(table)).mappings().all()
+            connection.execute(table.delete())
+            connection.execute(table.insert(), [dict(row) for row in reversed(rows)])
+        assert soundness.rows_digest(connection, number) == digest
+
+
+def test_a_publication_of_before_digests_is_left_out_and_a_digest_that_was_removed_is_not(ledger: Ledger) -> None:
+    old, new = ledger.publish(publication()), ledger.publish(publication(orders=150.0))
+    without = tables.publications.update().values(rows_digest=None)
+    with ledger.transaction() as connection:
+        connection.execute(without.where(tables.publications.c.publication_id == old))
+        connection.execute(tables.published.update().values(drivers=5).where(tables.published.c.publication_id == old))
+        soundness.renew_digest(connection, old)
+        assert soundness.faults(connection) == []
+        assert soundness.digest_counts(connection) == soundness.DigestCounts(1, 0, 1, None)
+    third = ledger.publish(publication(orders=180.0))
+    with ledger.transaction() as connection:
+        connection.execute(without.where(tables.publications.c.publication_id == third))
+        [fault] = soundness.faults(connection)
+    assert f"rows of publication {third} are not those that were published; found no digest, wanted one" in fault
+    assert new < third
 
 
 def test_damaged_pages_are_reported(tmp_path: Path) -> None:

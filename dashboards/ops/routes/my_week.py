@@ -122,6 +122,6 @@ class MyWeekRoutes:
             if changed and form.shift != day.shift:
                 raise OverrideError(_("your shift on {day} has changed; load your week again", day=day.day))
             if changed:
-                refresh.refresh_within(connection, pipeline, self.spec.paths.saved_inputs)
+                refresh.refresh_within(connection, pipeline, self.spec.paths)
                 # without the name, since the audit is kept for ever
                 audit(request, f"{form.answer} {form.shift or 'a free day'} of {form.day} at {depot_id}", connection)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-REVISION = "0006"
+REVISION = "0007"
 # not alembic's own name: other tools in the same database use that one
 REVISION_TABLE = "forecaster_revision"
 # As alembic makes it, and no table of the ledger's.

@@ -15,6 +15,7 @@ import sqlalchemy as sa
 from forecaster.errors import LedgerError
 from forecaster.ledger import records, soundness
 from forecaster.ledger.publication import Publication
+from forecaster.ledger.soundness import Seal
 from forecaster.ledger.staging import depot_rows
 from forecaster.ledger.staging.depot_rows import DepotRows
 
@@ -43,8 +44,8 @@ def is_kept(connection: sa.Connection, number: int, publication: Publication, pa
     return count == depot_rows.count(connection, number)
 
 
-def stage(connection: sa.Connection, publication: Publication, parts: Parts) -> int:
-    """Write a publication and verify it against the database; returns its new id.
+def stage(connection: sa.Connection, publication: Publication, parts: Parts, seal: Seal | None = None) -> int:
+    """Write a publication, sealed where there is a key, and verify it against the database; returns its new id.
 
     Raises LedgerError when it has no depot, a depot twice or other days than its horizon, and when
     the database returns something else than was written.
@@ -61,7 +62,7 @@ def stage(connection: sa.Connection, publication: Publication, parts: Parts) -> 
         raise LedgerError("not published: there is no depot in it")
     if records.without_depots(connection, number) != replace(publication, depots=()):
         raise LedgerError(_DIFFERS)
-    soundness.write_digest(connection, number)
+    soundness.write_digest(connection, number, seal)
     return number
 
 

@@ -16,6 +16,7 @@ from forecaster.config import Spec
 from forecaster.errors import NoSuchRow
 from forecaster.ledger import access, connect, plan_rows, tables
 from forecaster.ledger.store import Ledger
+from forecaster.serving import keys
 
 NOBODY = "[a person who is forgotten]"
 REMAINING = (
@@ -32,7 +33,8 @@ def forget(spec: Spec, depot_id: str, person: str, *, by: str) -> Mapping[str, i
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         if connection.dialect.name == "sqlite":
             connection.exec_driver_sql("pragma secure_delete=on")
-        counts = {"plans of the week": plan_rows.forget_person(connection, spec.name, depot_id, person)}
+        seal = keys.sealing(spec.paths.folder)
+        counts = {"plans of the week": plan_rows.forget_person(connection, spec.name, depot_id, person, seal)}
         for name, table in {"days set or answered": tables.person_days, "links": tables.links}.items():
             here = (table.c.pipeline == spec.name, table.c.depot_id == depot_id, table.c.person == person)
             counts[name] = connection.execute(table.delete().where(*here)).rowcount

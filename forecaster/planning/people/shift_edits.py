@@ -172,7 +172,7 @@ def _save(
             row = PersonDay(depot_id, edit.target_date, edit.person, edit.shift, kind, by, week.at)
             changed += person_days.write(connection, spec.name, [row])
     if changed:
-        refresh.refresh_within(connection, spec.name, spec.paths.saved_inputs)
+        refresh.refresh_within(connection, spec.name, spec.paths)
         if audit is not None:
             audit(connection, answer)
     return answer

@@ -42,7 +42,7 @@ from forecaster.publishing.groups import depot_files, group_work
 from forecaster.publishing.groups.group_work import DepotGroup, ForecastOrder, GroupForecast
 from forecaster.publishing.groups.survey import Survey, survey
 from forecaster.publishing.outcome import PublishedForecast, Troubles, kept
-from forecaster.serving import totals
+from forecaster.serving import keys, totals
 
 # after which a run that has written nothing is dead; others may share `state`
 LEFT_SECONDS = 24 * 3600
@@ -172,7 +172,8 @@ def _publish(
             measures={"depots": Counter({choice.tier: published})},
         )
         kept_publications, depots = spec.retention.publications, partial(_depots, looked)
-        number = ledger.publish(publication, keep=kept_publications, parts=depots)
+        seal = keys.sealing(spec.paths.folder)
+        number = ledger.publish(publication, keep=kept_publications, parts=depots, seal=seal)
     text = joined((note.text for note in notes), " ")
     return PublishedForecast(
         number,
