@@ -15,7 +15,7 @@ from dashboards.inference.app import InferenceService, create_app
 from dashboards.inference.metrics import InferenceMetrics
 from dashboards.inference.nights import Nights
 from dashboards.inference.served_models import ModelStore
-from dashboards.ops.access.context import AccessContext, signing_key
+from dashboards.ops.access.context import AccessContext, signing_keys
 from dashboards.ops.access.links import INFER
 from dashboards.ops.http.listening import address_of, config, listen_for_prometheus, open_listener, run
 from dashboards.ops.reading.store import PublicationStore
@@ -89,7 +89,9 @@ def create_service(spec: Spec, limits: BatchLimits) -> InferenceService:
     metrics = InferenceMetrics(spec.name)
     store = PublicationStore(spec.ledger_url, spec.name, now, "", spec=spec)
     access = spec.page.access
-    context = AccessContext(access, spec.ledger_url, spec.name, store, now, {INFER: (INFER,)}, key=signing_key(access))
+    context = AccessContext(
+        access, spec.ledger_url, spec.name, store, now, {INFER: (INFER,)}, keys=signing_keys(access)
+    )
 
     def champion() -> str | None:
         try:

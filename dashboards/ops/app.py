@@ -19,14 +19,14 @@ from jinja2 import BytecodeCache, Environment, FileSystemLoader, StrictUndefined
 from jinja2.bccache import Bucket
 from markupsafe import Markup
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.middleware.sessions import SessionMiddleware
 from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from dashboards.ops.access import links
-from dashboards.ops.access.context import AccessContext, signing_key
+from dashboards.ops.access.context import AccessContext, signing_keys
 from dashboards.ops.access.middleware import AccessMiddleware
 from dashboards.ops.access.person import is_for_admin
+from dashboards.ops.access.signatures import SignedSessions
 from dashboards.ops.formatting import display
 from dashboards.ops.http.bodies import LARGEST_BODY, LARGEST_FORM, BodyLimits
 from dashboards.ops.http.head import CHANGING, HeadRequests
@@ -82,7 +82,7 @@ def create_app(
     """
     access = access or Access()
     store = PublicationStore(ledger_url, pipeline, clock, build(), spec=spec)
-    context = AccessContext(access, ledger_url, pipeline, store, clock, linkable(), key=signing_key(access))
+    context = AccessContext(access, ledger_url, pipeline, store, clock, linkable(), keys=signing_keys(access))
     return page_app(context, spec, metrics=metrics)
 
 
@@ -104,7 +104,7 @@ def page_app(
     bodies = {"largest": _largest}
     app = bare_app(context, refuse, language, partial(_serving, store), cached=store, outside=outside, bodies=bodies)
     if oidc and not context.prefix:
-        app.add_middleware(SessionMiddleware, **session_options(context))
+        app.add_middleware(SignedSessions, **session_options(context))
         # a second of imports that other pages do without
         from dashboards.ops.access import oidc as signing_in
 
@@ -200,7 +200,7 @@ def wrap(app: FastAPI, metrics: PageMetrics | None, pipeline: str) -> None:
 def session_options(context: AccessContext) -> dict[str, Any]:
     """Of the cookie that holds the session of whoever has signed in at a provider."""
     return {
-        "secret_key": context.key,
+        "keys": context.keys,
         "session_cookie": context.cookie("session"),
         "max_age": int(context.access.session_hours * 3600),
         "https_only": context.secure,

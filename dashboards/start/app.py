@@ -11,11 +11,11 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.responses import FileResponse, RedirectResponse, Response
-from starlette.middleware.sessions import SessionMiddleware
 from starlette.requests import Request
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dashboards.ops.access.context import AccessContext, signing_key
+from dashboards.ops.access.context import AccessContext, signing_keys
+from dashboards.ops.access.signatures import SignedSessions
 from dashboards.ops.app import bare_app, build, create_app, now, session_options, templates, wrap
 from dashboards.ops.http.bodies import LARGEST_BODY
 from dashboards.ops.reading.store import PublicationStore
@@ -87,7 +87,7 @@ class Guide:
         access, name = (spec.page.access, spec.name) if spec else (Access(), None)
         url = spec.ledger_url if spec else f"sqlite:///{StatePaths(self.folder.path / 'var').ledger}"
         store = PublicationStore(url, name, self._clock, build(), spec=spec)
-        context = AccessContext(access, url, name, store, self._clock, {}, key=signing_key(access))
+        context = AccessContext(access, url, name, store, self._clock, {}, keys=signing_keys(access))
         self._steps = self._guide(context, spec.page.language if spec else languages.ENGLISH)
 
     def _guide(self, context: AccessContext, language: str) -> FastAPI:
@@ -104,7 +104,7 @@ class Guide:
             },
         )
         if context.access.sign_in == "oidc":
-            app.add_middleware(SessionMiddleware, **session_options(context))
+            app.add_middleware(SignedSessions, **session_options(context))
         wrap(app, None, context.pipeline or "")
         app.include_router(GuideSteps(self.folder, page, self.night, self._clock).router())
 

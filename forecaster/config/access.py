@@ -119,6 +119,8 @@ class Access(Section):
     """Provider, with `sign_in: oidc`."""
     secret: str | None = None
     """Key for cookies and links, as a reference such as ${PAGE_SECRET}, at least 32 characters."""
+    former_secret: str | None = None
+    """The key before it, which signs nothing any more: cookies and links that it signed stay valid."""
     session_hours: float = Field(default=12, gt=0, le=24 * 31)
     """Lifetime of a session with `sign_in: oidc`."""
     roles: Roles = Roles()
@@ -129,7 +131,7 @@ class Access(Section):
     limits: Limits = Limits()
     """Rate limits."""
 
-    _secret = field_validator("secret")(only_reference)
+    _secret = field_validator("secret", "former_secret")(only_reference)
 
     @field_validator("url")
     @classmethod
@@ -152,6 +154,8 @@ class Access(Section):
     def _whole(self) -> Self:
         if self.sign_in == "header" and not self.proxies:
             raise ValueError("sign_in: header believes nobody without `proxies`; wanted the addresses of your proxies")
+        if self.former_secret is not None and self.secret is None:
+            raise ValueError("former_secret signs nothing; wanted `secret`, the key in its place, as well")
         if self.sign_in == "oidc":
             required = {"oidc": self.oidc, "url": self.url, "secret": self.secret}
             if missing := [name for name, value in required.items() if value is None]:
@@ -159,9 +163,11 @@ class Access(Section):
         return self
 
     @property
-    def key(self) -> str | None:
-        """The signing key, filled in. Raises SpecError if the environment does not have it."""
-        return None if self.secret is None else fill(self.secret, credential=True)
+    def keys(self) -> dict[str, str]:
+        """The signing keys by their names here, filled in, the one that signs last. Raises SpecError if the environment
+        does not have one."""
+        declared = {"former_secret": self.former_secret, "secret": self.secret}
+        return {name: fill(value, credential=True) for name, value in declared.items() if value is not None}
 
 
 class Page(Section):

@@ -96,4 +96,4 @@ def hang_up(
     link = links.new(view, city, 90, pipeline="harbor-fleet", by="ada", now=now, depot_id=depot_id)
     with Ledger.open(url) as ledger, ledger.transaction() as connection:
         ledger_access.make_link(connection, link)
-    return link, links.address(SECRET, HOME, link)
+    return link, links.address((SECRET,), HOME, link)

@@ -31,7 +31,7 @@ def test_every_address_on_a_page_begins_with_the_prefix(url: str, tmp_path: Path
     now = NOON + timedelta(days=20 if many else 0)
     store = PublicationStore(url, "harbor-fleet", lambda: now, build())
     access = AccessContext(
-        Access(), url, "harbor-fleet", store, lambda: now, linkable(), key="k" * 32, prefix="/p/harbor-fleet"
+        Access(), url, "harbor-fleet", store, lambda: now, linkable(), keys=("k" * 32,), prefix="/p/harbor-fleet"
     )
     app = page_app(access, spec_of(tmp_path, url))
     for path in PAGES:

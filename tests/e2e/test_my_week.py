@@ -49,7 +49,7 @@ def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         access.make_link(connection, link)
     with running(SERVER, str(tmp_path / "fleet" / "pipeline.yaml"), AS_OF.isoformat()) as base_url:
-        yield links.address(SECRET, base_url.rstrip("/"), link)
+        yield links.address((SECRET,), base_url.rstrip("/"), link)
 
 
 def test_a_person_answers_on_a_phone_without_a_script(browser: Browser, address: str) -> None:

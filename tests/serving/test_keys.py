@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import stat
+from datetime import UTC, datetime
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ec import SECP256R1, generate_private_key
 
 from forecaster.errors import BundleError
-from forecaster.serving import keys
-from tests.graphs import signer
+from forecaster.serving import bundle, keys
+from tests.graphs import signer, small
 
 PEM = serialization.Encoding.PEM
 OPEN = serialization.NoEncryption()
+NAME = keys.fingerprint(signer(1).public.public_bytes_raw())
+ABOUT = {"levels": [0.1, 0.5, 0.9]}
 
 
 def private_pem(number: int = 0) -> bytes:
@@ -125,3 +130,78 @@ def test_two_processes_that_make_a_key_at_once_end_with_one(tmp_path: Path, monk
     monkeypatch.setattr(Path, "exists", lambda self: self.name != "signing.pem" and exists(self))  # not seen yet
     assert keys.signer(tmp_path).public == first.public
     assert raw(keys.trusted_keys(tmp_path)) == [first.public.public_bytes_raw()]
+
+
+def declare(tmp_path: Path, *blocks: tuple[str, int]) -> None:
+    """Trust these keys alone, each after its lines."""
+    (tmp_path / "keys").mkdir(exist_ok=True)
+    text = "".join(f"{lines}\n{public_pem(number).decode()}" for lines, number in blocks)
+    (tmp_path / "keys" / "declared.pub.pem").write_text(text, "utf-8")
+
+
+def test_after_a_rotation_the_new_key_signs_and_the_former_one_verifies(tmp_path: Path) -> None:
+    former = keys.signer(tmp_path).seal(b"content")
+    folder = tmp_path / "keys"
+    (folder / "signing.pub.pem").rename(folder / "former.pub.pem")
+    (folder / "signing.pem").unlink()
+    new = keys.signer(tmp_path).seal(b"content")
+    assert former[: keys.KEY_BYTES] != new[: keys.KEY_BYTES]
+    for seal in (former, new):
+        keys.verify(b"content", seal, keys.trusted_keys(tmp_path))
+
+
+def test_a_variable_holds_several_keys_as_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(keys.TRUSTED, f"# of the old machine\n{public_pem(1).decode()}\n{public_pem(2).decode()}")
+    assert raw(keys.trusted_keys(tmp_path)) == raw([signer(1).public, signer(2).public])
+
+
+def test_a_key_vouches_until_the_end_of_its_last_day(tmp_path: Path) -> None:
+    declare(tmp_path, ("# for a year\nExpires: 2027-06-30", 1))
+    seal, trusted = signer(1).seal(b"content"), keys.trusted_keys(tmp_path)
+    keys.verify(b"content", seal, trusted, datetime(2027, 6, 30, 23, 59, tzinfo=UTC))
+    with pytest.raises(BundleError, match=r"which is expired: `Expires: 2027-06-30` in .*declared\.pub\.pem; wanted"):
+        keys.verify(b"content", seal, trusted, datetime(2027, 7, 1, tzinfo=UTC))
+
+
+def test_a_revoked_key_vouches_for_nothing_however_often_it_is_declared(tmp_path: Path) -> None:
+    declare(tmp_path, ("", 1), ("Revoked: 2026-11-29 stolen laptop", 1), ("Expires: 2999-01-01", 1), ("", 2))
+    trusted = keys.trusted_keys(tmp_path)
+    assert raw(trusted) == raw([signer(1).public, signer(2).public])
+    for at in (None, datetime(2020, 1, 1, tzinfo=UTC)):
+        with pytest.raises(BundleError, match=r"is revoked in .*declared\.pub\.pem: 2026-11-29 stolen laptop; wanted"):
+            keys.verify(b"content", signer(1).seal(b"content"), trusted, at)
+    keys.verify(b"content", signer(2).seal(b"content"), trusted)
+
+
+def test_a_bundle_of_a_key_that_ended_is_not_loaded(tmp_path: Path) -> None:
+    folder = bundle.write(tmp_path / "bundles", small(), {"bias": np.ones(3, np.float32)}, ABOUT, signer(1))
+    declare(tmp_path, ("Expires: 2999-12-31", 1))
+    assert bundle.load(folder, tmp_path).name == folder.name
+    for lines, message in (
+        ("Expires: 2026-01-31", "expired: `Expires: 2026-01-31`"),
+        ("Revoked: 2026-02-01", "revoked"),
+    ):
+        declare(tmp_path, (lines, 1))
+        with pytest.raises(BundleError, match=rf"bundle .*manifest\.sig: signed by the key {NAME}, which is {message}"):
+            bundle.load(folder, tmp_path)
+
+
+def test_a_key_that_ended_signs_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(keys.SIGNING, private_pem(1).decode())
+    assert keys.sealing(tmp_path) is not None
+    declare(tmp_path, ("Revoked: 2026-11-29 stolen laptop", 1))
+    with pytest.raises(BundleError, match=rf"signing key {NAME} is revoked in .*: 2026-11-29 stolen laptop"):
+        keys.signer(tmp_path)
+    assert keys.sealing(tmp_path) is None
+
+
+def test_without_a_key_nothing_is_sealed_and_none_is_made(tmp_path: Path) -> None:
+    assert keys.sealing(tmp_path) is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("line", ["Expired: 2026-01-31", "Expires: 31.01.2026", "Expires: 2026-02-30", "a note"])
+def test_a_line_that_is_not_understood_is_refused_with_its_number(tmp_path: Path, line: str) -> None:
+    declare(tmp_path, ("", 1), (f"# a comment\n{line}", 2))
+    with pytest.raises(BundleError, match=rf"declared\.pub\.pem, line 6: found '{re.escape(line)}', wanted `Expires: "):
+        keys.trusted_keys(tmp_path)

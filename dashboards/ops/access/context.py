@@ -1,4 +1,4 @@
-"""Access context of one app: what is declared of access, the key that signs, and the ledger."""
+"""Access context of one app: what is declared of access, the keys that sign, and the ledger."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from dashboards.ops.access.rare_warnings import RareWarnings
 from dashboards.ops.access.sessions import Sessions
+from dashboards.ops.access.signatures import Keys
 from dashboards.ops.reading.store import PublicationStore
 from forecaster.config.access import Access
 from forecaster.errors import SpecError
@@ -40,7 +41,7 @@ class AccessContext:
     store: PublicationStore
     clock: Callable[[], datetime]
     views: Mapping[str, tuple[str, ...]]
-    key: str = field(repr=False)
+    keys: Keys = field(repr=False)
     prefix: str = ""
     shared_sessions: Sessions | None = field(default=None, repr=False)
     # of what strangers send
@@ -98,15 +99,16 @@ def access_context(request: Request) -> AccessContext:
     return context
 
 
-def signing_key(access: Access) -> str:
-    """The declared key, or where none is declared one that this process makes up.
+def signing_keys(access: Access) -> Keys:
+    """The declared keys, the one that signs last; where none is declared one that this process makes up.
 
     Raises SpecError where it is not there or too short to keep anybody out.
     """
-    key = access.key
-    if key is not None and len(key) < SHORTEST_KEY:
-        raise SpecError(
-            f"page.access.secret: {access.secret} holds {len(key)} characters, wanted {SHORTEST_KEY} or more, as from "
-            "python -c 'import secrets; print(secrets.token_urlsafe(32))'"
-        )
-    return key or secrets.token_urlsafe(32)
+    keys = access.keys
+    for name, key in keys.items():
+        if len(key) < SHORTEST_KEY:
+            raise SpecError(
+                f"page.access.{name}: {getattr(access, name)} holds {len(key)} characters, wanted {SHORTEST_KEY} or "
+                "more, as from python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+            )
+    return tuple(keys.values()) or (secrets.token_urlsafe(32),)

@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from dashboards.ops.access.context import AccessContext, access_context
 from dashboards.ops.access.person import Person, person
+from dashboards.ops.access.signatures import serializer
 from forecaster.core.language import _
 
 HEADER, FIELD = "X-CSRF-Token", "csrf"
@@ -72,4 +73,4 @@ def _whose(person: Person) -> list[str]:
 
 def _signer(context: AccessContext) -> URLSafeTimedSerializer:
     # of this pipeline alone
-    return URLSafeTimedSerializer(context.key, salt=f"csrf{context.prefix}")
+    return serializer(URLSafeTimedSerializer, context.keys, f"csrf{context.prefix}")

@@ -15,8 +15,9 @@ from itsdangerous import BadSignature, URLSafeSerializer
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from dashboards.ops.access.context import AccessContext, signing_key
+from dashboards.ops.access.context import AccessContext, signing_keys
 from dashboards.ops.access.person import Person
+from dashboards.ops.access.signatures import Keys, serializer
 from forecaster.config import Spec
 from forecaster.errors import SpecError
 from forecaster.ledger import access as ledger_access
@@ -48,7 +49,7 @@ def visitor(context: AccessContext, token: str) -> Person | None:
 def open_link(context: AccessContext, token: str) -> ledger_access.Link:
     """The link of a token. Raises DeadLink, and LedgerError when the ledger cannot be read."""
     try:
-        link_id = _signer(context.key).loads(token)
+        link_id = _signer(context.keys).loads(token)
     except BadSignature:
         raise DeadLink from None
     with context.store.reader().transaction() as connection:
@@ -129,10 +130,10 @@ def new(
     )
 
 
-def address(key: str, base: str, link: ledger_access.Link) -> str:
+def address(keys: Keys, base: str, link: ledger_access.Link) -> str:
     """Address of a link: of a screen the page, of a feed the calendar (`rss_address` is next to
     it), of a machine the token."""
-    token = _signer(key).dumps(link.link_id)
+    token = _signer(keys).dumps(link.link_id)
     if link.view == INFER:
         return str(token)
     return f"{base}/feed/{token}/ics" if link.view == FEED else f"{base}/link/{token}"
@@ -162,7 +163,7 @@ def make_link(
     access = spec.page.access
     if access.secret is None or access.url is None or access.sign_in == "none":
         raise SpecError("a link needs page.access with sign_in, url and secret: without them nobody else comes in")
-    key = signing_key(access)
+    keys = signing_keys(access)
     if days > ledger_access.MOST_DAYS:
         raise SpecError(f"--days: found {days}, wanted {ledger_access.MOST_DAYS} at most")
     if view not in (views := (*linkable(), FEED, INFER, PERSON)):
@@ -180,7 +181,7 @@ def make_link(
             for link in links:
                 ledger_access.make_link(connection, link)
                 ledger_access.note(connection, by_command(spec, by, now, "link", link_sentence(link)))
-    addresses = [f"{link.person}: " * bool(link.person) + address(key, access.url, link) for link in links]
+    addresses = [f"{link.person}: " * bool(link.person) + address(keys, access.url, link) for link in links]
     return links[0], (*addresses, rss_address(addresses[0])) if view == FEED else tuple(addresses)
 
 
@@ -236,5 +237,5 @@ def link_sentence(link: ledger_access.Link) -> str:
     return f"link {link.link_id} to {link.view}{where}, until {link.expires_at:%Y-%m-%d %H:%M} UTC"
 
 
-def _signer(key: str) -> URLSafeSerializer:
-    return URLSafeSerializer(key, salt="link")
+def _signer(keys: Keys) -> URLSafeSerializer:
+    return serializer(URLSafeSerializer, keys, "link")

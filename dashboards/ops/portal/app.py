@@ -13,10 +13,10 @@ from urllib.parse import quote
 from anyio import to_thread
 from fastapi import FastAPI
 from fastapi.responses import RedirectResponse
-from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from dashboards.ops.access.context import AccessContext
+from dashboards.ops.access.signatures import SignedSessions
 from dashboards.ops.app import THREADS, bare_app, now, page_app, session_options, templates, wrap
 from dashboards.ops.portal.front_page import FrontPage
 from dashboards.ops.portal.front_routes import front_routes
@@ -68,7 +68,7 @@ class Portal:
         self.pages: OpenPages[FastAPI] = OpenPages(self._open, self._close)
         self._app: ASGIApp = self._lead
         if door.access.sign_in == "oidc":
-            self._app = SessionMiddleware(self._lead, **session_options(door))
+            self._app = SignedSessions(self._lead, **session_options(door))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from dashboards.ops.access.context import AccessContext, signing_key
+from dashboards.ops.access.context import AccessContext, signing_keys
 from dashboards.ops.access.person import Person, with_role
 from dashboards.ops.access.sessions import Sessions
 from dashboards.ops.app import build
@@ -20,7 +20,7 @@ from forecaster.errors import SpecError
 
 PREFIX = "/p/"
 # what pages served together share
-DOOR = ("sign_in", "url", "proxies", "header", "oidc", "secret", "session_hours")
+DOOR = ("sign_in", "url", "proxies", "header", "oidc", "secret", "former_secret", "session_hours")
 EVERY = "*"  # whose sessions are those of all: no pipeline can be called so
 
 
@@ -93,5 +93,5 @@ def refuse_several_doors(specs: Sequence[Spec]) -> None:
 def _context(spec: Spec, clock: Callable[[], datetime], readers: SharedReaders) -> AccessContext:
     access: Access = spec.page.access
     store = PublicationStore(spec.ledger_url, spec.name, clock, build(), readers, spec)
-    key, prefix = signing_key(access), PREFIX + spec.name
-    return AccessContext(access, spec.ledger_url, spec.name, store, clock, linkable(), key=key, prefix=prefix)
+    keys, prefix = signing_keys(access), PREFIX + spec.name
+    return AccessContext(access, spec.ledger_url, spec.name, store, clock, linkable(), keys=keys, prefix=prefix)

@@ -137,7 +137,7 @@ def made_link(
     with context.writing() as connection:
         ledger_access.make_link(connection, link)
         audit(request, links.link_sentence(link), connection)
-    return link, links.address(context.key, base, link)
+    return link, links.address(context.keys, base, link)
 
 
 def revoked_link(request: Request, context: AccessContext, admin: Person, link_id: str) -> ledger_access.Link:

@@ -112,7 +112,7 @@ def test_a_link_expires(url: str) -> None:
 def test_a_signature_of_anothers_making_opens_nothing(app: FastAPI, url: str) -> None:
     link, address = hang_up(url)
     payload, _, signature = address.removeprefix(f"{HOME}/link/").partition(".")
-    forged = links.address("another key, which is also long enough", HOME, link).removeprefix(f"{HOME}/link/")
+    forged = links.address(("another key, which is also long enough",), HOME, link).removeprefix(f"{HOME}/link/")
     for token in (link.link_id, payload, f"x{payload}.{signature}", forged, "%00", "x" * 5000):
         assert Guest(app)(f"/link/{token}").status_code == 404
 

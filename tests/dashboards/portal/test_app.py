@@ -200,7 +200,7 @@ def test_a_link_of_the_command_line_finds_its_pipeline(portal: Portal) -> None:
     with Ledger.open(portal.served["bravo"].context.url) as ledger, ledger.transaction() as connection:
         ledger_access.make_link(connection, link)
     screen = Guest(portal, address="192.0.2.8")  # type: ignore[arg-type]
-    entered = screen(links.address(SECRET, "", link))
+    entered = screen(links.address((SECRET,), "", link))
     assert (entered.status_code, entered.headers["location"]) == (303, "/p/bravo/wall")
     assert screen("/link/none").status_code == 404
 
@@ -210,7 +210,7 @@ def test_a_feed_of_the_command_line_finds_its_pipeline(portal: Portal) -> None:
     with Ledger.open(portal.served["bravo"].context.url) as ledger, ledger.transaction() as connection:
         ledger_access.make_link(connection, link)
     calendar = Guest(portal, address="192.0.2.8")  # type: ignore[arg-type]
-    address = links.address(SECRET, "", link)
+    address = links.address((SECRET,), "", link)
     assert calendar(address).headers["location"] == f"/p/bravo{address}"
     book = calendar(f"/p/bravo{address}").text
     assert "SUMMARY:BRAVO-1: " in book

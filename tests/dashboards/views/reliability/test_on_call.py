@@ -141,7 +141,7 @@ def test_what_nights_measured_is_in_the_api(spec: Spec) -> None:
 def test_addresses_of_earlier_pages_lead_to_where_their_content_is(spec: Spec, prefix: str) -> None:
     store = PublicationStore(spec.ledger_url, spec.name, lambda: NOON, build())
     access = AccessContext(
-        Access(), spec.ledger_url, spec.name, store, lambda: NOON, linkable(), key="k" * 32, prefix=prefix
+        Access(), spec.ledger_url, spec.name, store, lambda: NOON, linkable(), keys=("k" * 32,), prefix=prefix
     )
     app = page_app(access, spec)
     for old, new in MOVED.items():

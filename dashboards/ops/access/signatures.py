@@ -1,0 +1,32 @@
+"""Signatures of cookies, links and forms: HMAC-SHA-256 with the newest of the page's secrets.
+
+What the former secret has signed is still valid, and so are links and forms with HMAC-SHA-1, the
+default of itsdangerous, which signed them before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any, TypeVar
+
+from itsdangerous import TimestampSigner, URLSafeSerializer
+from starlette.middleware.sessions import SessionMiddleware
+from starlette.types import ASGIApp
+
+Keys = tuple[str, ...]
+"""Secrets of a page, the newest last: it alone signs."""
+S = TypeVar("S", bound=URLSafeSerializer)
+SHA256, FORMER = {"digest_method": hashlib.sha256}, {"digest_method": hashlib.sha1}
+
+
+def serializer(kind: type[S], keys: Keys, salt: str) -> S:
+    """Signs values of one purpose, which the salt names, and reads them."""
+    return kind(list(keys), salt=salt, signer_kwargs=SHA256, fallback_signers=[FORMER])
+
+
+class SignedSessions(SessionMiddleware):
+    """Starlette's cookie of the session, with the secrets of a page."""
+
+    def __init__(self, app: ASGIApp, keys: Keys, **options: Any) -> None:
+        super().__init__(app, keys[-1], **options)
+        self.signer = TimestampSigner(list(keys), **SHA256)
