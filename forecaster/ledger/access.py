@@ -133,10 +133,12 @@ def read_session(connection: sa.Connection, token: str) -> Session | None:
     return None if row is None else Session(**{**row, "groups": tuple(row["groups"])})
 
 
-def sessions(connection: sa.Connection, pipeline: str, now: datetime) -> tuple[Session, ...]:
-    """Sessions of a pipeline that have not expired, by name."""
+def sessions(connection: sa.Connection, pipeline: str, now: datetime, name: str | None = None) -> tuple[Session, ...]:
+    """Sessions of a pipeline, or of a person there, that have not expired, by name."""
     row = tables.sessions.c
     query = sa.select(tables.sessions).where(row.pipeline == pipeline, row.expires_at > now)
+    if name is not None:
+        query = query.where(row.name == name)
     rows = connection.execute(query.order_by(row.name, row.expires_at)).mappings()
     return tuple(Session(**{**row, "groups": tuple(row["groups"])}) for row in rows)
 
@@ -146,6 +148,13 @@ def close_session(connection: sa.Connection, pipeline: str, session_id: str) -> 
     row = tables.sessions.c
     deletion = tables.sessions.delete().where(row.pipeline == pipeline, row.session_id == session_id)
     return connection.execute(deletion.returning(row.name)).scalar_one_or_none()
+
+
+def end_sessions(connection: sa.Connection, pipeline: str, name: str | None = None) -> int:
+    """Delete all sessions of a pipeline, or of a person there; returns how many there were."""
+    row = tables.sessions.c
+    deletion = tables.sessions.delete().where(row.pipeline == pipeline)
+    return connection.execute(deletion if name is None else deletion.where(row.name == name)).rowcount
 
 
 def end_session(connection: sa.Connection, token: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -16,17 +16,21 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from dashboards.ops.access import own_sessions
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.csrf import is_foreign
+from dashboards.ops.access.own_sessions import EMPTIED
+from dashboards.ops.access.person import with_role
 from forecaster.config.access import Oidc
 from forecaster.config.credentials import fill
 from forecaster.core.language import N_, _
+from forecaster.core.terminal import escaped
 from forecaster.errors import LedgerError
+from forecaster.ledger import access as ledger_access
+from forecaster.ledger.access import AuditEntry
 
 PATIENCE = 10  # seconds for the provider
 GONE = N_("You have signed out")
-# what a browser forgets when somebody signs out: pages kept for the way included
-EMPTIED = '"cache", "storage"'
 
 
 def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
@@ -34,6 +38,7 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
     declared = context.access.oidc
     assert declared is not None
     routes, provider = APIRouter(include_in_schema=False), client(declared)
+    routes.include_router(own_sessions.router(context, page))
 
     @routes.get("/sign-in")
     async def sign_in(request: Request, next: str = "/") -> Response:
@@ -59,12 +64,14 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
             identity = await _identity(provider, declared, request)
         except (AuthlibBaseError, JoseError, httpx2.HTTPError, RuntimeError, ValueError) as error:
             request.session.clear()
+            context.warnings.warn("sign-in refused from %s: %s", request.state.address, escaped(_why(error)))
             raise HTTPException(
                 401, _("the provider {name} did not sign you in: {why}", name=declared.issuer, why=_why(error))
             ) from error
         request.session.clear()
         who, hours = (identity["name"], identity["groups"]), context.access.session_hours
         request.session.update(await run_in_threadpool(context.sessions.begin, *who, hours, context.clock()))
+        await run_in_threadpool(_record, request, context, *who)
         return RedirectResponse(target, 303)
 
     @routes.post("/sign-out")
@@ -73,13 +80,25 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
             raise HTTPException(403, _("this came from another site; wanted a page of ours"))
         await _forget(request, context)
         request.state.audited = True  # nothing was written
-        return RedirectResponse("/sign-out", 303, {"Clear-Site-Data": EMPTIED})
+        return RedirectResponse("/sign-out", 303, EMPTIED)
 
     @routes.get("/sign-out")
     async def signed_out() -> Response:
         return _signed_out(page)
 
     return routes
+
+
+def _record(request: Request, context: AccessContext, name: str, groups: Sequence[str]) -> None:
+    """Write a sign-in into the audit, with the role that it gives; while the ledger is away, into the log."""
+    reader = with_role(context.access, name, groups, "oidc")
+    about = (name, reader.role if reader else "none", str(request.state.address), request.method, request.url.path)
+    try:
+        with context.writing() as connection:
+            entry = AuditEntry(context.clock(), context.pipeline_shown(), *about, "signed in")
+            ledger_access.note(connection, entry)
+    except LedgerError as error:
+        context.troubles.warn("%s has signed in, which the audit does not have: %s", name, error)
 
 
 async def _forget(request: Request, context: AccessContext) -> None:

@@ -98,6 +98,35 @@ class Sessions:
         with self._lock:
             self._sessions.pop(token, None)
 
+    def of_person(self, name: str, now: datetime) -> list[Session]:
+        """Where somebody is signed in, the last first. Raises LedgerError as `holder`."""
+        rows: list[Session] = []
+        for ledger in self._ledgers.values():
+            try:
+                with ledger.reading() as connection:
+                    rows += ledger_access.sessions(connection, self._pipeline, now, name)
+            except LedgerError:
+                if len(self._ledgers) == 1:
+                    raise
+        return sorted(rows, key=lambda session: session.checked_at, reverse=True)
+
+    def end_all(self, name: str) -> None:
+        """End every session of somebody, in each ledger. Raises LedgerError where one that is there cannot be
+        written."""
+        for ledger in self._ledgers.values():
+            try:
+                with ledger.writing() as connection:
+                    ledger_access.end_sessions(connection, self._pipeline, name)
+            except LedgerError:
+                if len(self._ledgers) == 1 or not _is_away(ledger):
+                    raise
+        with self._lock:
+            self._sessions.clear()
+
+    def id_of(self, cookie: Mapping[str, object]) -> str:
+        """The number of a cookie's session in the ledger."""
+        return ledger_access.session_id(self._of(cookie)[0])
+
     def _of(self, cookie: Mapping[str, object]) -> tuple[str, SessionLedger | None]:
         token, place = cookie.get(KEY), cookie.get(PLACE, "")
         return (token, self._ledgers.get(str(place))) if isinstance(token, str) else ("", None)

@@ -34,6 +34,7 @@ from dashboards.ops.views.schedule import scheduled_runs
 from forecaster.config import Spec, load
 from forecaster.core import artifact
 from forecaster.core.language import _
+from forecaster.core.terminal import count
 from forecaster.errors import DEGRADED, PUBLISHED, LedgerError, SpecError
 from forecaster.ledger import access as ledger_access
 from forecaster.ledger import lease
@@ -133,6 +134,7 @@ def router(spec: Spec, context: AccessContext, page: RenderPage) -> APIRouter:
         f"{SETTINGS}/links": settings.make_link,
         f"{SETTINGS}/revoked": settings.revoke,
         f"{SETTINGS}/signed-out": settings.end_session,
+        f"{SETTINGS}/all-signed-out": settings.end_sessions,
     }
     for path, endpoint in posts.items():
         routes.add_api_route(path, endpoint, methods=["POST"])
@@ -225,12 +227,19 @@ class SettingsRoutes:
         return self._to("links")
 
     def end_session(self, request: Request, admin: Admin, form: Form) -> Response:
-        """Sign somebody out everywhere."""
+        """End a session, for every copy of its cookie."""
         with self.context.writing() as connection:
             name = ledger_access.close_session(connection, self.context.pipeline_shown(), form.get("session", ""))
             if name is None:
                 raise HTTPException(404, _("there is no such session: it has ended"))
             audit(request, f"signed out {name}", connection)
+        return self._to("links")
+
+    def end_sessions(self, request: Request, admin: Admin) -> Response:
+        """Sign everybody out."""
+        with self.context.writing() as connection:
+            number = ledger_access.end_sessions(connection, self.context.pipeline_shown())
+            audit(request, f"signed everybody out: {count(number, 'session')}", connection)
         return self._to("links")
 
     # --- what they share ----------------------------------------------------------------------------------------------

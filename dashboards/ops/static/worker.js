@@ -21,7 +21,7 @@ self.addEventListener("activate", (event) => {
 self.addEventListener("fetch", (event) => {
   const asked = event.request;
   const address = new URL(asked.url);
-  if (asked.method === "POST" && address.pathname === "/sign-out") event.waitUntil(caches.delete(KEPT));
+  if (asked.method === "POST" && ["/sign-out", "/sessions"].includes(address.pathname)) event.waitUntil(caches.delete(KEPT));
   if (asked.method !== "GET" || address.origin !== location.origin || /^(\/p\/[^/]+)?\/api\//.test(address.pathname)) return;
   event.respondWith(answer(asked, address, event));
 });

@@ -20,6 +20,7 @@ from joserfc.jwk import RSAKey
 from dashboards.ops.access import sessions
 from dashboards.ops.access.oidc import is_ours
 from forecaster.errors import SpecError
+from forecaster.ledger import access as ledger_access
 from forecaster.ledger import tables
 from forecaster.ledger.store import Ledger
 from tests.dashboards.access.test_access import routes
@@ -96,10 +97,11 @@ def test_the_page_asks_with_pkce_a_state_and_a_nonce(guest: Guest) -> None:
     assert all(query[name] for name in ("state", "nonce", "code_challenge"))
 
 
-def test_signing_in_adds_three_routes_to_those_of_the_page(guest: Guest, url: str) -> None:
+def test_signing_in_adds_five_routes_to_those_of_the_page(guest: Guest, url: str) -> None:
     """Who may enter by those that both have is held in test_access.py."""
     added = set(routes(guest.app)) - set(routes(house(url, declared())))
-    assert added == {("GET", "/sign-in"), ("GET", "/sign-in/back"), ("POST", "/sign-out"), ("GET", "/sign-out")}
+    ways = {("GET", "/sign-in"), ("GET", "/sign-in/back"), ("POST", "/sign-out"), ("GET", "/sign-out")}
+    assert added == ways | {("GET", "/sessions"), ("POST", "/sessions")}
 
 
 def test_groups_give_roles(guest: Guest, provider: Provider) -> None:
@@ -266,3 +268,42 @@ def test_a_secret_that_is_missing_or_short_stops_the_page(url: str, monkeypatch:
 )
 def test_after_signing_in_nobody_lands_elsewhere(path: str, ours: bool) -> None:
     assert is_ours(path) == ours
+
+
+def test_people_see_their_sessions_and_sign_out_everywhere(
+    guest: Guest, provider: Provider, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions, "REREAD_SECONDS", 0.0)
+    laptop, phone, other = guest, Guest(guest.app, address="192.0.2.21"), Guest(guest.app, address="192.0.2.22")
+    assert laptop("/sessions").status_code == 303
+    laptop.writes("/sign-out")
+    provider.signs_in = {"email": "bob@example.com"}
+    sent(other)
+    provider.signs_in = {"email": "eve@example.com"}
+    for browser in (laptop, phone):
+        sent(browser)
+    page = phone("/sessions")
+    assert page.headers["Cache-Control"] == "no-store"
+    assert "Browsers in which eve@example.com is signed in" in page.text
+    assert (page.text.count("until Wed"), page.text.count("this browser")) == (2, 1)
+    assert phone("/sessions", "POST").status_code == 403  # without the token of a page
+    out = phone.writes("/sessions")
+    assert (out.status_code, out.headers["Location"]) == (303, "/sign-out")
+    assert out.headers["Clear-Site-Data"] == '"cache", "storage"'
+    assert [browser("/").status_code for browser in (laptop, phone, other)] == [303, 303, 200]
+
+
+def test_sign_ins_and_refused_ones_are_written_down(
+    guest: Guest, provider: Provider, url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.signs_in = {"email": "ida@example.com"}
+    sent(guest)
+    with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
+        newest = ledger_access.entries(connection, "harbor-fleet", 1)[0]
+    assert (newest.who, newest.role, newest.address) == ("ida@example.com", "viewer", "192.0.2.20")
+    assert (newest.method, newest.path, newest.what) == ("GET", "/sign-in/back", "signed in")
+    guest.app.state.access_context.warnings._next = 0.0  # as a minute later
+    assert guest("/sign-in/back?error=access_denied&error_description=a%0Aforged+line").status_code == 401
+    [line] = [record.getMessage() for record in caplog.records if record.name == "forecaster.page"]
+    assert line.startswith("sign-in refused from 192.0.2.20: access_denied")
+    assert "\n" not in line

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
+from dashboards.ops.access import sessions
 from dashboards.ops.portal.app import Portal, create_portal
 from tests.dashboards.guests import HOME, SECRET, Guest, declared
 from tests.dashboards.portal.test_app import of, spec_of
@@ -45,7 +47,9 @@ def portal(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return create_portal(specs, clock=lambda: NOON)
 
 
-def test_one_sign_in_is_for_all_pipelines_and_roles_are_each_ones(portal: Portal, provider: Provider) -> None:
+def test_one_sign_in_is_for_all_pipelines_and_roles_are_each_ones(
+    portal: Portal, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
     provider.signs_in = {"email": "ada@example.com", "groups": ["staff"]}
     guest = Guest(portal, address="192.0.2.20")  # type: ignore[arg-type]
     begun = guest("/p/bravo/roster?city=Boston")
@@ -61,5 +65,12 @@ def test_one_sign_in_is_for_all_pipelines_and_roles_are_each_ones(portal: Portal
     assert [(row["name"], row["state"]) for row in rows] == [("away", "away"), ("alpha", "fresh"), ("bravo", "fresh")]
     page = guest("/p/alpha/").text
     assert '<form class="crumb" method="post" action="/sign-out">' in page
+    listed = guest("/sessions")
+    assert "ada@example.com" in listed.text
+    [token] = re.findall(r'name="csrf" value="([^"]+)"', listed.text)
+    again = Guest(portal, address="192.0.2.20", cookies=httpx.Cookies(guest.cookies))  # type: ignore[arg-type]
+    assert again("/sessions", "POST", data={"csrf": token}).headers["location"] == "/sign-out"
+    monkeypatch.setattr(sessions, "REREAD_SECONDS", 0.0)
+    assert guest("/p/alpha/").status_code == 303
     assert guest("/sign-out", "POST").status_code == 303
     assert [guest(path).status_code for path in ("/", "/p/alpha/", "/p/bravo/")] == [303, 303, 303]

@@ -260,7 +260,7 @@ def test_sessions_are_listed_and_ended(spec: Spec, monkeypatch: pytest.MonkeyPat
 
     def signed_in_at_provider(name: str) -> Guest:
         cookie = app.state.access_context.sessions.begin(name, (), 12, NOON)
-        signed = TimestampSigner(SECRET).sign(b64encode(json.dumps(cookie).encode())).decode()
+        signed = TimestampSigner(SECRET, digest_method=sha256).sign(b64encode(json.dumps(cookie).encode())).decode()
         return Guest(app, cookies=httpx.Cookies({"__Host-session": signed}))
 
     ada, vic = signed_in_at_provider("ada"), signed_in_at_provider("vic")
@@ -275,6 +275,13 @@ def test_sessions_are_listed_and_ended(spec: Spec, monkeypatch: pytest.MonkeyPat
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
         assert [row.name for row in ledger_access.sessions(connection, "harbor-fleet", NOON)] == ["ada"]
         assert ledger_access.sessions(connection, "harbor-fleet", NOON + timedelta(hours=12)) == ()
+    others = [signed_in_at_provider(name) for name in ("vic", "vic", "bob")]
+    assert [guest("/").status_code for guest in others] == [200, 200, 200]
+    assert "Sign everybody out" in ada("/settings").text
+    assert vic("/settings/all-signed-out", "POST").status_code in (303, 401, 403)
+    assert ada.writes("/settings/all-signed-out").headers["Location"] == "/settings#links"
+    assert [guest("/").headers["Location"].partition("?")[0] for guest in (ada, *others)] == ["/sign-in"] * 4
+    assert sentences(spec.ledger_url)[0] == "signed everybody out: 4 sessions"
 
 
 # --- where ------------------------------------------------------------------------------------------------------------
