@@ -100,7 +100,9 @@ def test_a_link_of_a_person_opens_their_week_and_nothing_else(call: Call, fleet:
 def test_a_confirmation_is_seen_by_planners_and_taken_back(call: Call, fleet: Fleet) -> None:
     bo = guest(fleet.spec, addresses(call, fleet, "--person", "Bo")["Bo"])
     assert [reply(bo, "confirmed", "early") for _ in range(2)] == [303, 303]
-    assert "Thu 11 Apr early 06:00–14:00 · Confirmed Offer to colleagues Decline Withdraw answer" in text(bo("/my-week"))
+    assert "Thu 11 Apr early 06:00–14:00 · Confirmed Offer to colleagues Decline Withdraw answer" in text(
+        bo("/my-week")
+    )
     assert marks(bo) == [("", ""), ("✓", "confirmed"), ("", "")]
     assert audit(fleet.spec) == ["confirmed early of 2024-04-11 at A"]
     assert reply(bo, "withdrawn", "early") == 303
