@@ -9,6 +9,7 @@ import pytest
 
 from forecaster.config import Spec, load
 from forecaster.errors import OverrideError
+from forecaster.ledger import soundness
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning import service
@@ -170,6 +171,10 @@ def test_undo_puts_back_what_the_last_edit_replaced(fleet: Fleet) -> None:
     assert shift_of(fleet.spec, "Bo") == ""
     shift_edits.undo(fleet.spec, "A", by="Ana")
     assert shift_of(fleet.spec, "Bo") == "early"
+    shift_edits.undo(fleet.spec, "A", by="Ana")
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        assert soundness.faults(connection) == []
+        assert soundness.digest_counts(connection).unsealed is None
     with pytest.raises(OverrideError, match="B: found no shift set by hand"):
         shift_edits.undo(fleet.spec, "B", by="Ana")
 

@@ -7,15 +7,15 @@ default of itsdangerous, which signed them before.
 from __future__ import annotations
 
 import hashlib
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from itsdangerous import TimestampSigner, URLSafeSerializer
+from itsdangerous import Serializer, TimestampSigner
 from starlette.middleware.sessions import SessionMiddleware
 from starlette.types import ASGIApp
 
 Keys = tuple[str, ...]
 """Secrets of a page, the newest last: it alone signs."""
-S = TypeVar("S", bound=URLSafeSerializer)
+S = TypeVar("S", bound=Serializer[str])
 SHA256, FORMER = {"digest_method": hashlib.sha256}, {"digest_method": hashlib.sha1}
 
 
@@ -27,6 +27,6 @@ def serializer(kind: type[S], keys: Keys, salt: str) -> S:
 class SignedSessions(SessionMiddleware):
     """Starlette's cookie of the session, with the secrets of a page."""
 
-    def __init__(self, app: ASGIApp, keys: Keys, **options: Any) -> None:
-        super().__init__(app, keys[-1], **options)
-        self.signer = TimestampSigner(list(keys), **SHA256)
+    def __init__(self, app: ASGIApp, keys: Keys, session_cookie: str, max_age: int, https_only: bool) -> None:
+        super().__init__(app, keys[-1], session_cookie, max_age, https_only=https_only)
+        self.signer = TimestampSigner(list(keys), digest_method=hashlib.sha256)

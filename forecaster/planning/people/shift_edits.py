@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.core.language import _
 from forecaster.errors import OverrideError
-from forecaster.ledger import connect, plan_rows, records
+from forecaster.ledger import connect, plan_rows, records, soundness
 from forecaster.ledger.publication import Publication, PublishedDepot
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.week_plan import Duty, ForbiddingRule, Position, WeekPlan
@@ -25,6 +25,7 @@ from forecaster.planning.overrides import active_overrides, as_of_day, check_wor
 from forecaster.planning.people import person_days
 from forecaster.planning.people.person_days import DepotShifts, PersonDay
 from forecaster.planning.saved_inputs import SavedInputs
+from forecaster.serving import keys
 from forecaster.staffing.people import week_plans
 from forecaster.staffing.people.attendance import with_attendance
 from forecaster.staffing.people.rule_sentences import FORBIDDING
@@ -115,7 +116,9 @@ def undo(spec: Spec, depot_id: str, *, by: str, now: datetime | None = None, aud
         edits = [ShiftEdit(row.person, row.target_date, earlier.assigned if earlier else None) for row, earlier in rows]
         before = _reverted(week.before, rows[0][0].at)
         plan_rows.update(connection, week.publication_id, [before])
-        return _save(connection, replace(week, before=before), edits, by, audit)
+        answer = _save(connection, replace(week, before=before), edits, by, audit)
+        soundness.renew_digest(connection, week.publication_id, keys.sealing(spec.paths.folder))
+        return answer
 
 
 def take(

@@ -37,7 +37,7 @@ WISH = {"depot_id": "NYC-01", "target_date": "2025-06-18", "orders": 200, "reaso
 CREW = {"depot_id": "NYC-01", "target_date": "2025-06-18", "drivers": depot(1).days[1].drivers}
 GROUP = {"depot_ids": ["NYC-01"], "first": "2025-06-18", "orders": 200, "reason": "weather"}
 SETTINGS = {f"/settings{path}": 422 for path in ("", "/changes", "/links")}
-SETTINGS |= {"/settings/check": 200, "/settings/run": 409}
+SETTINGS |= {"/settings/check": 200, "/settings/run": 409, "/settings/all-signed-out": 303}
 SETTINGS |= {f"/settings/{what}": 404 for what in ("notification", "revoked", "signed-out")}
 OF_ROLES = [f"/{place}/{name}" for place in ("views", "api/v1") for name in ("executive", "on-call", "debug")]
 

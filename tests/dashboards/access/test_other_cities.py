@@ -100,6 +100,7 @@ def _change_other_cities(url: str) -> None:
                 wish = ProposedOverride(depot_id, CUTOFF + timedelta(days=3), 900, "weather", "Nia")
                 override_table.write(connection, "harbor-fleet", wish, at)
             connection.execute(tables.publications.update().values(revised_at=at))
+            _write_digests(connection)
 
 
 def _installation(folder: Path) -> FastAPI:
