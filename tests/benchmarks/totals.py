@@ -26,7 +26,7 @@ from tests.benchmarks.accuracy import OURS, fitted
 from tests.benchmarks.report import FOLDER
 from tests.panels import bare
 
-DATASETS = "favorita_transactions,rossmann"
+DATASETS = "favorita_transactions,nyc_taxi_apps_geo"
 DAYS = 182
 LEVELS = tuple(step / 10 for step in range(1, 10))
 SIZES = {"region": 12, "channel": 5, "product": 400}  # groups of each level of the generated fleet

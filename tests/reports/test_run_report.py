@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -18,7 +19,8 @@ def test_the_report_shows_verdict_scores_parts_and_pictures_and_loads_nothing_fr
     panel = four_depots()
     scores = {"candidate": replace(judged(panel), model="candidate"), "seasonal_naive": judged(panel)}
     pictures = {"calibration.png": run_figures.png(run_figures.calibration(scores))}
-    review = GateReview("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, REFUSED, {"network_bias": 0.014})
+    totals = {"network": {"coverage": 0.812, "bias": 0.014, "width": 0.2}}
+    review = GateReview("night-1", datetime(2024, 5, 1, 7, tzinfo=UTC), scores, REFUSED, totals)
     html = page(review, panel, pictures, panels.spec())
     assert "The candidate was not admitted: wape is 0.2000, wanted at most 0.1000 to beat champion." in html
     assert (
@@ -27,7 +29,11 @@ def test_the_report_shows_verdict_scores_parts_and_pictures_and_loads_nothing_fr
     )
     for heading in ("All on the same days", "By city", "By days ahead", "By weekday", "By kind of day"):
         assert f"<h2>{heading}</h2>" in html
-    assert "network bias +1.4%" in html
+    of_totals = re.search(r"<h2>Totals of groups and weeks.*?</section>", html, re.S)
+    assert of_totals is not None
+    assert re.findall(r"<t[hd][^>]*>([^<]*)", of_totals[0]) == [
+        "", "sums of", "coverage", "bias", "width", "network", "81.2%", "+1.4%", "20.0%",
+    ]  # fmt: skip
     assert html.count("data:image/png;base64,") == 1
     assert "http" not in html.replace("http-equiv", "")
 

@@ -21,11 +21,12 @@ def test_the_headline_has_eight_numbers_at_most() -> None:
 
 
 def test_parts_and_depots_are_tables_with_every_metric() -> None:
-    table = json.loads(run_tables.parts(SCORES, "candidate", PANEL, {"network_bias": 0.25, "city_bias": float("nan")}))
+    totals = {"network week": {"bias": 0.25}, "region": {"bias": float("nan")}}
+    table = json.loads(run_tables.parts(SCORES, "candidate", PANEL, totals))
     rows = [dict(zip(table["columns"], row, strict=True)) for row in table["data"]]
     assert [row["model"] for row in rows[:4]] == list(SCORES)
     assert {row["part"] for row in rows} == {"all", "city", "days ahead", "weekday", "kind of day", "sums of depots"}
-    assert [(row["label"], row["bias"]) for row in rows[-2:]] == [("city", None), ("network", 0.25)]
+    assert [(row["label"], row["bias"]) for row in rows[-2:]] == [("network week", 0.25), ("region", None)]
     depots = json.loads(run_tables.depots(SCORES["candidate"], PANEL))
     assert depots["columns"][:2] == ["depot", "wape"]
     assert [row[0] for row in depots["data"]] == sorted(row[0] for row in depots["data"])
