@@ -65,12 +65,12 @@ page: $(ENV) ## serve the page that depots and planners read
 
 PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations 30
 test: $(ENV) ## run the tests, whole nights and browsers included, but for the long trials
-	@$(PYTEST) -m "not long"
+	@$(PYTEST) -m "not long and not exhaustive"
 
 # Packages whose tests neither train, nor start servers, nor run nights.
 QUICK := check cli config core evaluation lake monitoring reports staffing
 test-quick: $(ENV) ## run the tests of the packages that neither train nor serve (aim: 2 minutes)
-	@$(PYTEST) -m "not long and not e2e" $(addprefix tests/,$(QUICK))
+	@$(PYTEST) -m "not long and not exhaustive and not e2e" $(addprefix tests/,$(QUICK))
 
 # Where such tests are: each worker imports all that it collects.
 tests_with = $(shell cd tests && grep -rlE '$(1)' */ test_*.py --include='test_*.py' --include=conftest.py \
@@ -79,7 +79,7 @@ test-trials: $(ENV) ## run the long trials once each: kills, hangs, PostgreSQL, 
 	@$(PYTEST) -m "long and not exhaustive" $(call tests_with,mark\.long)
 
 test-long: $(ENV) ## run the long trials in every variant, and property tests with many examples; before a release
-	@$(PYTEST) -m "long or hypothesis" --hypothesis-profile many $(call tests_with,mark\.(long|exhaustive)|hypothesis)
+	@$(PYTEST) -m "long or exhaustive or hypothesis" --hypothesis-profile many $(call tests_with,mark\.(long|exhaustive)|hypothesis)
 
 check: $(ENV) ## check format, lint, types and import contracts
 	$(BIN)/ruff format --check .
