@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test test-quick test-long check messages docs format lock sbom images wheel release \
+.PHONY: help env run page test test-quick test-trials test-all test-long check messages docs format lock sbom images wheel release \
   bench bench-accuracy bench-published bench-example bench-speed bench-training bench-cluster bench-serving \
   bench-inference bench-orchestration bench-page bench-library bench-gate bench-judge prior baseline game-day screenshots clean
 
@@ -63,20 +63,26 @@ run: $(ENV) ## run the night: forecast, judge and publish the Harbor Fleet sampl
 page: $(ENV) ## serve the page that depots and planners read
 	@$(BIN)/forecaster serve $(PIPELINE)
 
-PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations 30
 test: $(ENV) ## run the tests, whole nights and browsers included, but for the long trials
-	@$(PYTEST) -m "not long"
+	@$(PYTEST) -m "not long and not exhaustive"
 
 # Packages whose tests neither train, nor start servers, nor run nights.
 QUICK := check cli config core evaluation lake monitoring reports staffing
 test-quick: $(ENV) ## run the tests of the packages that neither train nor serve (aim: 2 minutes)
-	@$(PYTEST) -m "not long and not e2e" $(addprefix tests/,$(QUICK))
+	@$(PYTEST) -m "not long and not exhaustive and not e2e" $(addprefix tests/,$(QUICK))
 
-# Where they are: each worker imports all that it collects.
-LONG = $(shell cd tests && grep -rlE 'mark\.long|hypothesis' */ test_*.py --include='test_*.py' --include=conftest.py \
+# Where such tests are: each worker imports all that it collects.
+tests_with = $(shell cd tests && grep -rlE '$(1)' */ test_*.py --include='test_*.py' --include=conftest.py \
     | sed 's,/conftest.py$$,,; s,^,tests/,')
-test-long: $(ENV) ## run the long trials: kills, hangs, PostgreSQL, several hosts, game day, property tests with many examples
-	@$(PYTEST) -m "long or hypothesis" --hypothesis-profile many $(LONG)
+test-trials: $(ENV) ## run the long trials once each: kills, hangs, PostgreSQL, several hosts, game day
+	@$(PYTEST) -m "long and not exhaustive" $(call tests_with,mark\.long)
+
+test-all: $(ENV) ## run the tests and the long trials in one session: while a trial waits, others compute
+	@$(PYTEST) -m "not exhaustive"
+
+test-long: $(ENV) ## run the long trials in every variant, and property tests with many examples; before a release
+	@$(PYTEST) -m "long or exhaustive or hypothesis" --hypothesis-profile many $(call tests_with,mark\.(long|exhaustive)|hypothesis)
 
 check: $(ENV) ## check format, lint, types and import contracts
 	$(BIN)/ruff format --check .

@@ -40,6 +40,7 @@ from tests.mutations import (
 )
 
 DEMAND = PIPELINE.partition("depots:")[0]
+exhaustive = pytest.mark.exhaustive
 SOURCE = "{kind: csv, path: demand.csv}"
 FORMS: list[tuple[str, dict[str, Any]]] = [
     ("", {}),
@@ -88,7 +89,7 @@ def lines_within(spec: Spec) -> int:
 
 @pytest.mark.parametrize(
     ("seed", "form"),
-    [(0, FORMS[0]), *(pytest.param(seed, form, marks=pytest.mark.long) for seed, form in enumerate(FORMS) if seed)],
+    [(0, FORMS[0]), *(pytest.param(seed, form, marks=exhaustive) for seed, form in enumerate(FORMS) if seed)],
 )
 def test_rows_of_damaged_csv_files_are_accepted_or_refused_each(
     tmp_path: Path, seed: int, form: tuple[str, dict[str, Any]]
@@ -112,7 +113,7 @@ def test_rows_of_damaged_csv_files_are_accepted_or_refused_each(
             column,
             value,
             kind,
-            marks=[] if number % len(NAMES) == place else pytest.mark.long,
+            marks=[] if number % len(NAMES) == place else exhaustive,
             id=f"{kind}-{column}",
         )
         for number, (value, kind) in enumerate(VALUES)
@@ -136,7 +137,7 @@ def test_a_value_of_any_type_is_accepted_or_refused_with_its_row(
 
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["parquet", "delta"])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=exhaustive)])
 def test_a_damaged_file_is_refused_or_each_of_its_rows_is_accounted_for(tmp_path: Path, seed: int, kind: str) -> None:
     random, table = np.random.default_rng(seed), pd.DataFrame(rows(), columns=list(NAMES))
     if kind == "parquet":

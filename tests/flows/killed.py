@@ -1,4 +1,4 @@
-"""Kill a night at every boundary of its stages and within every stage, each run further on than the one before.
+"""Kill a night at boundaries of its stages and within stages, each run further on than the one before.
 
 Called by a test as a program of its own: children are forked from it before any thread runs.
 """
@@ -146,15 +146,15 @@ def night(file: Path, trained: Path) -> int:
 
 
 def main() -> None:
-    """Usage: killed.py FOLDER; says what it found as JSON."""
-    folder = Path(sys.argv[1])
+    """Usage: killed.py FOLDER [POINT...]; kills at these points or at all, and prints the results as JSON."""
+    folder, points = Path(sys.argv[1]), sys.argv[2:] or POINTS
     pandera.pandas.DataFrameSchema({}).validate(pd.DataFrame())  # which imports what it needs when it is called
     file, trained = pipeline_for_prefect(folder), folder / "trained"
     trained.touch()
     died = {}
-    for name, patch in POINTS.items():
+    for name in points:
 
-        def work(patch: Callable[[], None] = patch) -> None:
+        def work(patch: Callable[[], None] = POINTS[name]) -> None:
             patch()
             night(file, trained)
 

@@ -89,7 +89,7 @@ def test_a_view_that_sleeps_is_left_and_the_forecast_is_out(
     assert "the source sleeping gave nothing for 10 s" in str(last_run(file).message)
 
 
-@pytest.mark.parametrize("hangs", [True, False])
+@pytest.mark.parametrize("hangs", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
 def test_a_registry_that_hangs_or_refuses_is_told_of_after_the_forecast_is_out(
     tmp_path: Path, silent: str, hangs: bool
 ) -> None:

@@ -70,10 +70,17 @@ def commands_with(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("number", "name", "code"), [(signal.SIGTERM, "SIGTERM", 143), (signal.SIGINT, "Ctrl-C", 130)])
-@pytest.mark.parametrize("options", [("--plain",), ()])
+@pytest.mark.parametrize(
+    ("options", "number", "name", "code"),
+    [
+        (("--plain",), signal.SIGTERM, "SIGTERM", 143),
+        ((), signal.SIGINT, "Ctrl-C", 130),
+        pytest.param(("--plain",), signal.SIGINT, "Ctrl-C", 130, marks=pytest.mark.exhaustive),
+        pytest.param((), signal.SIGTERM, "SIGTERM", 143, marks=pytest.mark.exhaustive),
+    ],
+)
 def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
-    tmp_path: Path, number: signal.Signals, name: str, code: int, options: tuple[str, ...]
+    tmp_path: Path, options: tuple[str, ...], number: signal.Signals, name: str, code: int
 ) -> None:
     file = pipeline_for_prefect(tmp_path)
     process = night(file, *options)

@@ -24,9 +24,22 @@ pytestmark = [
 ]
 
 
-def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_the_next(tmp_path: Path) -> None:
+WITHIN = ["within ingest", "within train", "within export", "within promote", "within predict"]
+ONCE_PUBLISHED = ["within record", "within register"]
+
+
+@pytest.mark.parametrize(
+    ("points", "failed", "degraded"),
+    [
+        pytest.param([*WITHIN, *ONCE_PUBLISHED], len(WITHIN), len(ONCE_PUBLISHED), id="within stages"),
+        pytest.param([], 16, 5, id="at every boundary and within every stage", marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_night_that_is_killed_is_finished_by_the_next(
+    tmp_path: Path, points: list[str], failed: int, degraded: int
+) -> None:
     process = subprocess.run(
-        [sys.executable, "-m", "tests.flows.killed", str(tmp_path)],
+        [sys.executable, "-m", "tests.flows.killed", str(tmp_path), *points],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -36,9 +49,9 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
     assert process.returncode == 0, process.stderr
     report = json.loads(process.stdout.splitlines()[-1])
     assert set(report["died"].values()) == {-signal.SIGKILL}, (report["died"], process.stderr)
-    assert len(report["died"]) == 21
+    assert len(report["died"]) == failed + degraded
     assert report["last"] == 0, process.stderr
-    # One training was killed with its night, the next one ended; the fifteen nights after it trained nothing.
+    # One training was killed with its night, the next one ended; the nights after it trained nothing.
     assert report["trained"] == ["started", "started", "ended"]
     spec = load(tmp_path / "pipeline.yaml")
     with Ledger.open_reader(spec.ledger_url) as ledger:
@@ -46,14 +59,14 @@ def test_a_night_killed_at_every_boundary_and_within_every_stage_is_finished_by_
         head = ledger.current(spec.name)
         promotions = ledger.promotions(spec.name)
     assert head is not None
-    assert [run.outcome for run in runs] == ["published"] + ["degraded"] * 5 + ["failed"] * 16
+    assert [run.outcome for run in runs] == ["published"] + ["degraded"] * degraded + ["failed"] * failed
     for run, later in zip(runs[1:], runs, strict=False):
         published = " after it had published" if run.outcome == "degraded" else ""
         message = f"it was killed{published}, or its machine went down; run {later.run_id} found it"
         assert run.message == message
     assert (head.run_id, head.tier) == (runs[0].run_id, "fresh")
     # Killed after it had published, a night that is run again by hand is published once more, with the same forecasts.
-    assert head.publication_id == 6
+    assert head.publication_id == degraded + 1
     assert {promotion.bundle_digest for promotion in promotions} == {head.bundle_digest}
     assert promotions[-1].model_version == "1"
     bundles = spec.paths.bundles

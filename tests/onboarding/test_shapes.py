@@ -91,7 +91,14 @@ def test_a_declaration_that_counts_rows_which_the_table_leaves_out_is_contradict
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.name)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        # Each table is read and counted in the first test of this file: here one of three is brought into a lake, too.
+        pytest.param(shape, id=shape.name, marks=pytest.mark.exhaustive if number % 3 else [])
+        for number, shape in enumerate(SHAPES)
+    ],
+)
 def test_the_counts_that_are_ingested_are_the_truth(tmp_path: Path, shape: Shape) -> None:
     """By the pipeline file that `init` writes; of a question the likeliest answer or the refusal."""
     file = tmp_path / "table.csv"

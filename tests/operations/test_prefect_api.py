@@ -28,6 +28,11 @@ def test_a_login_page_is_no_api() -> None:
         prefect_api.probe(proxy.url)
 
 
+def test_a_server_that_answers_with_an_error_is_named() -> None:
+    with proxied("broken") as proxy, pytest.raises(ForecasterError, match="answers 500 when asked how it is"):
+        prefect_api.probe(proxy.url)
+
+
 def test_doctor_names_both_versions(monkeypatch: pytest.MonkeyPatch) -> None:
     for mode in ("2.10.0", "3.1.4"):
         with proxied(mode) as proxy:

@@ -140,7 +140,7 @@ def test_a_wrong_wish_is_answered_in_a_sentence(app: FastAPI, wrong: Mapping[str
 
 
 @pytest.mark.parametrize("name", WISH)
-@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_whatever_a_wish_holds_is_answered_in_a_sentence(app: FastAPI, name: str, every: int) -> None:
     far = [1e300, -1e300, 2**63, -(2**70), float("nan"), float("inf"), float("-inf")]
     values = [*CELLS, *far, [1], [[[]]] * 9, {"a": [1]}, True, None, 3.5]

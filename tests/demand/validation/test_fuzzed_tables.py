@@ -67,7 +67,7 @@ def words_of(table: Any, name: str) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "column"), [(name, column) for name, (header, _) in TABLES.items() for column in range(len(header))]
 )
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_an_odd_cell_costs_its_row_and_is_told_of(tmp_path: Path, name: str, column: int, every: int) -> None:
     spec, (header, rows) = spec_of(tmp_path, ZONES[column]), TABLES[name]
     (tmp_path / f"{name}.csv").write_text(as_csv([header, *rows]), "utf-8")
@@ -97,7 +97,7 @@ def is_taken(table: Any, words: list[str], word: str, column: str, cell: str, na
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_damaged_files_of_depots_events_and_forecasts_are_told_of(tmp_path: Path, seed: int) -> None:
     random, spec = np.random.default_rng(seed), spec_of(tmp_path, ZONES[seed])
     for _ in range(30):
