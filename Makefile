@@ -48,7 +48,7 @@ WITHOUT_EXTRAS := \
   /^[a-z0-9]/ { flush() } { block = block $$0 "\n" } END { flush() }
 
 .DEFAULT_GOAL := help
-.PHONY: help env run page test test-quick test-trials test-all test-long check messages docs format lock sbom images wheel release \
+.PHONY: help env run page test test-quick test-trials test-long check messages docs format lock sbom images wheel release \
   bench bench-accuracy bench-published bench-example bench-speed bench-training bench-cluster bench-serving \
   bench-inference bench-orchestration bench-page bench-library bench-gate bench-judge prior baseline game-day screenshots clean
 
@@ -64,8 +64,9 @@ page: $(ENV) ## serve the page that depots and planners read
 	@$(BIN)/forecaster serve $(PIPELINE)
 
 PYTEST = $(BIN)/python -m pytest --numprocesses auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --durations 30
-test: $(ENV) ## run the tests, whole nights and browsers included, but for the long trials
-	@$(PYTEST) -m "not long and not exhaustive"
+# With the trials in one session: while one waits, others compute.
+test: $(ENV) ## run the tests, whole nights and browsers included, but for the long trials; TRIALS=yes: with these
+	@$(PYTEST) -m "not exhaustive$(if $(TRIALS),, and not long)"
 
 # Packages whose tests neither train, nor start servers, nor run nights.
 QUICK := check cli config core evaluation lake monitoring reports staffing
@@ -77,9 +78,6 @@ tests_with = $(shell cd tests && grep -rlE '$(1)' */ test_*.py --include='test_*
     | sed 's,/conftest.py$$,,; s,^,tests/,')
 test-trials: $(ENV) ## run the long trials once each: kills, hangs, PostgreSQL, several hosts, game day
 	@$(PYTEST) -m "long and not exhaustive" $(call tests_with,mark\.long)
-
-test-all: $(ENV) ## run the tests and the long trials in one session: while a trial waits, others compute
-	@$(PYTEST) -m "not exhaustive"
 
 test-long: $(ENV) ## run the long trials in every variant, and property tests with many examples; before a release
 	@$(PYTEST) -m "long or exhaustive or hypothesis" --hypothesis-profile many $(call tests_with,mark\.(long|exhaustive)|hypothesis)
