@@ -123,11 +123,19 @@ def enter(request: Request, context: AccessContext, token: str) -> Response:
 
 
 def new(
-    view: str, city: str | None, days: int, *, pipeline: str, by: str, now: datetime, depot_id: str | None = None
+    view: str,
+    city: str | None,
+    days: int,
+    *,
+    pipeline: str,
+    by: str,
+    now: datetime,
+    depot_id: str | None = None,
+    person: str | None = None,
 ) -> ledger_access.Link:
-    return ledger_access.Link(
-        ledger_access.new_link_id(), pipeline, view, city, now, by, now + timedelta(days=days), depot_id=depot_id
-    )
+    until = now + timedelta(days=days)
+    number = ledger_access.new_link_id()
+    return ledger_access.Link(number, pipeline, view, city, now, by, until, depot_id=depot_id, person=person)
 
 
 def address(keys: Keys, base: str, link: ledger_access.Link) -> str:

@@ -28,7 +28,12 @@ class LinkRequest(BaseModel):
     view: str = Field(max_length=64, description="As in the addresses of the API: network, runs.")
     city: str | None = Field(default=None, max_length=256, description="The one city that it shows; null: all.")
     depot_id: str | None = Field(
-        default=None, max_length=1000, description="The one depot of a feed (`view: feed`); null: all of the city."
+        default=None,
+        max_length=1000,
+        description="The one depot of a feed (`view: feed`) or of a person; null: all of the city.",
+    )
+    person: str | None = Field(
+        default=None, max_length=200, description="Whose week it opens (`view: person`), as the plan names them."
     )
     days: int = Field(default=90, ge=1, le=ledger_access.MOST_DAYS)
 
@@ -111,13 +116,17 @@ def router(context: AccessContext) -> APIRouter:
 
 def check_link(wish: LinkRequest, context: AccessContext) -> None:
     """Raises HTTPException where the link would open nothing."""
-    if wish.view not in (views := (*context.views, links.FEED, links.INFER)):
+    if wish.view not in (views := (*context.views, links.FEED, links.INFER, links.PERSON)):
         raise HTTPException(422, f"view: found {wish.view!r}, wanted one of {', '.join(views)}")
     ledger, pipeline = context.store.reader(), context.pipeline_shown()
     if problem := links.city_problem(ledger, pipeline, wish.city):
         raise HTTPException(422, f"city: {problem}")
     if problem := links.depot_problem(ledger, pipeline, wish.view, wish.city, wish.depot_id):
         raise HTTPException(422, f"depot_id: {problem}")
+    people = links.planned_people(ledger, pipeline, wish.view, wish.depot_id) or (None,)
+    if wish.person not in people:
+        wanted = f"one of {', '.join(map(str, people))}" if wish.view == links.PERSON else "it with the view person"
+        raise HTTPException(422, f"person: found {wish.person!r}, wanted {wanted}")
 
 
 def made_link(
@@ -133,6 +142,7 @@ def made_link(
         by=admin.name,
         now=context.clock(),
         depot_id=wish.depot_id,
+        person=wish.person,
     )
     with context.writing() as connection:
         ledger_access.make_link(connection, link)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import httpx
 import pytest
 from icalendar import Calendar
 
@@ -254,3 +255,24 @@ def test_an_offer_is_for_those_who_may_take_it(call: Call, fleet: Fleet) -> None
     assert "Take" not in text(guest(fleet.spec, links[early])("/my-week"))
     assert take(guest(fleet.spec, links[early]), "late") == 422
     assert shift_of(fleet.spec, late) == "late"
+
+
+def test_a_planner_makes_a_link_for_a_person_on_the_page(fleet: Fleet) -> None:
+    app = house(fleet.spec.ledger_url, declared(), NOW, fleet.spec, fleet.spec.name)
+    pat = signed_in(app, "pat", "planners")
+    csrf = pat("/shifts?depot=A").text.partition('name="csrf" value="')[2].partition('"')[0]
+
+    def made(person: str, who: Guest = pat) -> httpx.Response:
+        return who("/shifts/links", "POST", data={"depot": "A", "person": person, "csrf": csrf})
+
+    answer = made("Bo")
+    assert answer.status_code == 200
+    address = answer.text.partition('<code class="address">')[2].partition("</code>")[0]
+    bo = guest(fleet.spec, "https://depots.example/link/" + address.rpartition("/link/")[2])
+    assert "Bo · A" in text(bo("/my-week"))
+    assert address not in pat("/shifts?depot=A").text  # shown once
+    assert made("Nobody").status_code == 422
+    assert made("Bo", signed_in(app, "vic")).status_code == 403
+    with Ledger.open_reader(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
+        [link] = access.links(connection, fleet.spec.name)
+    assert (link.view, link.depot_id, link.person, link.made_by) == ("person", "A", "Bo", "pat")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -15,10 +15,11 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 
-from dashboards.ops.access import Person, audit, person, planner, require
+from dashboards.ops.access import Person, audit, links, person, planner, require
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.http.render import HTML, RenderPage
+from dashboards.ops.routes.admin import LinkRequest, check_link, made_link
 from dashboards.ops.routes.planning import Planner, form_context
 from dashboards.ops.routes.planning_requests import Body, fields, form_day, mistake
 from dashboards.ops.views.shifts.edited_week import SHOWN_DAYS, answer_text, candidate_texts, edit_page, edits_of
@@ -47,6 +48,7 @@ class ShiftEditRoutes:
         routes.add_api_route(PAGE, self.check, methods=["POST"])
         routes.add_api_route(f"{PAGE}/edits", self.save, methods=["POST"])
         routes.add_api_route(f"{PAGE}/undo", self.undo, methods=["POST"])
+        routes.add_api_route(f"{PAGE}/links", self.link, methods=["POST"])
         return routes
 
     def show(
@@ -83,6 +85,19 @@ class ShiftEditRoutes:
         """Undo the depot's last edit."""
         request.state.audited = True
         return await run_in_threadpool(self._undo, request, content, by)
+
+    async def link(self, request: Request, by: Planner, content: Body) -> Response:
+        """Make a link for a person of the depot, and show its address this once."""
+        return await run_in_threadpool(self._link, request, content, by)
+
+    def _link(self, request: Request, content: bytes, by: Person) -> Response:
+        sent = _texts(request, content)
+        depot, name = sent.get("depot", ""), planner.name(by, sent.get("by", ""))
+        self.context.store.edition(by.cities).depot(depot)
+        wish = LinkRequest(view=links.PERSON, depot_id=depot, person=sent.get("person", ""))
+        check_link(wish, self.context)
+        _made, address = made_link(request, self.context, replace(by, name=name), wish)
+        return self._shown(request, depot, form_day(sent.get("first", "")), link=address)
 
     def _answer(self, request: Request, content: bytes, by: Person, *, save: bool) -> Response:
         sent = _texts(request, content)
@@ -147,7 +162,8 @@ class ShiftEditRoutes:
             week = edit_page(edition, edition.depot(depot_id), first, sent or {}, open_shift)
         except NoPlans as error:
             raise HTTPException(404, str(error)) from error
-        values = {"answer": None, "fault": "", "candidates": (), **content}
+        may_link = self.context.access.sign_in != "none" and self.context.access.secret is not None
+        values = {"answer": None, "fault": "", "candidates": (), "link": "", "may_link": may_link, **content}
         values |= {"who": form_context(request), "publication": edition.head.publication_id}
         body = self.page("shifts.html", front=edition.front, week=week, **values)
         return Response(body, status, media_type=HTML, headers={"Cache-Control": "no-store"})
