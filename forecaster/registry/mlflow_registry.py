@@ -37,6 +37,7 @@ from forecaster.registry.run_record import EVALUATED, InputTable
 from forecaster.serving.encryption import is_encrypted
 
 if TYPE_CHECKING:
+    from forecaster.ledger.records import Promotion
     from forecaster.registry.run_record import Record
 
 CHAMPION, CHALLENGER, PREVIOUS, CANARY = "champion", "challenger", "previous", "canary"
@@ -172,9 +173,10 @@ class Registry:
         elif CANARY in self._client.get_registered_model(self._pipeline).aliases:
             self._client.delete_registered_model_alias(self._pipeline, CANARY)
 
-    def promote(self, version: str, previous: str | None = None) -> None:
+    def promote(self, version: str, previous: str | None = None, *, decision: Promotion | None = None) -> None:
         """Let the champion alias name this version, and the other alias the one to go back to; the
-        tag `champion` of their runs and of the versions says the same to whoever searches."""
+        tag `champion` of their runs and of the versions says the same to whoever searches, and further
+        tags of the version who decided it, when and why."""
         deposed = self._client.get_registered_model(self._pipeline).aliases.get(CHAMPION)
         self._client.set_registered_model_alias(self._pipeline, CHAMPION, version)
         if previous is not None:
@@ -182,6 +184,10 @@ class Registry:
         if str(deposed) == str(version):
             return
         self._tag(version, REIGNS)
+        if decision is not None:
+            about = {"by": decision.by, "at": decision.at.isoformat(), "because": decision.reason[:4000]}
+            for name, value in about.items():
+                self._client.set_model_version_tag(self._pipeline, version, f"promoted_{name}", value)
         if deposed is not None:
             self._tag(str(deposed), REIGNED)
 

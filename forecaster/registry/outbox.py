@@ -124,7 +124,8 @@ def align(spec: Spec, ledger: Ledger) -> str | None:
         if version is None:
             bundle = promotions[-1].bundle_digest
             return sentence(N_("it has no model of bundle {bundle} yet"), bundle=bundle)
-        registry.promote(version, registry.version_of(previous.bundle_digest) if previous else None)
+        before = registry.version_of(previous.bundle_digest) if previous else None
+        registry.promote(version, before, decision=promotions[-1])
         trial, canaries = None, optional("canary.ledger")
         if canaries:
             with ledger.transaction() as connection:

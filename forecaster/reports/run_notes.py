@@ -1,5 +1,9 @@
-"""Description of a run in Markdown: the verdict, how the model did compared with its rivals, and what
-differs from the model that reigned before."""
+"""Description of a run and its model in Markdown: the verdict, how the model did compared with its rivals,
+what differs from the model that reigned before, and the model card.
+
+The card has the sections of Mitchell et al. (2019), "Model Cards for Model Reporting", as far as a night
+records them: intended use, training data, metrics by slice, and limits.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,17 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+import numpy as np
+
 from forecaster.core.forecast import Scores, Verdict
 from forecaster.core.panel import Panel
 from forecaster.core.terminal import count
+from forecaster.evaluation import segments
 from forecaster.reports.finding_examples import printable
 
 MOST_NAMED = 8  # depots, or keys of the pipeline file
 MOST_TEXT = 4000  # characters of a verdict
+MOST_SLICES = 14  # of one kind
 COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "coverage": "80 % covers"}
 
 
@@ -30,22 +38,70 @@ class ReigningBefore:
 
 
 def description(
-    verdict: Verdict, scores: Mapping[str, Scores], panel: Panel, tier: str | None, before: ReigningBefore | None
+    verdict: Verdict,
+    scores: Mapping[str, Scores],
+    panel: Panel,
+    tier: str | None,
+    before: ReigningBefore | None,
+    *,
+    candidate: str,
 ) -> str:
-    """The whole description; `tier` is that of the night's publication."""
+    """The whole description; `tier` is that of the night's publication, `candidate` the model that the card is
+    of."""
     said = printable(verdict.sentence(), MOST_TEXT)
     published = f"The night's forecasts are out with tier {tier}. " if tier else ""
     files = "`report.html` among the artifacts has the plots, `parts.json` and `depots.json` have every metric."
     paragraphs = (f"**{said[:1].upper()}{said[1:]}.**", _table(scores), _against(panel, before), published + files)
-    return "\n\n".join(paragraphs)
+    return "\n\n".join((*paragraphs, *_card(scores[candidate], panel)))
+
+
+def _card(scores: Scores, panel: Panel) -> Iterator[str]:
+    """The model card."""
+    yield "## Model card"
+    yield (
+        f"**Intended use.** Quantiles of daily demand at each of {count(len(panel.depot_ids), 'depot')}, up to "
+        f"{count(panel.horizon, 'day')} ahead, to plan crews and vans. Not for other series, and not for single orders."
+    )
+    is_open = panel.open[:, : panel.history]
+    missing = float(np.isnan(panel.demand)[is_open].mean()) if is_open.any() else 0.0
+    covariates = ", ".join((*panel.calendar_names, *panel.encoding.covariates)) or "none"
+    yield (
+        f"**Training data.** Daily counts from {panel.days[0]} to {panel.cutoff}, {missing:.1%} of those on open days "
+        f"missing; covariates: {covariates}. The parameters `cutoff` and `as_of` and the tag `lake_versions` name the "
+        "data exactly."
+    )
+    held_out = {day for fold in scores.folds for day in fold.forecast.target_dates}
+    yield (
+        f"**Metrics** are of days that training did not see: {count(len(held_out), 'day')} from {min(held_out)} to "
+        f"{max(held_out)}. By slice:"
+    )
+    yield _slices(scores, panel)
+    yield (
+        "**Limits.** It repeats what it has seen: an event that no covariate declares, a new depot, or a level that "
+        "shifts, it learns from the counts after it. Slices with few days are uncertain. Drift of inputs and errors is "
+        "measured each night, and the gate judges each new model against this "
+        "one. The tags `promoted_by`, `promoted_at` and `promoted_because` of the version say who let it forecast."
+    )
+
+
+def _slices(scores: Scores, panel: Panel) -> str:
+    slices = {
+        f"{part}: {printable(label)}": metrics
+        for part, labels in segments.parts(scores, panel).items()
+        for label, metrics in list(labels.items())[:MOST_SLICES]
+    }
+    lines = [f"| slice | {' | '.join(COLUMNS.values())} |", "| --- |" + " ---: |" * len(COLUMNS)]
+    lines += [_line(name, metrics) for name, metrics in slices.items()]
+    return "\n".join(lines)
+
+
+def _line(name: str, metrics: Mapping[str, float]) -> str:
+    return f"| {name} | " + " | ".join(_number(metric, metrics[metric]) for metric in COLUMNS) + " |"
 
 
 def _table(scores: Mapping[str, Scores]) -> str:
     lines = [f"| model | {' | '.join(COLUMNS.values())} |", "| --- |" + " ---: |" * len(COLUMNS)]
-    lines += [
-        f"| {name} | " + " | ".join(_number(metric, of_model.metrics[metric]) for metric in COLUMNS) + " |"
-        for name, of_model in scores.items()
-    ]
+    lines += [_line(name, of_model.metrics) for name, of_model in scores.items()]
     return "\n".join(lines)
 
 

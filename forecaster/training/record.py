@@ -77,7 +77,9 @@ def record(
         | ({"tier": night.tier} if night.tier else {}),
         inputs=inputs,
         bundle=exported.folder.name if exported else None,
-        description=credentials.hide(run_notes.description(verdict, scores, panel, night.tier, night.before)),
+        description=credentials.hide(
+            run_notes.description(verdict, scores, panel, night.tier, night.before, candidate=CANDIDATE)
+        ),
         began=night.began.isoformat(),
         user=_user(),
         source=str(night.file.resolve()),

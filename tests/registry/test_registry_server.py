@@ -100,10 +100,14 @@ def test_nights_are_told_and_champions_named_as_in_an_embedded_store(
     reign(spec, [first, second], versions=True)
     with Ledger.open(spec.ledger_url) as ledger:
         assert outbox.align(spec, ledger) is None
+        decision = ledger.promotions(spec.name)[-1]
     registry = Registry(spec.registry_url, "t", spec.paths.folder / "unused")
     assert (registry.version_of(first), registry.version_of(second)) == ("1", "2")
     assert [alias(registry, name) for name in ("champion", "previous", "challenger")] == ["2", "1", "2"]
     assert not (spec.paths.registry_outbox / "night-1").exists()
+    tags = registry._client.get_model_version("t", "2").tags
+    card = {"promoted_by": decision.by, "promoted_at": decision.at.isoformat(), "promoted_because": decision.reason}
+    assert card.items() <= tags.items()
 
 
 def test_who_may_not_in_leaves_the_night_waiting_and_is_told_why(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:

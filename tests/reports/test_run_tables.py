@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 from forecaster.core.forecast import Verdict
+from forecaster.evaluation import segments
 from forecaster.reports import run_notes, run_tables
 from forecaster.reports.run_notes import ReigningBefore
 from tests.evaluation.test_segments import four_depots, judged
@@ -36,9 +38,23 @@ def test_a_description_says_what_changed_since_the_champion_before() -> None:
     manifest = {"cutoff": str(PANEL.cutoff), "depots": [*PANEL.depot_ids[1:], "Z"]}
     before = ReigningBefore("aa11", manifest, [("training.epochs", 3, 6)])
     refused = Verdict(False, ("wape is 0.2000, wanted at most 0.1000 to beat champion",), {})
-    text = run_notes.description(refused, SCORES, PANEL, "fresh", before)
+    text = run_notes.description(refused, SCORES, PANEL, "fresh", before, candidate="candidate")
     assert text.startswith("**Not admitted: wape is 0.2000, wanted at most 0.1000 to beat champion.**\n\n| model |")
     assert f"- depots: 1 new ({PANEL.depot_ids[0]}), 1 gone (Z)\n- pipeline file, `training.epochs`: 3 → 6" in text
-    first = run_notes.description(refused, SCORES, PANEL, None, None)
+    first = run_notes.description(refused, SCORES, PANEL, None, None, candidate="candidate")
     assert "there was no champion before it" in first
     assert "tier" not in first
+
+
+def test_a_description_has_a_model_card_with_data_slices_and_limits() -> None:
+    admitted = Verdict(True, (), {})
+    text = run_notes.description(admitted, SCORES, PANEL, "fresh", None, candidate="candidate")
+    card = text.partition("## Model card")[2]
+    headings = re.findall(r"^\*\*([^*]+?)\.?\*\*", card, re.M)
+    assert headings == ["Intended use", "Training data", "Metrics", "Limits"]
+    assert f"Daily counts from {PANEL.days[0]} to {PANEL.cutoff}" in card
+    of_city = segments.parts(SCORES["candidate"], PANEL)["city"]
+    for city, metrics in of_city.items():
+        assert f"| city: {city} | " in card
+        assert f"{metrics['wape']:.1%}" in card
+    assert "promoted_by" in card
