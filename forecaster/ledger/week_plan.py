@@ -9,6 +9,7 @@ begins.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import cache
@@ -19,6 +20,8 @@ from pydantic import TypeAdapter
 
 # from which SEQUENCE of calendars counts seconds; 31 bits until 2088
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
+AssignedShifts = tuple[tuple[date, str], ...]  # a person's shifts set by hand, "" for a free day
+DepotShifts = Mapping[str, AssignedShifts]  # by person
 Rule = Literal[
     "max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "per_depot", "spread_weight"
 ]
@@ -65,7 +68,7 @@ class Position:
     days_off: tuple[date, ...] = ()  # of this plan's days and those of the week after
     cannot_work: tuple[str, ...] = ()  # names of shifts
     is_named: bool = False  # whether a table of people names it
-    assigned: tuple[tuple[date, str], ...] = ()  # shifts set by hand, "" for a free day
+    assigned: AssignedShifts = ()
     forbidden_by: ForbiddingRule | None = None  # rule by which they cannot hold; they are not followed then
 
     def key(self, depot_id: str) -> str:

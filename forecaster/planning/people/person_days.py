@@ -15,6 +15,7 @@ from typing import Any, Literal
 import sqlalchemy as sa
 
 from forecaster.ledger import tables
+from forecaster.ledger.week_plan import AssignedShifts, DepotShifts
 from forecaster.planning.overrides import Cell
 
 _TABLE = tables.person_days
@@ -22,7 +23,6 @@ Kind = Literal["assigned", "declined", "swapped", "confirmed", "offered"]
 BINDING = ("assigned", "declined", "swapped")
 ANSWERS = ("declined", "confirmed", "offered")
 BY_PEOPLE = ("declined", "swapped")  # that people decide themselves
-DepotShifts = Mapping[str, tuple[tuple[date, str], ...]]  # shifts set by hand, by person
 Assigned = Mapping[str, DepotShifts]  # by depot
 
 
@@ -89,7 +89,7 @@ def withdraw(
 
 def read_assigned(connection: sa.Connection, pipeline: str, since: date) -> Assigned:
     """Shifts that bind plans from a day on, "" for a free day."""
-    shifts: dict[str, dict[str, tuple[tuple[date, str], ...]]] = {}
+    shifts: dict[str, dict[str, AssignedShifts]] = {}
     for row in sorted(_newest(connection, pipeline, since).values(), key=lambda row: row.target_date):
         of_depot = shifts.setdefault(row.depot_id, {})
         of_depot[row.person] = (*of_depot.get(row.person, ()), (row.target_date, row.assigned))

@@ -19,11 +19,11 @@ from forecaster.errors import OverrideError
 from forecaster.ledger import connect, plan_rows, records, soundness
 from forecaster.ledger.publication import Publication, PublishedDepot
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.week_plan import Duty, ForbiddingRule, Position, WeekPlan
+from forecaster.ledger.week_plan import DepotShifts, Duty, ForbiddingRule, Position, WeekPlan
 from forecaster.planning import override_table, refresh, saved_inputs
 from forecaster.planning.overrides import active_overrides, as_of_day, check_words
 from forecaster.planning.people import person_days
-from forecaster.planning.people.person_days import DepotShifts, PersonDay
+from forecaster.planning.people.person_days import PersonDay
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.serving import keys
 from forecaster.staffing.people import week_plans

@@ -14,7 +14,16 @@ from datetime import date, datetime, timedelta
 from functools import cached_property
 
 from forecaster.config import EmploymentContract
-from forecaster.ledger.week_plan import Duty, ForbiddingRule, Position, Rule, RuleCost, ShiftCover, WeekPlan
+from forecaster.ledger.week_plan import (
+    DepotShifts,
+    Duty,
+    ForbiddingRule,
+    Position,
+    Rule,
+    RuleCost,
+    ShiftCover,
+    WeekPlan,
+)
 from forecaster.staffing.people import flow, rule_graph
 from forecaster.staffing.people.quick_flow import Crowd
 from forecaster.staffing.people.rule_graph import OFF, Arc
@@ -36,8 +45,7 @@ class WeekTask:
     cost_short: float
     at: datetime
     before: WeekPlan | None = None
-    # shifts set by hand, by person, "" for a free day
-    assigned: Mapping[str, tuple[tuple[date, str], ...]] = field(default_factory=dict)
+    assigned: DepotShifts = field(default_factory=dict)
     spread: Spread | None = None  # None: weekend and late shifts fall where they may
     # premium of another person in a published shift, by day and shift
     premiums: Mapping[tuple[date, str], float] = field(default_factory=dict)

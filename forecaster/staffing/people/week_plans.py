@@ -20,7 +20,7 @@ from forecaster.core.panel import Panel
 from forecaster.core.parallel import available_cores, in_processes
 from forecaster.errors import MissingExtra, SpecError
 from forecaster.ledger.publication import PublishedDepot
-from forecaster.ledger.week_plan import WeekPlan
+from forecaster.ledger.week_plan import DepotShifts, WeekPlan
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.people.flow import TIME_LIMIT
 from forecaster.staffing.people.rule_sentences import FORBIDDING
@@ -36,7 +36,7 @@ QUICK_SECONDS = 80.0
 # depots of a publication for which the costs of rules are worked out: that takes the longest
 MOST_EXPLAINED = 500
 CHUNK = 25  # depots that a process plans at once
-NOT_BY_HAND: Mapping[str, Mapping[str, tuple[tuple[date, str], ...]]] = MappingProxyType({})
+NOT_BY_HAND: Mapping[str, DepotShifts] = MappingProxyType({})
 FEW = 300  # depots below which further processes take longer to start than they save
 
 
@@ -58,7 +58,7 @@ def plan_weeks(
     at: datetime,
     before: Mapping[str, WeekPlan],
     people: Sequence[Worker] | None = None,
-    assigned: Mapping[str, Mapping[str, tuple[tuple[date, str], ...]]] = NOT_BY_HAND,
+    assigned: Mapping[str, DepotShifts] = NOT_BY_HAND,
 ) -> PlannedWeeks:
     """The plans of published depots; `before` are the plans before these, by depot, and `timezone`
     the pipeline's. Where `people` are not told, those whom the plans before name are planned again.

@@ -146,7 +146,7 @@ def test_changed_drivers_are_set_by_hand_together_with_changed_orders(tmp_path: 
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
         entries = [entry.what for entry in ledger_access.entries(connection, spec.name)]
     assert sorted(entry for entry in entries if "workbook" in entry) == [
-        "set 1 crews by a workbook",
+        "set 1 crew by a workbook",
         "set 2 crews by a workbook",
     ]
 

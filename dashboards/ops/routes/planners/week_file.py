@@ -29,6 +29,7 @@ from dashboards.ops.views.board.query import BoardQuery
 from dashboards.ops.views.planning.override_text import reason_text
 from forecaster.config import Spec
 from forecaster.core.language import _
+from forecaster.core.terminal import count
 from forecaster.errors import DeskError, MissingExtra, OverrideError
 from forecaster.ledger.publication import PublishedDay
 from forecaster.planning import crew_settings, service
@@ -140,7 +141,7 @@ class WeekFileRoutes:
         if by.cities is not None:
             depots = {*(cell[0] for cell in cells), *(depot_id for depot_id, _day in crews)}
             planner.see_all(self.context.store.edition(by.cities), depots)
-        entry = f"set {len(crews)} crews by a workbook"
+        entry = f"set {count(len(crews), 'crew')} by a workbook"
 
         def write_crews(connection: sa.Connection) -> None:
             if crews and crew_settings.write_crews(connection, self.spec, crews, name, datetime.now(UTC)):
