@@ -124,6 +124,7 @@ def record_changes(
                 continue
             before, after = told[cell].crews, _crews(day, staffing)
             plan, owed = plans.get(depot.depot_id), _Premiums(staffing, day.target_date, zone, noticed)
+            plan = plan if plan and _was_planned(plan, told[cell].at) else None
             moves = _moves(plan, day.target_date, told[cell].at, by_people) if plan else []
             if before != after or moves:
                 premium = owed.of_people(moves) if plan else owed.of_crews(before, after)
@@ -225,6 +226,11 @@ def _by_people(connection: sa.Connection, publication: Publication) -> frozenset
         ).items()
         if row.kind in days.BY_PEOPLE
     )
+
+
+def _was_planned(plan: WeekPlan, at: datetime) -> bool:
+    """Whether people were planned at an instant: in a depot's first plan nobody's shift has changed."""
+    return any(duty.since <= at for who in plan.positions for duty in (*who.before, *who.duties, *who.cancelled))
 
 
 def _moves(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from forecaster.config import Spec
+from forecaster.config import Spec, load
 from forecaster.ledger.store import Ledger
 from forecaster.planning import refresh, schedules
 from forecaster.planning.people import person_days, shift_edits
@@ -29,12 +29,28 @@ PEOPLE = "person,depot_id,contract,first,not\nAna,A,full-time,,\nBo,A,full-time,
 @pytest.fixture
 def fleet(tmp_path: Path) -> Fleet:
     fleet = publish_nights(tmp_path / "fleet", fleets.counts("AB"), staffing=NOTICED, people=PEOPLE)
-    spec = fleet.spec
+    publish_thursday(fleet.spec)
+    return fleet
+
+
+def publish_thursday(spec: Spec) -> None:
     assert spec.staffing is not None
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         depots, week, at = current(spec).depots, (THURSDAY, THURSDAY), datetime.now(UTC)
         schedules.publish_days(connection, spec.name, depots, week, spec.staffing, by="Ana", at=at)
-    return fleet
+
+
+def test_the_first_plan_of_people_changes_no_published_crew(tmp_path: Path) -> None:
+    """Nobody was planned when the week was published: whoever is planned for its crews then loses and gets nothing."""
+    people = "people: [{name: full-time, per_depot: 9}], "
+    table = "people_table: {source: {kind: csv, path: people.csv}, columns: {off_from: first, cannot_work: not}}, "
+    crews = NOTICED.replace(people, "").replace(table, "")
+    fleet = publish_nights(tmp_path / "fleet", fleets.counts("AB"), staffing=crews)
+    publish_thursday(fleet.spec)
+    fleet.file.write_text(fleet.file.read_text("utf-8").replace("shifts:", f"{people}shifts:"), "utf-8")
+    publish_as_of(load(fleet.file), AS_OF)
+    assert names(fleet.spec, "early")
+    assert changes(fleet.spec) == []
 
 
 def changes(spec: Spec) -> list[ScheduleChange]:
