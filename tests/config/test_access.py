@@ -45,11 +45,11 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, text: str, message: str
 
 def test_without_a_word_the_page_is_for_its_own_machine(tmp_path: Path) -> None:
     section = load(access(tmp_path, "")).page.access
-    assert (section.sign_in, section.key, section.roles.viewer) == ("none", None, ("*",))
+    assert (section.sign_in, section.keys, section.roles.viewer) == ("none", {}, ("*",))
 
 
 def test_the_secret_is_taken_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     section = load(access(tmp_path, 'secret: "${OURS}"')).page.access
     monkeypatch.setenv("OURS", "not in the file")
-    assert section.key == "not in the file"
+    assert section.keys == {"secret": "not in the file"}
     assert "not in the file" not in repr(section)
