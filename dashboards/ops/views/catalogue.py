@@ -116,7 +116,7 @@ VIEWS: tuple[View, ...] = (
     ),
     rows_view(
         "levels",
-        "What the network and each group of each level (`depots.levels`) have to expect together, by day and by week. "
+        "What the network and each group of each level, such as cities, have to expect together, by day and by week. "
         "Who does not see every city gets theirs.",
         api_rows.LevelsOut,
         api_rows.levels,
