@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from forecaster.ledger.records import Promotion
     from forecaster.registry.run_record import Record
 
+LONGEST_DESCRIPTION = 5000  # characters of a version's description that MLflow's tables have room for
 CHAMPION, CHALLENGER, PREVIOUS, CANARY = "champion", "challenger", "previous", "canary"
 CANDIDATE = "candidate/"  # begins the names of the metrics of the run's own model
 AT_ONCE = 1000  # metrics that MLflow takes in one request
@@ -121,7 +122,7 @@ class Registry:
         if not self._client.search_registered_models(f"name = '{self._pipeline}'"):
             self._client.create_registered_model(self._pipeline)
         run_id, tags = run.info.run_id, {"bundle": bundle.name, "run_id": record.run_id}
-        about = (self._pipeline, record.description)
+        about = (self._pipeline, shortened(record.description))
         if is_encrypted((bundle / "model.onnx").read_bytes()) or record.example is None:
             # The registry gets it as it lies, and no model that anyone could load.
             source = f"{run.info.artifact_uri}/bundle"
@@ -196,6 +197,14 @@ class Registry:
         run_id = self._client.get_model_version(self._pipeline, version).run_id
         if run_id:
             self._client.set_tag(run_id, CHAMPION, value)
+
+
+def shortened(description: str) -> str:
+    """The description of a version, cut at a line where MLflow would refuse it."""
+    if len(description) <= LONGEST_DESCRIPTION:
+        return description
+    rest = "\n\nCut here: the run has more, `report.html` and `parts.json` all of it."
+    return description[: LONGEST_DESCRIPTION - len(rest)].rpartition("\n")[0] + rest
 
 
 def _milliseconds(instant: datetime) -> int:

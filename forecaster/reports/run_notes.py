@@ -49,9 +49,15 @@ def description(
     """The whole description; `tier` is that of the night's publication, `candidate` the model that the card is
     of."""
     said = printable(verdict.sentence(), MOST_TEXT)
+    models = {name: of_model.metrics for name, of_model in scores.items()}
     published = f"The night's forecasts are out with tier {tier}. " if tier else ""
     files = "`report.html` among the artifacts has the plots, `parts.json` and `depots.json` have every metric."
-    paragraphs = (f"**{said[:1].upper()}{said[1:]}.**", _table(scores), _against(panel, before), published + files)
+    paragraphs = (
+        f"**{said[:1].upper()}{said[1:]}.**",
+        _table("model", models),
+        _against(panel, before),
+        published + files,
+    )
     return "\n\n".join((*paragraphs, *_card(scores[candidate], panel)))
 
 
@@ -70,38 +76,29 @@ def _card(scores: Scores, panel: Panel) -> Iterator[str]:
         f"missing; covariates: {covariates}. The parameters `cutoff` and `as_of` and the tag `lake_versions` name the "
         "data exactly."
     )
+    yield (
+        "**Limits.** It learns an event that no covariate declares, a new depot, or a shift of level only from the "
+        "counts after it. Metrics of slices with few days are uncertain. Drift of inputs and errors is measured each "
+        "night, and the gate judges each new model against this one. The tags `promoted_by`, `promoted_at` and "
+        "`promoted_because` of the version say who let it forecast."
+    )
     held_out = {day for fold in scores.folds for day in fold.forecast.target_dates}
-    yield (
-        f"**Metrics** are of days that training did not see: {count(len(held_out), 'day')} from {min(held_out)} to "
-        f"{max(held_out)}. By slice:"
-    )
-    yield _slices(scores, panel)
-    yield (
-        "**Limits.** It repeats what it has seen: an event that no covariate declares, a new depot, or a level that "
-        "shifts, it learns from the counts after it. Slices with few days are uncertain. Drift of inputs and errors is "
-        "measured each night, and the gate judges each new model against this "
-        "one. The tags `promoted_by`, `promoted_at` and `promoted_because` of the version say who let it forecast."
-    )
-
-
-def _slices(scores: Scores, panel: Panel) -> str:
+    days = f"{count(len(held_out), 'day')} from {min(held_out)} to {max(held_out)}"
+    yield f"**Metrics** of days that training did not see, {days}, by slice:"
     slices = {
         f"{part}: {printable(label)}": metrics
         for part, labels in segments.parts(scores, panel).items()
         for label, metrics in list(labels.items())[:MOST_SLICES]
     }
-    lines = [f"| slice | {' | '.join(COLUMNS.values())} |", "| --- |" + " ---: |" * len(COLUMNS)]
-    lines += [_line(name, metrics) for name, metrics in slices.items()]
-    return "\n".join(lines)
+    yield _table("slice", slices)
 
 
-def _line(name: str, metrics: Mapping[str, float]) -> str:
-    return f"| {name} | " + " | ".join(_number(metric, metrics[metric]) for metric in COLUMNS) + " |"
-
-
-def _table(scores: Mapping[str, Scores]) -> str:
-    lines = [f"| model | {' | '.join(COLUMNS.values())} |", "| --- |" + " ---: |" * len(COLUMNS)]
-    lines += [_line(name, of_model.metrics) for name, of_model in scores.items()]
+def _table(what: str, rows: Mapping[str, Mapping[str, float]]) -> str:
+    lines = [f"| {what} | {' | '.join(COLUMNS.values())} |", "| --- |" + " ---: |" * len(COLUMNS)]
+    lines += [
+        f"| {name} | " + " | ".join(_number(metric, metrics[metric]) for metric in COLUMNS) + " |"
+        for name, metrics in rows.items()
+    ]
     return "\n".join(lines)
 
 

@@ -27,3 +27,15 @@ def test_a_run_that_is_told_again_replaces_its_files(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", TELL, str(tmp_path)], check=True, timeout=180)
     (picture,) = (tmp_path / "artifacts").rglob("*.png")
     assert picture.read_bytes() == b"a picture"
+
+
+def test_a_description_that_mlflow_has_no_room_for_is_cut_at_a_line() -> None:
+    from forecaster.registry.mlflow_registry import LONGEST_DESCRIPTION, shortened
+
+    whole = "\n".join(f"| slice {number} | 9.1 % |" for number in range(1000))
+    cut = shortened(whole)
+    assert len(cut) <= LONGEST_DESCRIPTION
+    lines, _, rest = cut.partition("\n\n")
+    assert whole.startswith(lines + "\n")
+    assert rest.startswith("Cut here")
+    assert shortened(whole[:LONGEST_DESCRIPTION]) == whole[:LONGEST_DESCRIPTION]

@@ -51,7 +51,7 @@ def test_a_description_has_a_model_card_with_data_slices_and_limits() -> None:
     text = run_notes.description(admitted, SCORES, PANEL, "fresh", None, candidate="candidate")
     card = text.partition("## Model card")[2]
     headings = re.findall(r"^\*\*([^*]+?)\.?\*\*", card, re.M)
-    assert headings == ["Intended use", "Training data", "Metrics", "Limits"]
+    assert headings == ["Intended use", "Training data", "Limits", "Metrics"]
     assert f"Daily counts from {PANEL.days[0]} to {PANEL.cutoff}" in card
     of_city = segments.parts(SCORES["candidate"], PANEL)["city"]
     for city, metrics in of_city.items():
