@@ -114,7 +114,9 @@ def record_changes(
     rows_told = _rows(connection, publication.pipeline, publication.cutoff)
     told = {(row.depot_id, row.target_date): row for row in rows_told}
     plans = {plan.depot_id: plan for plan in publication.plans}
-    by_people = _by_people(connection, publication) if plans and told else frozenset()
+    by_people: frozenset[tuple[str, date, str]] = frozenset()
+    if plans and told:
+        by_people = plugin("people.days").read_by_people(connection, publication.pipeline, publication.cutoff)
     rows = []
     for depot in publication.depots if told else ():
         zone = ZoneInfo(depot.timezone or publication.timezone)
@@ -213,19 +215,6 @@ def _rows(
     if depot_id is not None:
         query = query.where(_TABLE.c.depot_id == depot_id)
     yield from connection.execute(query.order_by(_TABLE.c.at, _TABLE.c.target_date, _TABLE.c.depot_id))
-
-
-def _by_people(connection: sa.Connection, publication: Publication) -> frozenset[tuple[str, date, str]]:
-    """Depot, day and person of the changes that people made themselves: of these nothing is owed to them."""
-    days = plugin("people.days")
-    return frozenset(
-        (plan.depot_id, day, person)
-        for plan in publication.plans
-        for (day, person), row in days.read_answers(
-            connection, publication.pipeline, publication.cutoff, plan.depot_id
-        ).items()
-        if row.kind in days.BY_PEOPLE
-    )
 
 
 def _was_planned(plan: WeekPlan, at: datetime) -> bool:

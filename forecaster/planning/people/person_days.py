@@ -105,6 +105,12 @@ def read_answers(
     return {(day, person): row for (_, day, person), row in newest.items()}
 
 
+def read_by_people(connection: sa.Connection, pipeline: str, since: date) -> frozenset[tuple[str, date, str]]:
+    """Depot, day and person of what people decided themselves from a day on: of such a change nothing is owed."""
+    newest = _newest(connection, pipeline, since)
+    return frozenset(key for key, row in newest.items() if row.kind in BY_PEOPLE)
+
+
 def read_last_edit(
     connection: sa.Connection, pipeline: str, since: date, depot_id: str
 ) -> list[tuple[PersonDay, PersonDay | None]]:
