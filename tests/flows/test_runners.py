@@ -119,7 +119,8 @@ def test_two_processes_of_a_dask_cluster_say_the_same_though_workers_are_killed(
         monkeypatch.setattr(dask_workers, "LOOK", 0.1)
         monkeypatch.setattr(dask_workers, "STILL", 0.5)
         assert {*fan([worker_calls.pauses_at] * 4)} == {False}
-        with pytest.raises(TimeLimitExceeded, match="at work for 0 s, all 2 are paused"):
+        # a worker that was killed before may be on its way up still
+        with pytest.raises(TimeLimitExceeded, match=r"at work for 0 s, all [12] are paused"):
             fan([worker_calls.pause] * 8)
     assert int(marker.read_text("utf-8")) != os.getpid()
     assert troubles == []
