@@ -142,7 +142,7 @@ def _deciding(
     if spec.file is not None:
         yield settings.router(spec, context, page)
     if spec.staffing is not None and spec.staffing.people:
-        yield plugin("people.edits").ShiftEditRoutes(spec, context, page).router()
+        yield plugin("people.edits").ShiftEditRoutes(spec, context, page, refuse).router()
         yield plugin("people.my_week").MyWeekRoutes(spec, context, page, refuse).router()
     if spec.staffing is not None and spec.staffing.notice_days is not None:
         yield plugin("notice.routes").router(spec, context, page, refuse)

@@ -10,7 +10,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from forecaster.config import Demand, Depots, PeopleTable, Spec, data_rules
+from forecaster.config import Demand, Depots, PeopleTable, Spec, WorkedTable, data_rules
 from forecaster.config.demand import LONGEST_ID
 from forecaster.ledger.records import Run
 
@@ -22,6 +22,7 @@ TYPES = {  # logical types of columns that are not text, by their keys
     "off_from": "date",
     "off_to": "date",
     "demand": "number",
+    "hours": "number",
     "capacity": "number",
     "vans": "integer",
     "recorded_at": "timestamp",
@@ -33,13 +34,15 @@ ROWS = {**data_rules.OF_ROWS, **data_rules.OF_HISTORY}
 
 
 def contract(spec: Spec, last: Run | None) -> dict[str, Any]:
-    """The contract of a pipeline's demand, depots and people; `last` is the last night, whose findings become the
-    results of the rules."""
+    """The contract of a pipeline's demand, depots, people and worked hours; `last` is the last night, whose findings
+    become the results of the rules."""
     tables = [_table("demand", spec.demand, list(_quality(spec, last)), spec.calendar.known_future)]
     if spec.depots is not None:
         tables.append(_table("depots", spec.depots, (), dict.fromkeys((*spec.depots.static, *spec.depots.levels))))
     if spec.staffing is not None and spec.staffing.people_table is not None:
         tables.append(_table("people", spec.staffing.people_table, (), ()))
+    if spec.staffing is not None and spec.staffing.worked is not None:
+        tables.append(_table("worked", spec.staffing.worked, (), ()))
     days = {"frequency": 1, "latency": spec.demand.rules.late_days}
     return {
         "apiVersion": VERSION,
@@ -60,7 +63,10 @@ def contract(spec: Spec, last: Run | None) -> dict[str, Any]:
 
 
 def _table(
-    name: str, section: Demand | Depots | PeopleTable, quality: Sequence[dict[str, Any]], further: Iterable[str]
+    name: str,
+    section: Demand | Depots | PeopleTable | WorkedTable,
+    quality: Sequence[dict[str, Any]],
+    further: Iterable[str],
 ) -> dict[str, Any]:
     """A source as an object of the schema; `further` are columns that are named elsewhere in the pipeline file."""
     source, properties = section.source, list(_properties(section.columns))

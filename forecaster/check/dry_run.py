@@ -19,7 +19,7 @@ from forecaster.config import AnySource, Spec
 from forecaster.core import timezones
 from forecaster.core.knowledge import Finding
 from forecaster.core.panel import Panel
-from forecaster.demand import doubts, sources
+from forecaster.demand import doubts, sources, worked_hours
 from forecaster.demand.arrangement import source_columns
 from forecaster.demand.history import lake_owner, report_errors
 from forecaster.demand.history.past_panels import Past
@@ -151,11 +151,12 @@ def _staleness(panel: Panel, spec: Spec, now: datetime) -> str | None:
 
 
 def _table_findings(spec: Spec, panel: Panel) -> list[Finding]:
-    """Findings on the other system's forecasts, and on the table of people."""
+    """Findings on the other system's forecasts, the table of people, and worked hours."""
     findings: list[Finding] = []
     external_forecasts.external_forecasts(spec, panel, former_ids(spec), findings)
     if spec.staffing is not None and spec.staffing.people_table is not None:
         plugin("people.table").people(spec, panel.depot_ids, former_ids(spec), findings)
+    worked_hours.worked_hours(spec, panel.depot_ids, former_ids(spec), findings)
     return findings
 
 
@@ -181,6 +182,8 @@ def _declared_sources(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, .
     if spec.staffing is not None and spec.staffing.people_table is not None:
         table = spec.staffing.people_table
         yield "staffing.people_table.source", table.source, table.columns.required
+    if spec.staffing is not None and spec.staffing.worked is not None:
+        yield "staffing.worked.source", spec.staffing.worked.source, spec.staffing.worked.columns.required
     yield "demand.source", spec.demand.source, tuple(source_columns(spec)[0])
 
 

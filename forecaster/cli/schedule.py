@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from forecaster.ledger.store import Ledger
 
 
+FORECAST = "7shifts-forecast"
+
+
 def schedule(
     file: File,
     publish: Annotated[
@@ -32,7 +36,11 @@ def schedule(
     city: Annotated[str | None, typer.Option(help="With --publish or --export: the depots of one city.")] = None,
     by: By = None,
     export: Annotated[
-        Literal["7shifts", "deputy"] | None, typer.Option(help="Show who works when as records for this system.")
+        Literal["7shifts", "deputy", "7shifts-forecast"] | None,
+        typer.Option(help="Show who works when, or the forecast, as records for this system."),
+    ] = None,
+    order_value: Annotated[
+        float | None, typer.Option(min=0, help="With --export 7shifts-forecast: sales of one order; 1 of money.")
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -41,7 +49,9 @@ def schedule(
     Inside `staffing.notice_days` a published crew changes only where that saves more than its `change_premium`.
     """
     spec = load_spec(file)
-    if spec.staffing is None or spec.staffing.notice_days is None:
+    if (order_value is None) == (export == FORECAST):
+        raise SpecError(f"found one of --export {FORECAST} and --order-value, wanted both or neither")
+    if export != FORECAST and (spec.staffing is None or spec.staffing.notice_days is None):
         raise SpecError(f"{file}: found no staffing.notice_days, wanted it, and change_premium, to publish schedules")
     monday = _monday(publish) if publish else None
     from forecaster.ledger.store import Ledger
@@ -53,13 +63,15 @@ def schedule(
         depots = ledger.depots(head.publication_id)
         chosen = chosen_depots(depots, None, city)
         with ledger.transaction() as connection:
-            if monday is not None:
+            if monday is not None and spec.staffing is not None:
                 _publish(connection, spec.name, chosen, monday, spec.staffing, login_name(by))
             if export is None:
                 _show(connection, spec.name, depots, as_json)
         if monday is not None and (fault := plugin("notice.webhook").deliver(spec)):
             print_line(fault, err=True)
-        if export is not None:
+        if order_value is not None:
+            _print_records(plugin("people.exports").forecasts(spec, chosen, head.levels, order_value))
+        elif export is not None:
             _export(ledger, spec, head, chosen, export)
 
 
@@ -68,7 +80,11 @@ def _export(ledger: Ledger, spec: Spec, head: Head, depots: tuple[PublishedDepot
     file = week_file(spec, ledger, head, depots)
     with ledger.transaction() as connection:
         published = plugin("notice.schedules").read_told(connection, spec.name, head.cutoff)
-    for record in plugin("people.exports").records(system, spec, file.weeks, published):
+    _print_records(plugin("people.exports").records(system, spec, file.weeks, published))
+
+
+def _print_records(records: Iterable[Mapping[str, Any]]) -> None:
+    for record in records:
         typer.echo(json.dumps(record, ensure_ascii=False))
 
 

@@ -22,7 +22,7 @@ from forecaster.config.external import Legacy, LegacyColumns
 from forecaster.config.model import Backtest, Canary, Gate, Model, Training
 from forecaster.config.operations import DigestReceiver, Notify, Retention, Schedule, ScheduleWebhook
 from forecaster.config.pipeline import Spec, json_schema, load, spec_of
-from forecaster.config.shifts import EmploymentContract, PeopleTable, Shift
+from forecaster.config.shifts import EmploymentContract, PeopleTable, Shift, WorkedTable
 from forecaster.config.slo import Slo
 from forecaster.config.sources import (
     AnySource,
@@ -83,6 +83,7 @@ __all__ = [
     "Staffing",
     "Training",
     "Vans",
+    "WorkedTable",
     "WrittenSource",
     "json_schema",
     "load",

@@ -209,6 +209,11 @@ OF_BATCHES: Mapping[str, Rule] = {
         N_("a first and a last day off, and shifts of staffing.shifts; what cannot be read is left out"),
         _REPORT,
     ),
+    "worked_form": Rule(
+        "warn",
+        N_("a date, a depot that counts, a shift of staffing.shifts and hours of 0 or more; the row is left out"),
+        _REPORT,
+    ),
     "event_form": Rule("warn", N_("a date such as 2024-03-05 and a kind; the row is left out"), _REPORT),
     "event_place": Rule(
         "warn", N_("a depot, city, country or subdivision of the depots source; it concerns no depot"), _REPORT

@@ -8,7 +8,7 @@ from typing import Self
 from pydantic import field_validator, model_validator
 
 from forecaster.config.base import Section
-from forecaster.config.sources import Source, whole_rows
+from forecaster.config.sources import Source, check_distinct, whole_rows
 
 
 class LegacyColumns(Section):
@@ -37,7 +37,6 @@ class Legacy(Section):
     @model_validator(mode="after")
     def _columns_differ(self) -> Self:
         columns = self.columns
-        names = [name for name in (columns.depot_id, columns.date, columns.forecast, columns.made_on) if name]
-        if len(set(names)) < len(names):
-            raise ValueError(f"columns name {', '.join(names)}; wanted a column of its own for each")
+        names = (columns.depot_id, columns.date, columns.forecast, columns.made_on)
+        check_distinct([name for name in names if name])
         return self

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from forecaster.config.base import Section
-from forecaster.config.sources import Source, whole_rows
+from forecaster.config.sources import Source, check_distinct, whole_rows
 
 SHARE_TOLERANCE = 0.0015  # three shares of 0.333 are a day
 LEARN = "learn"
@@ -156,12 +156,52 @@ class PeopleTable(Section):
 
     @model_validator(mode="after")
     def _columns_differ(self) -> PeopleTable:
-        names = self.columns.required
-        if len(set(names)) < len(names):
-            raise ValueError(f"columns name {', '.join(names)}; wanted a column of its own for each")
+        check_distinct(self.columns.required)
         if self.columns.off_to and not self.columns.off_from:
             raise ValueError("columns.off_to is given without off_from; wanted both")
         return self
+
+
+class WorkedColumns(Section):
+    date: str = "date"
+    """Column with the local day on which the shift began."""
+    depot_id: str = "depot_id"
+    """Column with the depot."""
+    hours: str = "hours"
+    """Column with the hours; rows of the same depot, day and shift are added up."""
+    shift: str | None = None
+    """Column with the name of the shift; needed where there are several `shifts`."""
+
+    @property
+    def required(self) -> tuple[str, ...]:
+        """Columns that the source must have."""
+        return tuple(name for name in (self.date, self.depot_id, self.hours, self.shift) if name)
+
+
+class WorkedTable(Section):
+    """Hours that were worked, from a time clock; read whole each night."""
+
+    source: Source
+    """One row or more for each depot, day and shift, such as one a person."""
+    columns: WorkedColumns = WorkedColumns()
+    """Names of the source's columns."""
+
+    @field_validator("source")
+    @classmethod
+    def _whole(cls, source: Source) -> Source:
+        return whole_rows(source)
+
+    @model_validator(mode="after")
+    def _columns_differ(self) -> WorkedTable:
+        check_distinct(self.columns.required)
+        return self
+
+    def check(self, shifts: Sequence[Shift]) -> None:
+        """Check that the table tells several shifts apart. Raises ValueError."""
+        if len(shifts) > 1 and self.columns.shift is None:
+            raise ValueError("worked: found several shifts and no columns.shift, wanted the column with their names")
+        if not shifts and self.columns.shift is not None:
+            raise ValueError("worked: found columns.shift and no shifts, wanted both or neither")
 
 
 def check_shifts(

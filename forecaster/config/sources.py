@@ -7,7 +7,7 @@ A credential never stands in the file: it is named, `${NAME}` for an environment
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
@@ -212,6 +212,12 @@ Source = Annotated[AnySource, Field(discriminator="kind")]
 def is_incremental(source: AnySource) -> bool:
     """True if a night reads only new rows of the source (change data capture by a watermark)."""
     return getattr(source, "watermark", None) is not None
+
+
+def check_distinct(names: Sequence[str]) -> None:
+    """Raises ValueError if one column is named twice."""
+    if len(set(names)) < len(names):
+        raise ValueError(f"columns name {', '.join(names)}; wanted a column of its own for each")
 
 
 def whole_rows(source: AnySource) -> AnySource:

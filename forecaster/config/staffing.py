@@ -10,7 +10,7 @@ from typing import Self
 from pydantic import Field, field_validator, model_validator
 
 from forecaster.config.base import Section
-from forecaster.config.shifts import LEARN, EmploymentContract, PeopleTable, Shift, check_shifts
+from forecaster.config.shifts import LEARN, EmploymentContract, PeopleTable, Shift, WorkedTable, check_shifts
 
 LATE = time(20)  # a shift that ends after it is a late one
 LONGEST_NOTICE = 60  # days: one fewer than the longest horizon
@@ -123,14 +123,20 @@ class Staffing(Section):
     people_table: PeopleTable | None = None
     """Names of these people, their days off, and the shifts that they cannot work. Left out:
     numbered people."""
+    worked: WorkedTable | None = None
+    """Hours that were worked, for `/value`: what they cost against the published crews. A driver is
+    the hours of a shift, rounded. Left out: nothing is compared."""
     spread_weight: float = Field(default=0, ge=0)
     """Cost of a weekend or late shift for each one that a person had beyond the depot's average in
-    the last eight weeks: so they are spread over people. Shifts that end after 20:00 or on the next
-    day are late. 0: they fall where the week costs least."""
+    the last eight weeks, and of a shift on a day that a person wishes to be free, which counts the
+    same later: so they are spread over people. Shifts that end after 20:00 or on the next day are
+    late. 0: shifts fall where the week costs least, and nobody is asked for wishes."""
 
     @model_validator(mode="after")
     def _whole_days(self) -> Self:
         check_shifts(self.shifts, self.people, self.people_table)
+        if self.worked is not None:
+            self.worked.check(self.shifts)
         return self
 
     @model_validator(mode="after")

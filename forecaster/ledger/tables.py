@@ -394,7 +394,7 @@ person_days = sa.Table(
     metadata,
     *depot_day_columns(),
     sa.Column("person", sa.Text, primary_key=True),
-    # assigned, declined or confirmed; name of the shift, "": a free day
+    # a kind of `PersonDay`; name of the shift, "": a free day
     *_required(sa.Text, "kind", "shift", "by"),
     sa.Column("withdrawn_at", Instant),
 )

@@ -20,7 +20,9 @@ from forecaster.ledger.accuracy import monday
 
 PUBLISHED, MODEL, LAST_WEEK = "our rosters", "the model alone", "same as last week"
 BUFFER, FORESIGHT, MORE_VANS = "median plus buffer", "perfect foresight", "ten more vans"
-WAYS = (PUBLISHED, LAST_WEEK, BUFFER, FORESIGHT, MODEL, MORE_VANS)
+# of the depots and days alone whose worked hours are known
+WORKED, AS_PLANNED = "as worked", "our rosters of the same days"
+WAYS = (PUBLISHED, LAST_WEEK, BUFFER, FORESIGHT, MODEL, MORE_VANS, WORKED, AS_PLANNED)
 VANS_MORE = 10
 KEPT_WEEKS = 53
 TRAINING_STAGES = ("weigh", "train", "backtest", "gate", "export")

@@ -22,6 +22,7 @@ from pydantic import TypeAdapter
 EPOCH = datetime(2020, 1, 1, tzinfo=UTC)
 AssignedShifts = tuple[tuple[date, str], ...]  # a person's shifts set by hand, "" for a free day
 DepotShifts = Mapping[str, AssignedShifts]  # by person
+DepotWishes = Mapping[str, tuple[date, ...]]  # by person: days on which they wish to be free
 Rule = Literal[
     "max_shifts_week", "min_rest_hours", "max_days_in_row", "hours_week", "days_off", "per_depot", "spread_weight"
 ]
@@ -69,7 +70,13 @@ class Position:
     cannot_work: tuple[str, ...] = ()  # names of shifts
     is_named: bool = False  # whether a table of people names it
     assigned: AssignedShifts = ()
+    wishes: tuple[date, ...] = ()  # days on which the person wishes to be free, those of the weeks before too
     forbidden_by: ForbiddingRule | None = None  # rule by which they cannot hold; they are not followed then
+
+    @property
+    def declined_wishes(self) -> int:
+        """Shifts before the plan on days that the person wished to be free."""
+        return sum(duty.date in self.wishes for duty in self.before)
 
     def key(self, depot_id: str) -> str:
         """Substitute for the name in addresses, which appear in logs."""
@@ -93,7 +100,7 @@ class ShiftCover:
 @dataclass(frozen=True)
 class RuleCost:
     """Savings without a rule of a contract; of `days_off`, with nobody off; of `per_depot`, with
-    one person more; of `spread_weight`, which is of no contract, with shifts not spread."""
+    one person more; of `spread_weight`, which is of no contract, with neither shifts spread nor wishes granted."""
 
     contract: str
     rule: Rule
@@ -130,7 +137,14 @@ class WeekPlan:
             if position.is_named and person in (None, position.name):
                 name = f"{position.contract}, {numbers[position.contract]}"
                 position = replace(
-                    position, name=name, days_off=(), cannot_work=(), is_named=False, assigned=(), forbidden_by=None
+                    position,
+                    name=name,
+                    days_off=(),
+                    cannot_work=(),
+                    is_named=False,
+                    assigned=(),
+                    wishes=(),
+                    forbidden_by=None,
                 )
             positions.append(position)
         return replace(self, positions=tuple(positions))

@@ -102,7 +102,7 @@ def refresh_within(
     if head is None or not (decided or override_table.has_overrides(connection, pipeline)):
         return RefreshOutcome(0)
     publication = records.whole(connection, head)
-    assigned = people_days.read_assigned(connection, pipeline, publication.cutoff) if by_hand else {}
+    by_people = people_days.read_decisions(connection, pipeline, publication.cutoff) if by_hand else ({}, {})
     active = active_overrides(
         override_table.read_overrides(connection, pipeline, publication.cutoff), as_of_day(publication)
     )
@@ -111,12 +111,12 @@ def refresh_within(
     if (
         _published_overrides(publication) != _expected_overrides(publication, active)
         or _days_of_other_crews(publication, set_crews)
-        or (by_hand and plugin("people.replan").reassigned(publication, assigned))
+        or (by_hand and plugin("people.replan").reassigned(publication, *by_people))
     ):
         try:
             inputs = saved_inputs.read(paths.saved_inputs, publication.desk)
             told = told_crews(connection, pipeline, inputs.staffing, publication.cutoff)
-            revised, remark = with_overrides(publication, active, inputs, datetime.now(UTC), told, assigned)
+            revised, remark = with_overrides(publication, active, inputs, datetime.now(UTC), told, by_people)
         except DeskError as error:
             trouble = error
     changed = _update_rows(connection, head, publication, revised, keys.sealing(paths.folder))
@@ -132,11 +132,11 @@ def with_overrides(
     inputs: SavedInputs,
     now: datetime,
     told: BindingCrews = NOBODY,
-    assigned: Any = None,
+    by_people: tuple[Any, Any] = ({}, {}),
 ) -> tuple[Publication, str | None]:
     """The publication as it would have gone out with these overrides and no others, but for crews
     whose change is not worth what it costs; and what could not be done. `told` are crews of the
-    published schedule, `assigned` people's shifts set by hand."""
+    published schedule, `by_people` people's shifts set by hand, and their wishes."""
     model, overrides_at, forecast, crews, roster = overridden_roster(publication, active, inputs, now, told)
     roster_at = rosters.published_rosters(roster, forecast, crews, now) if roster else {}
     # Vans are shared, so a day is written anew for all depots once one of its overrides is another.
@@ -175,7 +175,7 @@ def with_overrides(
     remark = None
     if publication.plans:
         revised, remark = plugin("people.replan").replanned(
-            publication, revised, roster, forecast, inputs, now, assigned or {}
+            publication, revised, roster, forecast, inputs, now, *by_people
         )
     return revised, remark
 

@@ -22,6 +22,7 @@ from forecaster.staffing.shift_values import ShiftShares
 
 if TYPE_CHECKING:
     from forecaster.demand.validation.external_forecasts import ExternalForecasts
+    from forecaster.demand.worked_hours import WorkedHours
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ def compare_accuracy(event: PublicationEvent, troubles: Troubles) -> None:
 
 def account_value(event: PublicationEvent, _: Troubles) -> None:
     """Compute the cost of rosters on days with actuals."""
-    track_value(event.spec, event.panel, event.shares)
+    track_value(event.spec, event.panel, event.shares, _worked_hours(event))
 
 
 def report_drift(event: PublicationEvent, remarks: Troubles) -> None:
@@ -99,6 +100,18 @@ def notify(event: PublicationEvent, troubles: Troubles, remarks: Troubles) -> No
         sink = troubles if listener.degrades else remarks
         with sink.collect(Exception, listener.lacking):
             listener.after(event, sink)
+
+
+def _worked_hours(event: PublicationEvent) -> WorkedHours | None:
+    if event.spec.staffing is None or event.spec.staffing.worked is None:
+        return None
+    from forecaster.demand import worked_hours  # imports all readers of sources
+
+    spec, findings = event.spec, list[Finding]()
+    hours = worked_hours.worked_hours(spec, event.panel.depot_ids, former_ids(spec), findings)
+    with Ledger.open(spec.ledger_url) as ledger:
+        ledger.note(event.run_id, findings=findings)
+    return hours
 
 
 def _legacy_forecasts(event: PublicationEvent) -> ExternalForecasts | None:

@@ -245,15 +245,16 @@ class PublicationDraft:
         if spec.staffing is None or not spec.staffing.people:
             return depots, ()
         before: dict[str, WeekPlan] = {}
-        assigned: dict[str, Any] = {}
+        by_people: dict[str, Any] = {}
         plans: list[WeekPlan] = []
         lacking = "who worked before is not known to the plans of the week"
         with troubles.collect(Exception, lacking), Ledger.open(spec.ledger_url) as ledger:
             head = ledger.current(spec.name) if self.onto_page else None
             before |= {plan.depot_id: plan for plan in ledger.plans(head.publication_id)} if head else {}
-            with ledger.transaction() as connection:
-                days = plugin("people.days")
-                assigned |= days.read_assigned(connection, spec.name, self.result.panel.cutoff) if head else {}
+            if head:
+                read, cutoff = plugin("people.days").read_decisions, self.result.panel.cutoff
+                with ledger.transaction() as connection:
+                    by_people |= zip(("assigned", "wishes"), read(connection, spec.name, cutoff), strict=True)
         people: Sequence[Any] | None = () if spec.staffing.people_table is None else None
         if people is None:
             with troubles.collect(
@@ -271,7 +272,7 @@ class PublicationDraft:
                 at=self.now,
                 before=before,
                 people=people,
-                assigned=assigned,
+                **by_people,
             )
             plans += planned.plans
             for trouble in planned.troubles:

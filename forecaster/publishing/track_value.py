@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,9 @@ from forecaster.staffing.roster_ways import RosterWays
 from forecaster.staffing.rosters import van_pool
 from forecaster.staffing.shift_values import ShiftShares
 
+if TYPE_CHECKING:
+    from forecaster.demand.worked_hours import WorkedHours
+
 MOST_WEEKS = 13  # that a night reckons; what is older is left to the next ones
 BUFFER_DAYS = 56  # before a day, on which its buffer is chosen
 _READ = ("run_id", "recorded_at", "depot_id", "cutoff", "target_date", "levels", "quantiles")
@@ -58,12 +61,13 @@ class Origin:
         return 0 <= (day - self.morning).days < horizon
 
 
-def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None) -> None:
+def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None, worked: WorkedHours | None = None) -> None:
     """Write what rosters of the days up to the panel's cutoff cost into the ledger; nothing without
     `staffing`.
 
-    Where shares of shifts are learned, days are billed by the `shares` of tonight. A past date run
-    again leaves what is known of later days. Raises LakeError and LedgerError.
+    Where shares of shifts are learned, days are billed by the `shares` of tonight. Days with
+    `worked` hours have the cost of what was worked, too. A past date run again leaves what is known
+    of later days. Raises LakeError and LedgerError.
     """
     if spec.staffing is None:
         return
@@ -75,6 +79,8 @@ def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None) -> 
             return
         former = former_names(spec, panel.depot_ids)
         digests = _digests(panel, former)
+        if worked is not None:
+            digests = {day: digest + worked.digest(day) for day, digest in digests.items()}
         first = max(value.first_kept(panel.cutoff), panel.days[0].astype(object))
         due = [
             day
@@ -87,7 +93,7 @@ def track_value(spec: Spec, panel: Panel, shares: ShiftShares | None = None) -> 
         for week in sorted({monday(day) for day in due})[:MOST_WEEKS]:
             days = [day for day in due if monday(day) == week]
             table = archive_by_current_id(_read(lake, version, days), former)
-            reckoner = _Reckoner(spec, panel, origins, valued, digests, former, shares)
+            reckoner = _Reckoner(spec, panel, origins, valued, digests, former, shares, worked)
             with ledger.transaction() as connection:
                 reckoned = [found for day in days if (found := reckoner.reckon(connection, table, day))]
                 costs = [cost for _, of_day in reckoned for cost in of_day]
@@ -148,10 +154,11 @@ class _Reckoner:
         digests: Mapping[date, str],
         former: Mapping[str, str],
         shares: ShiftShares | None,
+        worked: WorkedHours | None,
     ) -> None:
         assert spec.staffing is not None
         self._spec, self._panel, self._origins, self._valued, self._digests = spec, panel, origins, valued, digests
-        self._staffing, self._former = spec.staffing, former
+        self._staffing, self._former, self._worked = spec.staffing, former, worked
         self._rosters = RosterWays.of_depots(spec.staffing, van_pool(panel, spec), len(panel.depot_ids), shares)
         self._counts = _counts(panel)
         self._cities = panel.attributes.get("city", ("",) * len(panel.depot_ids))
@@ -184,7 +191,19 @@ class _Reckoner:
             daily_ways.buffer_costs(fold, self._rosters),
         )
         self._valued[day] = valued_day
-        return valued_day, daily_ways.bills(ways, fold, self._cities, self._rosters, day)
+        bills = daily_ways.bills(ways, fold, self._cities, self._rosters, day)
+        return valued_day, bills + self._worked_bills(published, fold, day)
+
+    def _worked_bills(self, published: Ints, fold: Fold, day: date) -> tuple[WayCost, ...]:
+        """Costs of the crews that worked, and of those that were published, where worked hours are known."""
+        depot_ids, shifts = self._panel.depot_ids, [shift.name for shift in self._staffing.shifts]
+        crews = self._worked.crews(day, depot_ids, shifts, self._rosters.hours) if self._worked else None
+        if crews is None:
+            return ()
+        worked, known = crews
+        there = replace(fold, actuals=np.where(known[:, None], fold.actuals, np.nan).astype(np.float32))
+        ways = {value.WORKED: worked, value.AS_PLANNED: published}
+        return daily_ways.bills(ways, there, self._cities, self._rosters, day)
 
     def _origin(self, of_day: pa.Table, day: date) -> Origin | None:
         """The run whose forecast of a day was up that morning: what was published comes before what

@@ -21,6 +21,7 @@ from forecaster.ledger import value
 from forecaster.ledger.accuracy import monday
 from forecaster.ledger.value import (
     ALL,
+    AS_PLANNED,
     BUFFER,
     CITY,
     FORESIGHT,
@@ -30,6 +31,7 @@ from forecaster.ledger.value import (
     MORE_VANS,
     PUBLISHED,
     WAYS,
+    WORKED,
     ComputedRun,
     ValuedDay,
     WeekCost,
@@ -53,6 +55,8 @@ HOW: Mapping[str, str] = {
     FORESIGHT: N_("What limits and vans would have cost whoever knew the orders; nobody can save more."),
     MODEL: N_("The crews that the model's own numbers asked for, without any planner's."),
     MORE_VANS: N_("The crews of the model with ten vans more, which may stand anywhere."),
+    WORKED: N_("The drivers who worked, by recorded hours; only the depots and days where these are known."),
+    AS_PLANNED: N_("Our rosters; only the depots and days where worked hours are known."),
 }
 RANGE = N_(
     "Each range holds 90 % of what the same sum comes to when blocks of ⌈n^(1/3)⌉ neighbouring weeks of the n are "
@@ -75,7 +79,7 @@ class WayTotal:
 
     way: str
     cost: Amount
-    dearer: Amount  # than our rosters: above zero is what ours saved
+    dearer: Amount  # than our rosters (of the same days): above zero is what ours saved
     short: int
     idle: int
     drivers: int
@@ -126,6 +130,7 @@ class ValueAccount:
     months: tuple[ValuePart, ...]
     more_vans: Amount | None  # what ten more would have saved; None: the pipeline counts none
     overrides: Amount | None  # what planners' numbers saved; None: there were none
+    worked: Amount | None  # what it cost to work otherwise than planned; None: no worked hours are known
     # Monday, what ours saved up to the end of its week, by way
     saved: tuple[tuple[date, Mapping[str, float]], ...]
     # None: nothing was written down of it, or it is not for the reader
@@ -197,6 +202,7 @@ def summed(costs: Sequence[WeekCost], days: Sequence[ValuedDay], weeks: int) -> 
         _parts(of_months),
         _difference(of_all, MODEL, MORE_VANS) if larger and model else None,
         _difference(of_all, MODEL, PUBLISHED) if differs else None,
+        _difference(of_all, WORKED, AS_PLANNED) if whole.of(WORKED) else None,
         _cumulative(of_all),
     )
 
@@ -222,7 +228,8 @@ def _parts(costs: Sequence[WeekCost]) -> tuple[ValuePart, ...]:
 
 def _totals(costs: Sequence[WeekCost]) -> tuple[WayTotal, ...]:
     ways, table = _by_week(costs)
-    ours = table[:, [ways.index(PUBLISHED)]] if PUBLISHED in ways else np.zeros((len(table), 1))
+    bases = [AS_PLANNED if way in (WORKED, AS_PLANNED) else PUBLISHED for way in ways]
+    ours = np.stack([table[:, ways.index(base)] if base in ways else np.zeros(len(table)) for base in bases], axis=1)
     amounts, dearer = _amounts(table), _amounts(table - ours)
     return tuple(
         WayTotal(
@@ -278,4 +285,4 @@ def _cumulative(costs: Sequence[WeekCost]) -> tuple[tuple[date, Mapping[str, flo
 
 
 def _empty(weeks: int) -> ValueAccount:
-    return ValueAccount(weeks, None, None, None, 0, 0, 0, 0, ValuePart("", ()), (), (), None, None, ())
+    return ValueAccount(weeks, None, None, None, 0, 0, 0, 0, ValuePart("", ()), (), (), None, None, None, ())

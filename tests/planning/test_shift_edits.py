@@ -145,7 +145,7 @@ def test_a_refusal_frees_the_day_until_a_planner_sets_it(fleet: Fleet) -> None:
     refusal = PersonDay("A", THURSDAY, "Bo", "early", "declined", "Bo", datetime.now(UTC))
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         assert [person_days.write(connection, fleet.spec.name, [refusal]) for _ in range(2)] == [1, 0]
-        assigned = person_days.read_assigned(connection, fleet.spec.name, THURSDAY)
+        assigned, _ = person_days.read_decisions(connection, fleet.spec.name, THURSDAY)
         assert assigned == {"A": {"Bo": ((THURSDAY, ""),)}}
     edit(fleet.spec, "Bo", "early")
     assert shift_of(fleet.spec, "Bo") == "early"
@@ -198,4 +198,5 @@ def test_undo_leaves_a_day_that_the_person_declined_since(fleet: Fleet) -> None:
     with pytest.raises(OverrideError, match="found no shift set by hand"):
         shift_edits.undo(fleet.spec, "A", by="Ana")
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
-        assert person_days.read_assigned(connection, fleet.spec.name, THURSDAY) == {"A": {"Bo": ((THURSDAY, ""),)}}
+        assigned, _ = person_days.read_decisions(connection, fleet.spec.name, THURSDAY)
+        assert assigned == {"A": {"Bo": ((THURSDAY, ""),)}}

@@ -8,6 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 
@@ -16,11 +17,12 @@ from forecaster.core.panel import Panel
 from forecaster.demand.history.point_in_time import read_as_of
 from forecaster.demand.ingest import ingest
 from forecaster.demand.panel import build as panels
+from forecaster.demand.worked_hours import WorkedHours
 from forecaster.lake import TABLES, Lake
 from forecaster.ledger import value
 from forecaster.ledger.records import Kind
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.value import BUFFER, CITY, FORESIGHT, LAST_WEEK, MODEL, MONTH, PUBLISHED
+from forecaster.ledger.value import AS_PLANNED, BUFFER, CITY, FORESIGHT, LAST_WEEK, MODEL, MONTH, PUBLISHED, WORKED
 from forecaster.planning import override_table
 from forecaster.planning.overrides import ProposedOverride
 from forecaster.publishing import publish as publishing
@@ -87,6 +89,26 @@ def test_a_day_costs_what_its_mornings_crews_lacked_or_had_too_many(spec: Spec, 
     assert costs(spec, MONTH)["2024-01-15", "2024-01-01", LAST_WEEK] == 30
     [day] = days_of(spec)
     assert (day.day, day.currency, day.backfilled, day.overridden, day.buffer) == (MONDAY, "EUR", False, 0, "+0%")
+
+
+def test_worked_hours_are_compared_with_the_plan_where_they_are_known(spec: Spec, panel: Panel) -> None:
+    """Eleven drivers were needed at A: nine worked, two short for 60, where twelve of the plan cost 10."""
+    run_night(spec, "n1", MONDAY, (120.0, 10.0))
+    track_value(spec, panel)
+    assert ("2024-01-15", "", WORKED) not in costs(spec)
+    nine = WorkedHours({MONDAY: pd.DataFrame({"depot_id": ["A"], "shift": [""], "hours": [9 * 8.0 - 3]})})
+    track_value(spec, panel, worked=nine)  # which came a night later
+    assert {way: cost for (_, _, way), cost in costs(spec).items() if way in (WORKED, AS_PLANNED)} == {
+        WORKED: 60,
+        AS_PLANNED: 10,
+    }
+    assert costs(spec, CITY, ["Port"]) == {("2024-01-15", "Port", way): 0 for way in value.WAYS[:5]}
+    with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
+        account = value_account.account(connection, spec.name, 8)
+    assert account.worked == value_account.Amount(50.0, None, None)
+    worked = account.whole.of(WORKED)
+    assert worked is not None
+    assert (worked.drivers, worked.depot_days, worked.dearer.amount) == (9, 1, 50.0)
 
 
 def test_a_planners_number_counts_for_what_went_out_and_not_for_the_model(spec: Spec, panel: Panel) -> None:
@@ -192,6 +214,21 @@ def test_crews_of_shifts_are_billed_by_shift_as_they_were_published(tmp_path: Pa
     assert found[PUBLISHED] == found[MODEL] == found[LAST_WEEK] == (6, 2, 0, 60)
     assert found[FORESIGHT] == (8, 0, 0, 0)
     assert told.overrides is None  # nobody planned anything
+
+
+def test_a_night_reads_worked_hours_and_says_what_is_odd_about_them(tmp_path: Path) -> None:
+    clock = "worked: {source: {kind: csv, path: clock.csv}}, currency"
+    write(tmp_path, "clock", "date,depot_id,hours", "2024-03-11,A,24", "2024-03-11,B,lots")
+    spec = first_night(tmp_path, COSTS.replace("currency", clock))
+    write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,42", "B,2024-03-11,12")
+    ingest(spec, now=TONIGHT + timedelta(days=1))
+    assert one_day_later(spec).remark is None
+    assert {way: cost for (_, _, way), cost in costs(spec).items() if way in (WORKED, AS_PLANNED)} == {
+        WORKED: 60,  # three drivers where five were needed
+        AS_PLANNED: 30,
+    }
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        assert "worked_form" in {finding["rule"] for finding in ledger.run("second").findings}
 
 
 def test_crews_of_other_shifts_than_todays_are_made_again(tmp_path: Path) -> None:

@@ -10,7 +10,18 @@ import pytest
 
 from forecaster.ledger import value
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.value import BUFFER, FORESIGHT, LAST_WEEK, MODEL, MORE_VANS, PUBLISHED, ValuedDay, WayCost
+from forecaster.ledger.value import (
+    AS_PLANNED,
+    BUFFER,
+    FORESIGHT,
+    LAST_WEEK,
+    MODEL,
+    MORE_VANS,
+    PUBLISHED,
+    WORKED,
+    ValuedDay,
+    WayCost,
+)
 from forecaster.staffing import value_account
 from forecaster.staffing.value_account import Amount, ValueAccount
 
@@ -22,6 +33,8 @@ WAYS: Mapping[str, tuple[float, int, int, int]] = {  # cost, missing, idle, driv
     BUFFER: (120.0, 2, 6, 22),
     FORESIGHT: (10.0, 0, 1, 21),
     MORE_VANS: (90.0, 1, 6, 23),
+    WORKED: (70.0, 3, 1, 12),
+    AS_PLANNED: (60.0, 1, 2, 14),
 }
 
 

@@ -99,11 +99,6 @@ class Front:
         text = display.day(self.target_dates[self.meant])
         return _("{near}, {day}", near=self.near, day=text) if self.near else text
 
-    @property
-    def is_tomorrow(self) -> bool:
-        """Whether the day in front is tomorrow."""
-        return self.target_dates[self.meant] == self.today + timedelta(days=1)
-
 
 def text_of_tier(tier: str) -> str:
     """Name of a tier for readers: "new model", "earlier model", "same weekday"; itself where it has

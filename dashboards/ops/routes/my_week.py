@@ -38,7 +38,7 @@ class AnswerForm(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     day: Day
-    answer: Literal["confirmed", "declined", "withdrawn", "offered", "taken"] = "taken"
+    answer: Literal["confirmed", "declined", "withdrawn", "offered", "wished", "unwished", "taken"] = "taken"
     shift: str = ""
     take: str = ""
 
@@ -114,8 +114,12 @@ class MyWeekRoutes:
             return
         at, pipeline, days = datetime.now(UTC), edition.head.pipeline, person_days
         with self.context.writing() as connection:
-            if form.answer == "withdrawn":
-                changed = days.withdraw(connection, pipeline, (depot_id, form.day), person, at, days.ANSWERS) > 0
+            if form.answer == "withdrawn" or form.answer == "unwished":
+                kinds = days.ANSWERS if form.answer == "withdrawn" else days.WISHED
+                changed = days.withdraw(connection, pipeline, (depot_id, form.day), person, at, kinds) > 0
+            elif form.answer == "wished":
+                row = PersonDay(depot_id, form.day, person, "", "wished", person, at)
+                changed = days.write(connection, pipeline, [row]) > 0
             else:
                 row = PersonDay(depot_id, form.day, person, form.shift, form.answer, person, at)
                 changed = days.answer(connection, pipeline, row)
@@ -124,4 +128,5 @@ class MyWeekRoutes:
             if changed:
                 refresh.refresh_within(connection, pipeline, self.spec.paths)
                 # without the name, since the audit is kept for ever
-                audit(request, f"{form.answer} {form.shift or 'a free day'} of {form.day} at {depot_id}", connection)
+                what = "a free day" if form.answer in ("wished", "unwished") else form.shift or "a free day"
+                audit(request, f"{form.answer} {what} of {form.day} at {depot_id}", connection)

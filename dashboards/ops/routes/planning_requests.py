@@ -97,6 +97,25 @@ class CrewForm(CrewWithdrawalForm):
         return {name: value for name, value in values.items() if not name.startswith(CREW)} | {"crews": crews}
 
 
+class ShiftEditIn(BaseModel):
+    """A person's day; `shift` is "" for a free day, null to leave it to the plan."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    person: str
+    target_date: Day
+    shift: str | None = None
+
+
+class ShiftEditsIn(BaseModel):
+    """Edits of a depot's week, which are saved all or none, or only tried."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    depot_id: str
+    edits: Annotated[tuple[ShiftEditIn, ...], Field(min_length=1)]
+    save: bool = False
+    by: str = ""
+
+
 class GroupIn(BaseModel):
     """Overrides of several depots or days: either `depot_ids` or a `city`, either `orders` a day or `percent` of what
     the model says now; `until` is the last day whose publication takes them up, each day itself by default."""

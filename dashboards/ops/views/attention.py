@@ -145,11 +145,6 @@ def days_of(depots: Iterable[PublishedDepot], chosen: slice = slice(None)) -> li
     return [day for depot in depots for day in depot.days[chosen]]
 
 
-def has_vans(day: PublishedDay) -> bool:
-    """Whether the pipeline counts vans."""
-    return day.roster is not None and day.roster.vans is not None
-
-
 def is_staffed(day: PublishedDay) -> bool:
     """Whether drivers were planned for this day."""
     return day.drivers is not None

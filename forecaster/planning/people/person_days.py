@@ -9,21 +9,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Any, Literal
 
 import sqlalchemy as sa
 
 from forecaster.ledger import tables
-from forecaster.ledger.week_plan import AssignedShifts, DepotShifts
+from forecaster.ledger.week_plan import AssignedShifts, DepotShifts, DepotWishes
 from forecaster.planning.overrides import Cell
 
 _TABLE = tables.person_days
-Kind = Literal["assigned", "declined", "swapped", "confirmed", "offered"]
+Kind = Literal["assigned", "declined", "swapped", "confirmed", "offered", "wished"]
 BINDING = ("assigned", "declined", "swapped")
 ANSWERS = ("declined", "confirmed", "offered")
 BY_PEOPLE = ("declined", "swapped")  # that people decide themselves
+WISHED = ("wished",)  # a free day, which the plan grants where that costs little
+WISH_DAYS = timedelta(days=56)  # for which a wish that was declined counts
 Assigned = Mapping[str, DepotShifts]  # by depot
+Wishes = Mapping[str, DepotWishes]  # by depot
 
 
 @dataclass(frozen=True)
@@ -87,13 +90,25 @@ def withdraw(
     return connection.execute(change.values(withdrawn_at=at)).rowcount
 
 
-def read_assigned(connection: sa.Connection, pipeline: str, since: date) -> Assigned:
-    """Shifts that bind plans from a day on, "" for a free day."""
+def read_decisions(connection: sa.Connection, pipeline: str, since: date) -> tuple[Assigned, Wishes]:
+    """Shifts that bind plans from a day on, "" for a free day; and wishes, those of `WISH_DAYS` before it too."""
+    return _read_assigned(connection, pipeline, since), _read_wishes(connection, pipeline, since)
+
+
+def _read_assigned(connection: sa.Connection, pipeline: str, since: date) -> Assigned:
     shifts: dict[str, dict[str, AssignedShifts]] = {}
     for row in sorted(_newest(connection, pipeline, since).values(), key=lambda row: row.target_date):
         of_depot = shifts.setdefault(row.depot_id, {})
         of_depot[row.person] = (*of_depot.get(row.person, ()), (row.target_date, row.assigned))
     return shifts
+
+
+def _read_wishes(connection: sa.Connection, pipeline: str, since: date) -> Wishes:
+    wishes: dict[str, dict[str, tuple[date, ...]]] = {}
+    for depot_id, day, person in sorted(_newest(connection, pipeline, since - WISH_DAYS, kinds=WISHED)):
+        of_depot = wishes.setdefault(depot_id, {})
+        of_depot[person] = (*of_depot.get(person, ()), day)
+    return wishes
 
 
 def read_answers(

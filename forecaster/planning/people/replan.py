@@ -9,7 +9,7 @@ from datetime import datetime
 from forecaster.core.forecast import Forecast
 from forecaster.ledger.publication import Publication
 from forecaster.ledger.week_plan import WeekPlan
-from forecaster.planning.people.person_days import Assigned
+from forecaster.planning.people.person_days import Assigned, Wishes
 from forecaster.planning.saved_inputs import SavedInputs
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.people import week_plans
@@ -24,12 +24,13 @@ def replanned(
     inputs: SavedInputs,
     at: datetime,
     assigned: Assigned = week_plans.NOT_BY_HAND,
+    wishes: Wishes = week_plans.NO_WISHES,
 ) -> tuple[Publication, str | None]:
     """The publication `after` with its plans made anew and the drivers who come by them; and what
     could not be done. `assigned` are shifts set by hand."""
-    plans, remark = replan(before, after, roster, inputs, at, assigned)
+    plans, remark = replan(before, after, roster, inputs, at, assigned, wishes)
     changed = {depot.depot_id for was, depot in zip(before.depots, after.depots, strict=True) if was != depot}
-    changed |= reassigned(before, assigned)
+    changed |= reassigned(before, assigned, wishes)
     of_changed = [plan for plan in plans if plan.depot_id in changed]
     attended = with_attendance(after.depots, of_changed, roster, forecast, inputs.staffing)
     return replace(after, depots=attended, plans=plans), remark
@@ -42,31 +43,42 @@ def replan(
     inputs: SavedInputs,
     at: datetime,
     assigned: Assigned = week_plans.NOT_BY_HAND,
+    wishes: Wishes = week_plans.NO_WISHES,
 ) -> tuple[tuple[WeekPlan, ...], str | None]:
     """The plans of a publication with other numbers in it, and why some could not be made anew:
     they stay as they were.
 
     Whoever keeps a shift keeps the instant since which it is planned.
     """
-    old, moved = {plan.depot_id: plan for plan in before.plans}, reassigned(before, assigned)
+    old, moved = {plan.depot_id: plan for plan in before.plans}, reassigned(before, assigned, wishes)
     changed = tuple(
         depot
         for was, depot in zip(before.depots, after.depots, strict=True)
         if depot.depot_id in old and (was.days != depot.days or depot.depot_id in moved)
     )
     planned = week_plans.plan_weeks(
-        changed, roster, inputs.panel, inputs.staffing, timezone=after.timezone, at=at, before=old, assigned=assigned
+        changed,
+        roster,
+        inputs.panel,
+        inputs.staffing,
+        timezone=after.timezone,
+        at=at,
+        before=old,
+        assigned=assigned,
+        wishes=wishes,
     )
     new = {plan.depot_id: plan for plan in planned.plans}
     return tuple({**old, **new}.values()), "; ".join(planned.troubles) or None
 
 
-def reassigned(publication: Publication, assigned: Assigned) -> set[str]:
-    """The depots whose plans follow other shifts set by hand than these."""
+def reassigned(publication: Publication, assigned: Assigned, wishes: Wishes) -> set[str]:
+    """The depots whose plans follow other shifts set by hand, or other wishes, than these."""
     depots, days = set(), {day.target_date for depot in publication.depots[:1] for day in depot.days}
     for plan in publication.plans:
-        wanted = assigned.get(plan.depot_id, {})
+        wanted, wished = assigned.get(plan.depot_id, {}), wishes.get(plan.depot_id, {})
         for who in plan.positions:
-            if who.assigned != tuple(each for each in wanted.get(who.name, ()) if each[0] in days):
+            if who.wishes != wished.get(who.name, ()) or who.assigned != tuple(
+                each for each in wanted.get(who.name, ()) if each[0] in days
+            ):
                 depots.add(plan.depot_id)
     return depots

@@ -19,7 +19,7 @@ from forecaster.errors import OverrideError
 from forecaster.ledger import connect, plan_rows, records, soundness
 from forecaster.ledger.publication import Publication, PublishedDepot
 from forecaster.ledger.store import Ledger
-from forecaster.ledger.week_plan import DepotShifts, Duty, ForbiddingRule, Position, WeekPlan
+from forecaster.ledger.week_plan import DepotShifts, DepotWishes, Duty, ForbiddingRule, Position, WeekPlan
 from forecaster.planning import override_table, refresh, saved_inputs
 from forecaster.planning.overrides import active_overrides, as_of_day, check_words
 from forecaster.planning.people import person_days
@@ -263,6 +263,7 @@ class _EditedWeek:
     depot: PublishedDepot
     before: WeekPlan
     by_hand: DepotShifts
+    wishes: DepotWishes
     inputs: SavedInputs
     roster: refresh.OverriddenRoster
     at: datetime
@@ -278,14 +279,15 @@ class _EditedWeek:
         if plan is None:
             wanted = _("depot: found {depot}, wanted a depot whose people are planned", depot=repr(depot_id))
             raise OverrideError(wanted)
-        by_hand = person_days.read_assigned(connection, spec.name, publication.cutoff).get(depot_id, {})
+        assigned, wishes = person_days.read_decisions(connection, spec.name, publication.cutoff)
+        of_depot = assigned.get(depot_id, {}), wishes.get(depot_id, {})
         overrides = override_table.read_overrides(connection, spec.name, publication.cutoff)
         active = active_overrides(overrides, as_of_day(publication))
         inputs = saved_inputs.read(spec.paths.saved_inputs, publication.desk)
         told = refresh.told_crews(connection, spec.name, inputs.staffing, publication.cutoff)
         roster = refresh.overridden_roster(publication, active, inputs, at, told)
         depot = next(depot for depot in publication.depots if depot.depot_id == depot_id)
-        return cls(spec, publication, head.publication_id, depot, plan, by_hand, inputs, roster, at)
+        return cls(spec, publication, head.publication_id, depot, plan, *of_depot, inputs, roster, at)
 
     def with_edits(self, edits: Iterable[ShiftEdit]) -> tuple[PublishedDepot, WeekPlan]:
         """The depot and its plan with what is set by hand and these edits."""
@@ -309,6 +311,7 @@ class _EditedWeek:
             at=self.at,
             before={depot_id: self.before},
             assigned={depot_id: shifts},
+            wishes={depot_id: self.wishes},
         )
         if not planned.plans:
             raise OverrideError("; ".join(map(str, planned.troubles)))

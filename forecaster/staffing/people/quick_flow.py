@@ -30,8 +30,7 @@ class Crowd:
     entering: Mapping[WorkState, int]
     cost_overtime: float
     planned_before: Mapping[Arc, int]
-    unpopular: float = 0.0  # cost of a shift at one of these slots beyond money
-    unpopular_slots: frozenset[Slot] = frozenset()
+    burdens: Mapping[Slot, float] = field(default_factory=dict)  # cost of a shift beyond money
     premiums: Mapping[Slot, float] = field(default_factory=dict)  # of another person in a published shift
 
     @cached_property
@@ -41,8 +40,8 @@ class Crowd:
         return {slot: (count, owed) for slot, count in before.items() if (owed := self.premiums.get(slot, 0.0)) > 0}
 
     def spread_cost(self, arc: Arc) -> float:
-        """Cost of an arc beyond money: of a weekend or late shift for those who had many."""
-        return self.unpopular if (arc.day, arc.shift) in self.unpopular_slots else 0.0
+        """Cost of an arc beyond money: of a weekend or late shift for those who had many, or of a wish declined."""
+        return self.burdens.get((arc.day, arc.shift), 0.0)
 
 
 def one_by_one(

@@ -84,7 +84,7 @@ def rule_sentence(rule: RuleCost, money: Money = whole_money, number: Number = p
             cost=money(rule.cost),
         )
     if rule.rule == "spread_weight":
-        return _("To spread weekend and late shifts over people costs {cost}.", cost=money(rule.cost))
+        return _("To spread weekend and late shifts over people and grant wishes costs {cost}.", cost=money(rule.cost))
     if rule.rule == "per_depot":
         return _(
             "One more {contract} driver beside the {limit} would save {cost}.",

@@ -1,18 +1,21 @@
-"""Shifts of people as records of 7shifts and Deputy, each to be posted by itself.
+"""Shifts of people as records of 7shifts and Deputy, and forecasts as records of 7shifts, each to be
+posted by itself.
 
 Fields are those of https://developers.7shifts.com/reference/postshift (POST
-/v2/company/{company_id}/shifts) and https://developer.deputy.com/docs/adding-a-shift (POST
-/api/v1/supervise/roster).
+/v2/company/{company_id}/shifts), https://developers.7shifts.com/reference/forecast-overrides (POST
+/v2/company/{company_id}/location/{location_id}/forecast_override) and
+https://developer.deputy.com/docs/adding-a-shift (POST /api/v1/supervise/roster).
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from forecaster.config import Depots, PeopleTable, Spec
 from forecaster.demand import parsing, sources
 from forecaster.errors import SpecError
+from forecaster.ledger.publication import PublishedDepot
 from forecaster.ledger.week_plan import Duty
 from forecaster.staffing.people.roster_files import DepotWeek
 
@@ -38,6 +41,21 @@ def records(system: str, spec: Spec, weeks: Iterable[DepotWeek], published: Coll
                 write(duty, place, user, roles.get(position.contract), (depot, duty.date) in published)
                 for duty in position.duties
             ]
+    return made
+
+
+def forecasts(
+    spec: Spec, depots: Iterable[PublishedDepot], levels: Sequence[float], order_value: float
+) -> list[dict[str, Any]]:
+    """A record of each depot's day: its median times the sales of an order, in cents; `location_id` belongs into the
+    address. Raises as `records` does."""
+    places: Ids = _ids(spec, spec.depots, spec.depots.columns.depot_id) if spec.depots else None
+    median, made = levels.index(0.5), list[dict[str, Any]]()
+    for depot in depots:
+        place = _number(places, (depot.depot_id,), "depots.columns.external_id")
+        for day in depot.days:
+            cents = round(100 * order_value * day.quantiles[median])
+            made.append({"location_id": place, "date": f"{day.target_date}", "value": cents, "report_type": "sales"})
     return made
 
 

@@ -16,6 +16,7 @@ from functools import cached_property
 from forecaster.config import EmploymentContract
 from forecaster.ledger.week_plan import (
     DepotShifts,
+    DepotWishes,
     Duty,
     ForbiddingRule,
     Position,
@@ -46,7 +47,8 @@ class WeekTask:
     at: datetime
     before: WeekPlan | None = None
     assigned: DepotShifts = field(default_factory=dict)
-    spread: Spread | None = None  # None: weekend and late shifts fall where they may
+    wishes: DepotWishes = field(default_factory=dict)
+    spread: Spread | None = None  # None: weekend and late shifts fall where they may, and wishes are not looked at
     # premium of another person in a published shift, by day and shift
     premiums: Mapping[tuple[date, str], float] = field(default_factory=dict)
 
@@ -104,7 +106,7 @@ class WeekTask:
     def _positions(self, staff: Staff) -> Iterator[Position]:
         for person in staff.positions(self.days):
             of_days = (each for each in self.assigned.get(person.name, ()) if each[0] in self.days)
-            yield replace(person, assigned=tuple(sorted(of_days)))
+            yield replace(person, assigned=tuple(sorted(of_days)), wishes=self.wishes.get(person.name, ()))
 
     @property
     def _lookback(self) -> int:

@@ -20,7 +20,7 @@ from forecaster.core.panel import Panel
 from forecaster.core.parallel import available_cores, in_processes
 from forecaster.errors import MissingExtra, SpecError
 from forecaster.ledger.publication import PublishedDepot
-from forecaster.ledger.week_plan import DepotShifts, WeekPlan
+from forecaster.ledger.week_plan import DepotShifts, DepotWishes, WeekPlan
 from forecaster.staffing.newsvendor import Roster
 from forecaster.staffing.people.flow import TIME_LIMIT
 from forecaster.staffing.people.rule_sentences import FORBIDDING
@@ -37,6 +37,7 @@ QUICK_SECONDS = 80.0
 MOST_EXPLAINED = 500
 CHUNK = 25  # depots that a process plans at once
 NOT_BY_HAND: Mapping[str, DepotShifts] = MappingProxyType({})
+NO_WISHES: Mapping[str, DepotWishes] = MappingProxyType({})
 FEW = 300  # depots below which further processes take longer to start than they save
 
 
@@ -59,10 +60,12 @@ def plan_weeks(
     before: Mapping[str, WeekPlan],
     people: Sequence[Worker] | None = None,
     assigned: Mapping[str, DepotShifts] = NOT_BY_HAND,
+    wishes: Mapping[str, DepotWishes] = NO_WISHES,
 ) -> PlannedWeeks:
     """The plans of published depots; `before` are the plans before these, by depot, and `timezone`
     the pipeline's. Where `people` are not told, those whom the plans before name are planned again.
     `assigned` are shifts set by hand, by depot and person, "" for a free day; one that a rule forbids is a trouble.
+    `wishes` are days that people wish to be free, by depot and person.
 
     No plans where the pipeline declares no people. A depot that cannot be planned is a trouble, and
     the others go on. What rules cost is worked out last, for the depots whose plans cost most.
@@ -72,7 +75,8 @@ def plan_weeks(
     start, troubles = monotonic(), list[str]()
     named = _by_contract(people_of_plans(before.values()) if people is None else people)
     tasks = _tasks(depots, roster, panel, staffing, troubles, timezone=timezone, at=at, before=before, named=named)
-    tasks = [replace(task, assigned=assigned[task.depot_id]) if task.depot_id in assigned else task for task in tasks]
+    by_people = ((task, assigned.get(task.depot_id, {}), wishes.get(task.depot_id, {})) for task in tasks)
+    tasks = [replace(task, assigned=by_hand, wishes=wished) for task, by_hand, wished in by_people]
     workers = available_cores() if len(tasks) > FEW else 1
     try:
         plans = [plan for plans in in_processes(_plan, _chunks(tasks, start), workers) for plan in plans]

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
-from functools import cached_property
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -40,8 +39,8 @@ class WantedShift:
 
 @dataclass(frozen=True)
 class Spread:
-    """How weekend and late shifts are spread over people: the cost of one more of them for each that somebody had
-    beyond the depot's `average`, and the names of late shifts."""
+    """How weekend and late shifts and declined wishes are spread over people: the cost of one more of them for each
+    that somebody had beyond the depot's `average`, and the names of late shifts."""
 
     weight: float
     late: frozenset[str]
@@ -52,11 +51,11 @@ class Spread:
         return day.weekday() >= SATURDAY or shift in self.late
 
     def burden(self, person: Position) -> int:
-        """Weekend and late shifts of a person in the weeks before."""
-        return sum(self.is_unpopular(duty.date, duty.shift) for duty in person.before)
+        """Weekend and late shifts and declined wishes of a person in the weeks before."""
+        return sum(self.is_unpopular(duty.date, duty.shift) for duty in person.before) + person.declined_wishes
 
     def cost(self, person: Position) -> float:
-        """Cost of one more such shift."""
+        """Cost of one more of these; a wish is worth `weight` more."""
         return self.weight * max(self.burden(person) - self.average, 0.0)
 
 
@@ -100,7 +99,8 @@ class Group:
         alike: dict[tuple[Any, ...], list[Position]] = {}
         for person in people:
             burden = spread.cost(person) if spread else 0.0
-            alike.setdefault((person.days_off, person.cannot_work, person.assigned, burden), []).append(person)
+            wishes = person.wishes if spread else ()
+            alike.setdefault((person.days_off, person.cannot_work, person.assigned, burden, wishes), []).append(person)
         return [cls(contract, tuple(group)) for group in alike.values()]
 
     @property
@@ -167,16 +167,20 @@ class Problem:
         earlier: Counter[Arc] = Counter()
         for person in group.people if len(graph.entry) == len(entering) else ():
             earlier.update(self._way_before(person, contract, graph))
-        unpopular = self.spread.cost(group.people[0]) if self.spread and group.people else 0.0
         overtime = contract.cost_overtime or 0.0
-        return Crowd(graph, entering, overtime, earlier, unpopular, self._unpopular, self.premiums)
+        return Crowd(graph, entering, overtime, earlier, self._burdens(group), self.premiums)
 
-    @cached_property
-    def _unpopular(self) -> frozenset[Slot]:
-        slots = ((slot, shift) for slot, shift in self.shifts.items() if self.spread)
-        return frozenset(
-            slot for slot, shift in slots if self.spread and self.spread.is_unpopular(shift.date, shift.name)
-        )
+    def _burdens(self, group: Group) -> dict[Slot, float]:
+        """Cost beyond money of each weekend or late shift, and of each on a day that the people wish to be free."""
+        if self.spread is None or not group.people:
+            return {}
+        alike, burdens = group.people[0], dict[Slot, float]()
+        further = self.spread.cost(alike)
+        for slot, shift in self.shifts.items():
+            is_declined = shift.date in alike.wishes
+            burdens[slot] = further * (self.spread.is_unpopular(shift.date, shift.name) + is_declined)
+            burdens[slot] += self.spread.weight * is_declined
+        return burdens
 
     def forbidding_rule(self, person: Position, contract: EmploymentContract) -> ForbiddingRule | None:
         """The rule by which a person cannot work the shifts that are set by hand; None where all hold."""

@@ -125,6 +125,24 @@ def test_a_refusal_changes_the_plan_at_once_until_it_is_taken_back(call: Call, f
     assert bo_plan.assigned == ()
 
 
+def test_a_wish_for_a_free_day_is_granted_where_another_can_work(call: Call, tmp_path: Path, fleet: Fleet) -> None:
+    no_wishes = guest(fleet.spec, addresses(call, fleet, "--person", "Bo")["Bo"])
+    assert "I would like this day off" not in text(no_wishes("/my-week"))
+    staffing = STAFFING.replace("staffing: {", "staffing: {spread_weight: 5, ")
+    wishing = publish_nights(tmp_path / "wishing", fleets.counts("AB"), staffing=staffing + PAGE, people=PEOPLE)
+    bo = guest(wishing.spec, addresses(call, wishing, "--person", "Bo")["Bo"])
+    assert "Offer to colleagues Decline I would like this day off" in text(bo("/my-week"))
+    assert [reply(bo, "wished", "early") for _ in range(2)] == [303, 303]
+    assert shift_of(wishing.spec, "Bo") == ""
+    assert "You asked for this day off. I cannot work on this day Withdraw wish" in text(bo("/my-week"))
+    assert ("♡", "would like the day off") in marks(bo)
+    assert audit(wishing.spec) == ["wished a free day of 2024-04-11 at A"]
+    shift_edits.save(wishing.spec, "A", [ShiftEdit("Bo", THURSDAY, "early")], by="vic")
+    assert "You asked for this day off, and are needed." in text(bo("/my-week"))
+    assert reply(bo, "unwished", "early") == 303
+    assert "asked for this day off" not in text(bo("/my-week"))
+
+
 def test_taking_an_answer_back_leaves_what_a_planner_set(call: Call, fleet: Fleet) -> None:
     bo = guest(fleet.spec, addresses(call, fleet, "--person", "Bo")["Bo"])
     shift_edits.save(fleet.spec, "A", [ShiftEdit("Bo", THURSDAY, "early")], by="vic")

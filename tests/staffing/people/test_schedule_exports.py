@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -48,6 +49,18 @@ DEPUTY = {
         "strComment": TEXT,
     },
 }
+# https://developers.7shifts.com/reference/forecast-overrides: body parameters
+FORECAST = {
+    "type": "object",
+    "required": ["date", "value", "report_type"],
+    "additionalProperties": False,
+    "properties": {
+        "department_id": INTEGER,
+        "date": {"type": "string", "pattern": r"^\d{4}-\d{2}-\d{2}$"},
+        "value": {"type": "integer", "minimum": 0},
+        "report_type": {"enum": ["sales"]},
+    },
+}
 PATHS = {"/v2/company/77/shifts": SEVENSHIFTS, "/api/v1/supervise/roster": DEPUTY}
 PIPELINE = """\
 name: harbor-fleet
@@ -71,7 +84,8 @@ class _Api(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         record = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        Draft202012Validator(PATHS[self.path]).validate(record)
+        is_forecast = re.fullmatch(r"/v2/company/77/location/\d+/forecast_override", self.path)
+        Draft202012Validator(FORECAST if is_forecast else PATHS[self.path]).validate(record)
         self.send_response(201)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -146,9 +160,31 @@ def test_each_record_is_taken_by_a_server_that_asks_what_the_documentation_asks(
     records = export(file, system)
     assert len(records) == len(duties(file)) >= 10
     for record in records:
-        request = urllib.request.Request(api + path, json.dumps(record).encode(), method="POST")
-        with urllib.request.urlopen(request, timeout=10) as answer:
-            assert answer.status == 201
+        post(api + path, record)
+
+
+def post(address: str, record: dict[str, Any]) -> None:
+    request = urllib.request.Request(address, json.dumps(record).encode(), method="POST")
+    with urllib.request.urlopen(request, timeout=10) as answer:
+        assert answer.status == 201
+
+
+def test_forecasts_are_overrides_of_7shifts_in_cents(file: Path, api: str) -> None:
+    records = export(file, "7shifts-forecast", "--order-value", "23.5")
+    with Ledger.open_reader(f"sqlite:///{file.parent}/ledger.db") as ledger:
+        head = ledger.current("harbor-fleet")
+        assert head is not None
+        days = [day for depot in ledger.depots(head.publication_id) for day in depot.days]
+    median = head.levels.index(0.5)
+    assert [each["value"] for each in records] == [round(2350 * day.quantiles[median]) for day in days]
+    assert [each["date"] for each in records] == [str(day.target_date) for day in days]
+    for record in records:
+        post(f"{api}/v2/company/77/location/{record.pop('location_id')}/forecast_override", record)
+    edit(file, "pipeline.yaml", "  notice_days: 6\n  change_premium: [{added: 15, removed: 45}]\n", "")
+    assert len(export(file, "7shifts-forecast", "--order-value", "1", "--city", "Boston")) == len(records) // 2
+    for words in (["7shifts-forecast"], ["deputy", "--order-value", "2"]):
+        with pytest.raises(SpecError, match="found one of --export 7shifts-forecast and --order-value"):
+            export(file, *words)
 
 
 def test_records_have_the_shifts_of_the_plans_and_days_without_notice_are_drafts(file: Path) -> None:

@@ -75,8 +75,40 @@ def test_spreading_costs_money_only_up_to_its_weight_and_says_how_much() -> None
     assert {who.name for who in plan.positions if who.duties} == {"full-time 2"}
     cost = next(rule for rule in plan.rules if rule.rule == "spread_weight")
     assert cost == RuleCost("", "spread_weight", 4.0, 20.0)
-    assert rule_sentence(cost) == "To spread weekend and late shifts over people costs 20."
+    assert rule_sentence(cost) == "To spread weekend and late shifts over people and grant wishes costs 20."
     assert plan.late_shifts == ("late",)
+
+
+def working(plan: WeekPlan) -> list[str]:
+    return [who.name for who in plan.positions if who.duties]
+
+
+@pytest.mark.parametrize(("saving", "missing"), [(3.9, 1), (4.1, 0)])
+def test_a_wish_for_a_free_day_is_worth_the_weight_and_the_other_person_goes_first(saving: float, missing: int) -> None:
+    wishes = {"full-time 1": (MONDAY,)}
+    shift = [wanted(EARLY, MONDAY, 30.0)]
+    both = replace(task(MONDAY, shift, staff(2), SPREAD, None), wishes=wishes)
+    assert working(both.plan()) == ["full-time 2"]
+    assert working(replace(both, wishes={}).plan()) == ["full-time 1"]
+    alone = replace(task(MONDAY, [wanted(EARLY, MONDAY, saving)], staff(1), SPREAD, None), wishes=wishes)
+    plan = alone.explain(alone.plan())
+    assert plan.missing == missing
+    rules = [rule.rule for rule in plan.rules if rule.rule == "spread_weight"]
+    assert rules == ["spread_weight"] * missing
+    assert replace(alone, spread=None).plan().missing == 0
+
+
+def test_whoever_was_declined_a_wish_has_the_next_one_granted_before_others() -> None:
+    worked = wanted(EARLY, MONDAY)
+    duty = Duty(worked.date, "early", worked.start, worked.end, NOW)
+    declined = Position("full-time 2", "full-time", (), before=(duty,), wishes=(MONDAY,))
+    before = WeekPlan("D0", (Position("full-time 1", "full-time", ()), declined), (), (), 0.0, 0.0, 0.0)
+    tuesday = MONDAY + timedelta(days=1)
+    shift = [wanted(EARLY, tuesday, 30.0)]
+    wishes = {"full-time 1": (tuesday,), "full-time 2": (MONDAY, tuesday)}
+    plan = replace(task(tuesday, shift, staff(2), SPREAD, before), wishes=wishes).plan()
+    assert working(plan) == ["full-time 1"]
+    assert [who.declined_wishes for who in plan.positions] == [0, 1]
 
 
 def test_late_shifts_end_after_eight_in_the_evening_or_on_the_next_day() -> None:

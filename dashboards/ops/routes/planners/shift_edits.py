@@ -1,4 +1,4 @@
-"""HTTP routes of the page on which planners edit a depot's week: what edits would do, saving them, and undo."""
+"""HTTP routes on which planners edit a depot's week, as pages and as JSON: what edits would do, saving, undo."""
 
 from __future__ import annotations
 
@@ -18,10 +18,13 @@ from starlette.exceptions import HTTPException
 from dashboards.ops.access import Person, audit, links, person, planner, require
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.roles import RoleFirst
-from dashboards.ops.http.render import HTML, RenderPage
+from dashboards.ops.http.render import HTML, JSON, RenderPage
 from dashboards.ops.routes.admin import LinkRequest, check_link, made_link
-from dashboards.ops.routes.planning import Planner, form_context
-from dashboards.ops.routes.planning_requests import Body, fields, form_day, mistake
+from dashboards.ops.routes.api import PREFIX, TROUBLE
+from dashboards.ops.routes.errors import Refuse
+from dashboards.ops.routes.planning import UNANSWERED, Planner, form_context
+from dashboards.ops.routes.planning_requests import Body, ShiftEditsIn, described, fields, form_day, mistake
+from dashboards.ops.views.api_schema import to_json
 from dashboards.ops.views.shifts.edited_week import SHOWN_DAYS, answer_text, candidate_texts, edit_page, edits_of
 from dashboards.ops.views.shifts.week import NoPlans
 from forecaster.config import Spec
@@ -40,15 +43,24 @@ class ShiftEditRoutes:
     spec: Spec
     context: AccessContext
     page: RenderPage
+    refuse: Refuse
 
     def router(self) -> APIRouter:
-        """The routes under /shifts."""
-        routes = APIRouter(include_in_schema=False, route_class=RoleFirst)
-        routes.add_api_route(PAGE, self.show)
-        routes.add_api_route(PAGE, self.check, methods=["POST"])
-        routes.add_api_route(f"{PAGE}/edits", self.save, methods=["POST"])
-        routes.add_api_route(f"{PAGE}/undo", self.undo, methods=["POST"])
-        routes.add_api_route(f"{PAGE}/links", self.link, methods=["POST"])
+        """The routes under /shifts, and the same as JSON."""
+        routes = APIRouter(route_class=RoleFirst)
+        routes.add_api_route(PAGE, self.show, include_in_schema=False)
+        forms = {PAGE: self.check, f"{PAGE}/edits": self.save, f"{PAGE}/undo": self.undo, f"{PAGE}/links": self.link}
+        for path, endpoint in forms.items():
+            routes.add_api_route(path, endpoint, methods=["POST"], include_in_schema=False)
+        routes.add_api_route(
+            f"{PREFIX}/shifts/edits",
+            self.edit_shifts,
+            methods=["POST"],
+            response_model=EditAnswer,
+            responses=TROUBLE | UNANSWERED,
+            tags=["planning"],
+            openapi_extra=described(ShiftEditsIn),
+        )
         return routes
 
     def show(
@@ -89,6 +101,26 @@ class ShiftEditRoutes:
     async def link(self, request: Request, by: Planner, content: Body) -> Response:
         """Make a link for a person of the depot, and show its address this once."""
         return await run_in_threadpool(self._link, request, content, by)
+
+    async def edit_shifts(self, request: Request, by: Planner, content: Body) -> Response:
+        """Try edits of a depot's week, or save them: who works instead, drivers, chance of being short, and costs."""
+        request.state.audited = True  # a repeated write changes nothing and has no entry
+        return await run_in_threadpool(self._edit, request, content, by)
+
+    def _edit(self, request: Request, content: bytes, by: Person) -> Response:
+        try:
+            asked = ShiftEditsIn.model_validate(fields(request, content))
+            self.context.store.edition(by.cities).depot(asked.depot_id)
+            edits = [ShiftEdit(each.person, each.target_date, each.shift) for each in asked.edits]
+            if asked.save:
+                name = planner.name(by, asked.by)
+                answer = shift_edits.save(self.spec, asked.depot_id, edits, by=name, audit=self._auditing(request))
+                self.context.store.forget()
+            else:
+                answer = shift_edits.ask(self.spec, asked.depot_id, edits)
+        except (OverrideError, DeskError, ValidationError) as error:
+            return self.refuse(request, _status(error), _fault(error))
+        return Response(to_json(answer), media_type=JSON)
 
     def _link(self, request: Request, content: bytes, by: Person) -> Response:
         sent = _texts(request, content)

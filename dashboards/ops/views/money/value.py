@@ -11,7 +11,7 @@ from dashboards.ops.formatting import display
 from dashboards.ops.formatting.charts import Running, running
 from dashboards.ops.views.health import duration
 from forecaster.core.language import N_, _, ngettext, pgettext
-from forecaster.ledger.value import BUFFER, FORESIGHT, LAST_WEEK, MODEL, MORE_VANS, PUBLISHED
+from forecaster.ledger.value import AS_PLANNED, BUFFER, FORESIGHT, LAST_WEEK, MODEL, MORE_VANS, PUBLISHED, WORKED
 from forecaster.staffing.value_account import (
     COMPARED,
     SPANS,
@@ -223,6 +223,22 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
                 display.signed_money(amount.amount, currency),
                 _reach(amount, currency),
                 by_city,
+            )
+        )
+    worked, planned = account.whole.of(WORKED), account.whole.of(AS_PLANNED)
+    if account.worked is not None and worked and planned:
+        found.append(
+            PayersAnswer(
+                _("What did it cost to work otherwise than planned?"),
+                display.signed_money(account.worked.amount, currency),
+                _reach(account.worked, currency),
+                _(
+                    "{worked} worked and {planned} planned driver shifts, on {days} whose hours are known. Below zero, "
+                    "the plan would have cost more.",
+                    worked=display.number(worked.drivers),
+                    planned=display.number(planned.drivers),
+                    days=display.depot_days(planned.depot_days),
+                ),
             )
         )
     if account.overrides is not None:

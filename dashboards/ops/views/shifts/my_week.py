@@ -48,15 +48,27 @@ def my_week(edition: Edition, file: WeekFile) -> list[MyDay]:
     with edition.ledger.transaction() as connection:
         given = person_days.read_answers(connection, edition.head.pipeline, today, depot.depot_id)
     [everybody] = week_file(edition, depot.depot_id).weeks
+    is_spread = everybody.plan.late_shifts is not None
     days = []
     for ahead in depot.days:
         if (day := ahead.target_date) >= today:
             duty, answer, works = duties.get(day), given.get((day, who.name)), ahead.open and day not in who.days_off
             shown = _day(day, duty, answer, zone, works=works)
+            if is_spread and works and not (answer and answer.kind == "declined"):
+                shown = _with_wish(shown, is_wished=day in who.wishes)
             if duty is None and works and not (answer and answer.kind == "declined"):
                 shown = replace(shown, offers=_offers(offered(everybody.plan, given, day), who, zone))
             days.append(shown)
     return days
+
+
+def _with_wish(day: MyDay, *, is_wished: bool) -> MyDay:
+    """The day with the wish to be free, or what became of it."""
+    if not is_wished:
+        return replace(day, answers=(*day.answers, ("wished", _("I would like this day off"))))
+    state = _("You asked for this day off, and are needed.") if day.shift else _("You asked for this day off.")
+    states = (day.state, state) if day.shift and day.state else (state,)
+    return replace(day, state=" ".join(states), answers=(*day.answers, ("unwished", _("Withdraw wish"))))
 
 
 def _hours(duty: Duty, zone: ZoneInfo) -> str:

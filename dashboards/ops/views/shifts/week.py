@@ -70,7 +70,7 @@ class DepotWeekPage:
     uncovered: tuple[str, ...]
     rules: tuple[str, ...]
     files: tuple[tuple[str, str], ...]  # address, name
-    spread: tuple[tuple[str, str, str], ...]  # person, weekend and late shifts of the last weeks, where they are spread
+    spread: tuple[tuple[str, ...], ...]  # person, weekend and late shifts, declined wishes, where they are spread
     shares: str  # how orders of the day in front fall on shifts, where that is learned; else empty
 
 
@@ -136,23 +136,27 @@ def _person(
     hours = sum(duty.hours for duty in position.duties)
     address = _address(depot_id, "ics", person=position.key(depot_id))
     duties = {duty.date: duty.shift for duty in position.duties}
-    answers = tuple(_answer(given.get((day, position.name)), duties.get(day)) for day in dates)
+    answers = tuple(
+        _answer(given.get((day, position.name)), duties.get(day), is_wished=day in position.wishes) for day in dates
+    )
     cells = tuple(shifts.get(day, "") for day in dates)
     return PersonWeek(position.name, cells, display.decimal(hours), address, answers)
 
 
-def _answer(answer: PersonDay | None, shift: str | None) -> tuple[str, str]:
+def _answer(answer: PersonDay | None, shift: str | None, *, is_wished: bool) -> tuple[str, str]:
     if answer is not None and answer.kind == "declined":
         return "✗", _("declined {shift}", shift=answer.shift) if answer.shift else _("cannot work")
     if answer is not None and shift and answer.offers(shift):
         return "⇄", _("offered to colleagues")
-    return ("✓", _("confirmed")) if answer is not None and answer.confirms(shift) else ("", "")
+    if answer is not None and answer.confirms(shift):
+        return "✓", _("confirmed")
+    return ("♡", _("would like the day off")) if is_wished else ("", "")
 
 
-def _burden(position: Position, late: Sequence[str]) -> tuple[str, str, str]:
+def _burden(position: Position, late: Sequence[str]) -> tuple[str, ...]:
     weekend = sum(duty.date.weekday() >= SATURDAY for duty in position.before)
     lates = sum(duty.shift in late for duty in position.before)
-    return position.name, display.number(weekend), display.number(lates)
+    return position.name, *map(display.number, (weekend, lates, position.declined_wishes))
 
 
 def files_of_all(city: str = "") -> list[tuple[str, str]]:

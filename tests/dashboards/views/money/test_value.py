@@ -41,6 +41,7 @@ def test_the_first_screen_says_what_ten_more_vans_would_have_saved_and_how_sure_
     ]
     assert [(finding.question, finding.answer) for finding in page.findings] == [
         ("What would ten more vans have been worth?", "+€200"),
+        ("What did it cost to work otherwise than planned?", "+€100"),
         ("What were planners’ numbers worth?", "+€100"),
     ]
     assert page.findings[0].remark == "By city: Bonn +€100, Ulm +€100."
@@ -105,6 +106,13 @@ def test_a_first_night_says_what_will_be_shown_and_when(ledger: Ledger) -> None:
 def test_an_address_asks_for_one_of_three_spans() -> None:
     assert [chosen_span({"weeks": weeks}) for weeks in ("8", "26", "52", "27", "x")] == [8, 26, 52, 26, 26]
     assert chosen_span({}) == 26
+
+
+def test_worked_hours_are_compared_with_the_plan(ledger: Ledger) -> None:
+    fill(ledger, 2)
+    finding = next(each for each in value_page(account(ledger)).findings if "otherwise than planned" in each.question)
+    assert finding.answer == "+€40"
+    assert finding.remark.startswith("48 worked and 56 planned driver shifts, on 12 depot-days whose hours are known.")
 
 
 def test_premiums_of_published_schedules_are_told_beside_the_account(ledger: Ledger) -> None:
