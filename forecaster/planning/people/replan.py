@@ -77,7 +77,7 @@ def reassigned(publication: Publication, assigned: Assigned, wishes: Wishes) -> 
     for plan in publication.plans:
         wanted, wished = assigned.get(plan.depot_id, {}), wishes.get(plan.depot_id, {})
         for who in plan.positions:
-            if who.wishes != wished.get(who.name, ()) or who.assigned != tuple(
+            if days & {*who.wishes} != days & {*wished.get(who.name, ())} or who.assigned != tuple(
                 each for each in wanted.get(who.name, ()) if each[0] in days
             ):
                 depots.add(plan.depot_id)
