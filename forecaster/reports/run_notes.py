@@ -2,7 +2,8 @@
 what differs from the model that reigned before, and the model card.
 
 The card has the sections of Mitchell et al. (2019), "Model Cards for Model Reporting", as far as a night
-records them: intended use, training data, metrics by slice, and limits.
+records them: intended use, training data, limits, and metrics by slice. Equal inputs give an equal card: it is
+part of the bundle, whose digest must not change when a night is repeated.
 """
 
 from __future__ import annotations
@@ -58,12 +59,16 @@ def description(
         _against(panel, before),
         published + files,
     )
-    return "\n\n".join((*paragraphs, *_card(scores[candidate], panel)))
+    return "\n\n".join((*paragraphs, card(scores[candidate], panel)))
 
 
-def _card(scores: Scores, panel: Panel) -> Iterator[str]:
-    """The model card."""
-    yield "## Model card"
+def card(scores: Scores | None, panel: Panel) -> str:
+    """The model card in Markdown; without scores nothing was measured."""
+    paragraphs = (_about(panel), _metrics(scores, panel))
+    return "\n\n".join(("## Model card", *(text for part in paragraphs for text in part)))
+
+
+def _about(panel: Panel) -> Iterator[str]:
     yield (
         f"**Intended use.** Quantiles of daily demand at each of {count(len(panel.depot_ids), 'depot')}, up to "
         f"{count(panel.horizon, 'day')} ahead, to plan crews and vans. Not for other series, and not for single orders."
@@ -73,24 +78,33 @@ def _card(scores: Scores, panel: Panel) -> Iterator[str]:
     covariates = ", ".join((*panel.calendar_names, *panel.encoding.covariates)) or "none"
     yield (
         f"**Training data.** Daily counts from {panel.days[0]} to {panel.cutoff}, {missing:.1%} of those on open days "
-        f"missing; covariates: {covariates}. The parameters `cutoff` and `as_of` and the tag `lake_versions` name the "
-        "data exactly."
+        f"missing; covariates: {covariates}. `cutoff` and `lake_versions` of the bundle's manifest and the parameter "
+        "`as_of` of the run in MLflow name the data exactly."
     )
     yield (
         "**Limits.** It learns an event that no covariate declares, a new depot, or a shift of level only from the "
         "counts after it. Metrics of slices with few days are uncertain. Drift of inputs and errors is measured each "
-        "night, and the gate judges each new model against this one. The tags `promoted_by`, `promoted_at` and "
-        "`promoted_because` of the version say who let it forecast."
+        "night, and the gate judges each new model against this one. Who let it forecast is known only later: "
+        "`forecaster champions` says so, and in MLflow the tags `promoted_by`, `promoted_at` and `promoted_because`."
     )
-    held_out = {day for fold in scores.folds for day in fold.forecast.target_dates}
-    days = f"{count(len(held_out), 'day')} from {min(held_out)} to {max(held_out)}"
+
+
+def _metrics(scores: Scores | None, panel: Panel) -> Iterator[str]:
+    held_out = sorted({day for fold in scores.folds for day in fold.forecast.target_dates}) if scores else []
+    if scores is None or not held_out:
+        yield "**Metrics**: not measured."
+        return
+    days = f"{count(len(held_out), 'day')} from {held_out[0]} to {held_out[-1]}"
     yield f"**Metrics** of days that training did not see, {days}, by slice:"
+    # the prior is scored at some depots of a large fleet
+    scored, whole = scores.folds[0].forecast.depot_ids, {"all": scores.metrics}
+    of_parts = segments.parts(scores, panel if scored == panel.depot_ids else panel.among(scored))
     slices = {
         f"{part}: {printable(label)}": metrics
-        for part, labels in segments.parts(scores, panel).items()
+        for part, labels in of_parts.items()
         for label, metrics in list(labels.items())[:MOST_SLICES]
     }
-    yield _table("slice", slices)
+    yield _table("slice", whole | slices)
 
 
 def _table(what: str, rows: Mapping[str, Mapping[str, float]]) -> str:

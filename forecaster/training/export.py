@@ -17,10 +17,11 @@ from forecaster.demand.panel import build, carried_calendars
 from forecaster.demand.panel.event_scope import event_scope
 from forecaster.model.export import to_onnx
 from forecaster.model.network.features import LOOKBACK
+from forecaster.reports import run_notes
 from forecaster.serving import bundle as bundles
 from forecaster.serving import bundle_archive, encryption, keys
 from forecaster.training import onnx_cache, parity
-from forecaster.training.backtest import CHAMPION
+from forecaster.training.backtest import CANDIDATE, CHAMPION, PRIOR
 from forecaster.training.parity import Agreement
 
 
@@ -62,6 +63,7 @@ def to_bundle(
             for name, of_model in scores.items()
             if name != CHAMPION
         },
+        "card": run_notes.card(scores.get(CANDIDATE, scores.get(PRIOR)), panel),
     }
     cipher = encryption.cipher_to_write(spec.paths.folder) if spec.encrypt_bundles else None
     folder = bundles.write(spec.paths.bundles, graph, weights, about, keys.signer(spec.paths.folder), cipher)
