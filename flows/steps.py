@@ -258,14 +258,14 @@ def export(
     night: Night, candidate: Candidate, panel: Panel, scores: Mapping[str, Scores], knowledge: Knowledge
 ) -> ExportedBundle:
     """ONNX, compared with NumPy and JAX before anything may be promoted."""
+    from flows.outcome.night_facts import measured_drift
     from forecaster.training.export import to_bundle
 
     with night.stage("export"):
-        exported = to_bundle(candidate, panel, scores, knowledge, night.spec)
-    night.measure({"parity": exported.parity.largest})
-    night.progress.say(
-        f"           bundle {exported.folder.name}, within {exported.parity.largest:.1e} of JAX and NumPy"
-    )
+        exported = to_bundle(candidate, panel, scores, knowledge, night.spec, drift=measured_drift(night))
+    parity = exported.parity.largest
+    night.measure({"parity": parity})
+    night.progress.say(f"           bundle {exported.folder.name}, within {parity:.1e} of JAX and NumPy")
     return exported
 
 

@@ -11,12 +11,15 @@ from forecaster.core.knowledge import Knowledge
 from forecaster.errors import LedgerError
 from forecaster.ledger.store import Ledger
 from forecaster.operations.plan import differences
-from forecaster.reports.run_notes import ReigningBefore
+from forecaster.reports.run_notes import MeasuredDrift, ReigningBefore
 from forecaster.serving.bundle import MANIFEST
 
 if TYPE_CHECKING:
     from flows.night import Night
     from forecaster.training.record import NightFacts
+
+MOST_RUNS = 400  # that are looked at for drift
+OF_DRIFT = ("depots_drifted", "days_lacking", "covariates_drifted")  # measures of which one at least is there
 
 
 def night_facts(night: Night) -> NightFacts:
@@ -37,7 +40,21 @@ def night_facts(night: Night) -> NightFacts:
         measures=night.measures,
         system=night.machine.so_far(),
         before=before,
+        drift=measured_drift(night),
     )
+
+
+def measured_drift(night: Night) -> MeasuredDrift | None:
+    """Drift as measured by the newest run before the day of this one; None where no recent run has measured any. A
+    night that is repeated quotes the same. Raises LedgerError."""
+    spec = night.spec
+    today = night.as_of.astimezone(spec.zone).date()
+    with Ledger.open_reader(spec.ledger_url) as ledger:
+        for run in ledger.runs(spec.name, limit=MOST_RUNS, ended=True, nights=True):
+            day, measures = run.as_of.astimezone(spec.zone).date(), run.measures or {}
+            if day < today and any(name in measures for name in OF_DRIFT):
+                return MeasuredDrift(day, measures)
+    return None
 
 
 def _reigning_before(night: Night) -> ReigningBefore | None:

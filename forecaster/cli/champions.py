@@ -25,6 +25,10 @@ def champions(
         str | None, typer.Option("--on", metavar="DATE", help="Only who reigned at the end of that day.")
     ] = None,
     as_json: Json = False,
+    card: Annotated[
+        str | None,
+        typer.Option("--card", metavar="BUNDLE", help="Only the model card of this kept bundle, in Markdown."),
+    ] = None,
 ) -> None:
     """Show who was champion when, the newest first."""
     from forecaster.config import load
@@ -32,6 +36,11 @@ def champions(
     from forecaster.publishing import champion_fit
 
     spec = load(file)
+    if card is not None:
+        if on is not None or as_json:
+            raise SpecError("found --card with --on or --json, wanted --card alone")
+        print_lines(_card(spec, card))
+        return
     instant = None if on is None else _end_of(on, spec)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         if instant is None:
@@ -44,6 +53,18 @@ def champions(
     none = f"no model has reigned{f' by the end of {on}' if on else ' yet'}: seasonal naive forecasts"
     print_lines([*(_promotion_line(promotion, spec) for promotion in promotions)] or [none])
     print_lines(sentences)
+
+
+def _card(spec: Spec, digest: str) -> list[str]:
+    """Lines of a kept bundle's model card."""
+    from forecaster.registry import champion
+    from forecaster.serving import bundle
+
+    name = champion.kept_bundle(spec, digest)
+    manifest = bundle.load(spec.paths.bundle(name), spec.paths.folder).manifest
+    if "card" not in manifest:
+        raise SpecError(f"bundle {name} has no model card, wanted one of a later version: the next night trains one")
+    return str(manifest["card"]).splitlines()
 
 
 def promote(

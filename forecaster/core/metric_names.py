@@ -187,6 +187,9 @@ OF_LEDGER = {
         ("way",),
     ),
     "overrides": Measure("forecaster_overrides_active", "overrides", "of planners, for days still to come"),
+    "keys_expire_at": Measure(
+        "forecaster_trusted_keys_expiry_timestamp_seconds", "s", "when the last valid public key expires, if it does"
+    ),
     "registry_waiting": Measure("forecaster_registry_waiting_runs", "runs", "that MLflow has yet to be told"),
     "versions_changed": Measure(
         "forecaster_run_versions_changed",

@@ -44,6 +44,7 @@ SPREAD_RATE = 0.001  # and of ranges, whose tails are heavier
 LEAST_RATIO = 0.1
 LEAST_GROUP_RATIO = 0.05  # the same of cities and of the network
 LEAST_SPREAD = 0.3  # relative change of the mean |r|
+ALERTED_SHARE = 0.05  # of tested depots that drift, above which the alert ForecasterDrift fires
 DAYS = PAST + max(WINDOWS)  # that `judge` looks at
 _normal = NormalDist()
 

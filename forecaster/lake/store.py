@@ -208,6 +208,15 @@ class Lake:
         except Exception as error:  # delta-rs raises bare ones, too
             raise self._unreadable(table, error) from error
 
+    def row_count(self, table: str) -> int:
+        """Number of rows of a table, from the metadata of its files. Raises LakeError when the table is damaged."""
+        try:
+            return int(self._waits.call(lambda: self._dataset(table, None, codes=False).count_rows(), table))
+        except LakeSilent:
+            raise
+        except Exception as error:  # delta-rs raises bare ones, too
+            raise self._unreadable(table, error) from error
+
     def covariates(self, table: str = "demand", *, version: int | None = None) -> dict[str, pa.DataType]:
         """The columns that a table has beyond its own, with their types. Raises LakeError when it
         cannot be read."""

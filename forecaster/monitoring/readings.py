@@ -8,6 +8,7 @@ only reads, a dozen small queries, and never the rows of depots or days.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from datetime import date, datetime, time, timedelta
 from statistics import median
 from typing import Any, NamedTuple, get_args
@@ -18,12 +19,14 @@ import sqlalchemy as sa
 from forecaster.config import Spec
 from forecaster.core.forecast import TrialState
 from forecaster.core.metric_names import OF_RUNS
+from forecaster.errors import BundleError
 from forecaster.ledger import accuracy, run_totals, tables, value
 from forecaster.ledger.columns.instants import Instant
 from forecaster.ledger.publication import TIERS
 from forecaster.ledger.store import Ledger
 from forecaster.operations import due_nights
 from forecaster.plugins import optional
+from forecaster.serving import keys
 
 WINDOWS = (1, 4)  # weeks that are looked back at
 NEVER_YET = ("degraded", "failed", run_totals.KILLED)  # outcomes of nights that alerts look for
@@ -74,7 +77,7 @@ def read(spec: Spec, ledger: Ledger, now: datetime) -> list[Reading]:
             *_overrides(connection, spec, now),
             Reading("deploy_window", float(run_totals.is_deploying(connection, spec.name, now))),
         ]
-    return [*readings, *_nights(spec, ledger, now), *_waiting(spec)]
+    return [*readings, *_nights(spec, ledger, now), *_keys(spec), *_waiting(spec)]
 
 
 def ended_runs(connection: sa.Connection, pipeline: str, kind: str, most: int) -> list[EndedRun]:
@@ -293,6 +296,14 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Reading]:
     yield Reading("nights_missing", float(is_missing), ("newest",))
     yield Reading("nights_missing", len([night for night in missing if night != newest]), ("earlier",))
     yield Reading("deadline", due_nights.deadline(spec, newest).timestamp())
+
+
+def _keys(spec: Spec) -> Iterator[Reading]:
+    """Expiry of the last valid public key; nothing of keys that do not expire or, as `doctor` says, are no use."""
+    with suppress(BundleError):
+        key = keys.last_to_expire(spec.paths.folder)
+        if key is not None and key.end is not None and key.revoked is None:
+            yield Reading("keys_expire_at", key.end.timestamp())
 
 
 def _waiting(spec: Spec) -> Iterator[Reading]:

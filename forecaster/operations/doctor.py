@@ -27,7 +27,7 @@ from forecaster.operations import prefect_api
 if TYPE_CHECKING:
     from forecaster.config import Spec
     from forecaster.ledger.records import Run
-    from forecaster.ledger.soundness import DigestCounts, VerifySeal
+    from forecaster.ledger.soundness import DigestCounts
     from forecaster.ledger.store import Ledger
 
 DISTRIBUTION = "harbor-forecaster"  # what is installed; the module and the command are `forecaster`
@@ -45,6 +45,8 @@ LITTLE_MEMORY, LITTLE_DISK = 4, 2  # GiB
 DEVICE_SECONDS = 60
 MOST_DAMAGE = 20  # sentences
 STALE = timedelta(hours=36)
+KEY_EXPIRES_SOON = timedelta(days=30)
+NEW_KEY = "generate a new pair and copy its public key (docs/operations.md, New secrets and keys)"
 KILLED = ", but it was killed, or its machine went down; the next run closes it"
 REGISTRY_SECONDS = 60
 _REGISTRY = """
@@ -91,6 +93,7 @@ def examine(spec: Spec | None, *, now: datetime, port: int = 8000) -> Iterator[S
             "ok", "pipeline", f"{spec.name}, digest {spec.digest[:12]}; `forecaster check FILE` tries its sources"
         )
         yield from _lake(spec)
+        yield from _keys(spec, now)
         yield from _ledger(spec, now)
         yield from _registry(spec)
 
@@ -234,26 +237,33 @@ def _lake(spec: Spec) -> Iterator[Sign]:
 
     try:
         lake_owner.refuse_other_fleets(spec)
-        for table, number in Lake.of(spec).versions().items():
+        lake = Lake.of(spec)
+        for table, number in lake.versions().items():
             if number != NOT_THERE:
-                yield Sign("ok", "lake", f"{table}: {count(_rows(spec, table), 'row')}, version {number}")
+                yield Sign("ok", "lake", f"{table}: {count(lake.row_count(table), 'row')}, version {number}")
             elif table == "demand":
                 yield Sign("warn", "lake", f"nothing at {spec.lake_url} yet: the first `forecaster run FILE` fills it")
     except (ForeignLake, LakeError) as error:
         yield Sign("broken", "lake", str(error))
 
 
-def _rows(spec: Spec, table: str) -> int:
-    """Number of rows of a table, from the metadata of its files. Raises LakeError."""
-    from deltalake import DeltaTable
-
-    from forecaster.lake import faults
+def _keys(spec: Spec, now: datetime) -> Iterator[Sign]:
+    """Validity of the public key that expires last; nothing where there is none yet."""
+    from forecaster.serving import keys
 
     try:
-        return int(DeltaTable(f"{spec.lake_url.rstrip('/')}/{table}").to_pyarrow_dataset().count_rows())
-    except Exception as error:  # delta-rs raises bare ones, too
-        what = f"{faults.sentence(error)}; {faults.remedy(error)}"
-        raise LakeError(f"lake table '{table}' at {spec.lake_url}: rows cannot be counted: {what}") from error
+        key = keys.last_to_expire(spec.paths.folder)
+    except BundleError as error:
+        yield Sign("broken", "keys", str(error))
+        return
+    if key is not None and (refusal := key.refusal(now)):
+        yield Sign("broken", "keys", f"no public key is valid: the last one is {refusal}; {NEW_KEY}")
+    elif key is not None and key.end is not None and key.end - now <= KEY_EXPIRES_SOON:
+        text = f"the last valid public key has `Expires: {key.expires}` in {key.place}, after which no model forecasts"
+        yield Sign("warn", "keys", f"{text}; {NEW_KEY}, or set a later date")
+    elif key is not None:
+        until = f"until {key.expires}" if key.expires else "without expiry"
+        yield Sign("ok", "keys", f"a public key is valid, {until}")
 
 
 def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
@@ -273,8 +283,13 @@ def _ledger(spec: Spec, now: datetime) -> Iterator[Sign]:
 def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
     from forecaster.ledger import soundness
     from forecaster.ledger.migrations.revision import REVISION
+    from forecaster.serving import keys
 
-    verify, unverified = _seal_check(spec)
+    verify, unverified = None, ""
+    try:
+        verify = keys.seal_check(spec.paths.folder)
+    except BundleError as error:
+        unverified = f", not verified: {error}"
     with ledger.transaction() as connection:
         damage = soundness.faults(connection, verify)
         counts = soundness.digest_counts(connection)
@@ -289,25 +304,6 @@ def _nights(spec: Spec, ledger: Ledger, now: datetime) -> Iterator[Sign]:
     yield from (_last_run(spec, ledger, run, now) for run in ledger.runs(spec.name, limit=1, nights=True))
     yield _published(spec, ledger, now)
     yield _champion(spec, ledger)
-
-
-def _seal_check(spec: Spec) -> tuple[VerifySeal | None, str]:
-    """The check of a publication's seal; without it, why there is none."""
-    from forecaster.serving import keys
-
-    try:
-        trusted = keys.trusted_keys(spec.paths.folder)
-    except BundleError as error:
-        return None, f", not verified: {error}"
-
-    def verify(content: bytes, seal: bytes, at: datetime) -> str | None:
-        try:
-            keys.verify(content, seal, trusted, at)
-        except BundleError as error:
-            return str(error)
-        return None
-
-    return verify, ""
 
 
 def _digests(counts: DigestCounts) -> str:

@@ -29,6 +29,18 @@ def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> 
     Raises SpecError where no bundle, or more than one, is meant, and BundleError where it is not
     what it was.
     """
+    name = kept_bundle(spec, digest)
+    with Ledger.open(spec.ledger_url) as ledger:
+        promotions = [promotion for promotion in ledger.promotions(spec.name) if promotion.bundle_digest == name]
+        # A bundle that no promotion names was made by a night that did not get so far.
+        run_id = promotions[-1].run_id if promotions else _run_of(ledger, spec, name)
+        version = promotions[-1].model_version if promotions else None
+        return _promote(spec, ledger, name, run_id, version, by=by, reason=reason, now=now)
+
+
+def kept_bundle(spec: Spec, digest: str) -> str:
+    """Name of the kept bundle that begins with these digits. Raises SpecError where no bundle, or more than one, is
+    meant."""
     names = sorted(folder.name for folder in (spec.paths.bundles).glob("*") if folder.is_dir())
     matches = [name for name in names if digest and name.startswith(digest)]
     if len(matches) != 1:
@@ -36,12 +48,7 @@ def promote(spec: Spec, digest: str, *, by: str, reason: str, now: datetime) -> 
         raise SpecError(
             f"{digest!r} names {found}, wanted one of {', '.join(names) or 'none: nothing was trained yet'}"
         )
-    with Ledger.open(spec.ledger_url) as ledger:
-        promotions = [promotion for promotion in ledger.promotions(spec.name) if promotion.bundle_digest == matches[0]]
-        # A bundle that no promotion names was made by a night that did not get so far.
-        run_id = promotions[-1].run_id if promotions else _run_of(ledger, spec, matches[0])
-        version = promotions[-1].model_version if promotions else None
-        return _promote(spec, ledger, matches[0], run_id, version, by=by, reason=reason, now=now)
+    return matches[0]
 
 
 def rollback(spec: Spec, *, by: str, reason: str, now: datetime) -> Change:

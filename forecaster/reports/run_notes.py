@@ -2,7 +2,8 @@
 what differs from the model that reigned before, and the model card.
 
 The card has the sections of Mitchell et al. (2019), "Model Cards for Model Reporting", as far as a night
-records them: intended use, training data, metrics by slice, and limits.
+records them: intended use, training data, limits, drift, and metrics by slice. Equal inputs give an equal card: it is
+part of the bundle, whose digest must not change when a night is repeated.
 """
 
 from __future__ import annotations
@@ -17,12 +18,13 @@ import numpy as np
 from forecaster.core.forecast import Scores, Verdict
 from forecaster.core.panel import Panel
 from forecaster.core.terminal import count
-from forecaster.evaluation import segments
+from forecaster.evaluation import drift, input_drift, segments
 from forecaster.reports.finding_examples import printable
 
 MOST_NAMED = 8  # depots, or keys of the pipeline file
 MOST_TEXT = 4000  # characters of a verdict
 MOST_SLICES = 14  # of one kind
+NOT_MEASURED, NO_LEVEL = "not measured", "0 above or below"
 COLUMNS = {"mape": "MAPE", "wape": "WAPE", "mase": "MASE", "bias": "bias", "coverage": "80 % covers"}
 
 
@@ -37,6 +39,14 @@ class ReigningBefore:
     changed_keys: Sequence[tuple[str, Any, Any]] | None
 
 
+@dataclass(frozen=True)
+class MeasuredDrift:
+    """Drift of what earlier models published, as a night measured it."""
+
+    day: date  # of that night
+    measures: Mapping[str, Any]  # of `metric_names.OF_RUNS`
+
+
 def description(
     verdict: Verdict,
     scores: Mapping[str, Scores],
@@ -45,9 +55,10 @@ def description(
     before: ReigningBefore | None,
     *,
     candidate: str,
+    measured: MeasuredDrift | None = None,
 ) -> str:
     """The whole description; `tier` is that of the night's publication, `candidate` the model that the card is
-    of."""
+    of, `measured` the drift that the card quotes."""
     said = printable(verdict.sentence(), MOST_TEXT)
     models = {name: of_model.metrics for name, of_model in scores.items()}
     published = f"The night's forecasts are out with tier {tier}. " if tier else ""
@@ -58,12 +69,16 @@ def description(
         _against(panel, before),
         published + files,
     )
-    return "\n\n".join((*paragraphs, *_card(scores[candidate], panel)))
+    return "\n\n".join((*paragraphs, card(scores[candidate], panel, measured)))
 
 
-def _card(scores: Scores, panel: Panel) -> Iterator[str]:
-    """The model card."""
-    yield "## Model card"
+def card(scores: Scores | None, panel: Panel, measured: MeasuredDrift | None) -> str:
+    """The model card in Markdown; what is None was not measured."""
+    paragraphs = (_about(panel), _drift(measured), _metrics(scores, panel))
+    return "\n\n".join(("## Model card", *(text for part in paragraphs for text in part)))
+
+
+def _about(panel: Panel) -> Iterator[str]:
     yield (
         f"**Intended use.** Quantiles of daily demand at each of {count(len(panel.depot_ids), 'depot')}, up to "
         f"{count(panel.horizon, 'day')} ahead, to plan crews and vans. Not for other series, and not for single orders."
@@ -73,24 +88,64 @@ def _card(scores: Scores, panel: Panel) -> Iterator[str]:
     covariates = ", ".join((*panel.calendar_names, *panel.encoding.covariates)) or "none"
     yield (
         f"**Training data.** Daily counts from {panel.days[0]} to {panel.cutoff}, {missing:.1%} of those on open days "
-        f"missing; covariates: {covariates}. The parameters `cutoff` and `as_of` and the tag `lake_versions` name the "
-        "data exactly."
+        f"missing; covariates: {covariates}. `cutoff` and `lake_versions` of the bundle's manifest and the parameter "
+        "`as_of` of the run in MLflow name the data exactly."
     )
     yield (
         "**Limits.** It learns an event that no covariate declares, a new depot, or a shift of level only from the "
-        "counts after it. Metrics of slices with few days are uncertain. Drift of inputs and errors is measured each "
-        "night, and the gate judges each new model against this one. The tags `promoted_by`, `promoted_at` and "
-        "`promoted_because` of the version say who let it forecast."
+        "counts after it. Metrics of slices with few days are uncertain. The gate judges each new model against this "
+        "one. Who let it forecast is known only later: `forecaster champions` says so, and in MLflow the tags "
+        "`promoted_by`, `promoted_at` and `promoted_because` of the version."
     )
-    held_out = {day for fold in scores.folds for day in fold.forecast.target_dates}
-    days = f"{count(len(held_out), 'day')} from {min(held_out)} to {max(held_out)}"
+
+
+def _drift(measured: MeasuredDrift | None) -> Iterator[str]:
+    if measured is None:
+        yield "**Drift** before this model: not measured."
+        return
+    yield (
+        f"**Drift** before this model, measured on {measured.day}: significant differences from the past, of at least "
+        f"{drift.LEAST_RATIO:.0%} at a depot and {drift.LEAST_GROUP_RATIO:.0%} in a city or the network."
+    )
+    measures, margin = measured.measures, f"{100 * input_drift.MARGIN:.0f} points"
+    tested = f"{drift.ALERTED_SHARE:.0%} of {measures.get('depots_drift_tested', 'those')} tested"
+    limits = {"depots": tested, "cities": NO_LEVEL, "network": NO_LEVEL, "covariates": "0"}
+    rows = [(name, _drifted(measures.get(f"{name}_drifted")), limit) for name, limit in limits.items()]
+    now, usual = measures.get("days_lacking", {}), measures.get("days_lacking_usual", {})
+    for kind in ("unknown", "closed"):
+        usual_share = f"{usual[kind]:.1%}" if kind in usual else "the share"
+        share = f"{now[kind]:.1%}" if kind in now else NOT_MEASURED
+        rows.append((f"{kind} days", share, f"{margin} from {usual_share} of the year before"))
+    lines = (f"| {' | '.join(row)} |" for row in (("drift of", "measured", "limit"), ("---", "---", "---"), *rows))
+    yield "\n".join(lines)
+
+
+def _drifted(number: int | Mapping[str, int] | None) -> str:
+    """How many drift, and of several directions how many in each."""
+    if number is None:
+        return NOT_MEASURED
+    if not isinstance(number, Mapping):
+        return str(number)
+    directions = ", ".join(f"{of} {name.replace('_', ' ')}" for name, of in number.items() if of)
+    return f"{sum(number.values())}" + (f" ({directions})" if directions else "")
+
+
+def _metrics(scores: Scores | None, panel: Panel) -> Iterator[str]:
+    held_out = sorted({day for fold in scores.folds for day in fold.forecast.target_dates}) if scores else []
+    if scores is None or not held_out:
+        yield "**Metrics**: not measured."
+        return
+    days = f"{count(len(held_out), 'day')} from {held_out[0]} to {held_out[-1]}"
     yield f"**Metrics** of days that training did not see, {days}, by slice:"
+    # the prior is scored at some depots of a large fleet
+    scored, whole = scores.folds[0].forecast.depot_ids, {"all": scores.metrics}
+    of_parts = segments.parts(scores, panel if scored == panel.depot_ids else panel.among(scored))
     slices = {
         f"{part}: {printable(label)}": metrics
-        for part, labels in segments.parts(scores, panel).items()
+        for part, labels in of_parts.items()
         for label, metrics in list(labels.items())[:MOST_SLICES]
     }
-    yield _table("slice", slices)
+    yield _table("slice", whole | slices)
 
 
 def _table(what: str, rows: Mapping[str, Mapping[str, float]]) -> str:

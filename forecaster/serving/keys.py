@@ -18,7 +18,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, time, timedelta
 from pathlib import Path
 
 from cryptography.exceptions import InvalidSignature
@@ -44,6 +44,17 @@ class TrustedKey:
     where: str  # file or variable
     expires: date | None = None
     revoked: str | None = None  # date and reason
+    line: int | None = None  # of its expiry or revocation
+
+    @property
+    def place(self) -> str:
+        """File or variable, with the line that lets the key end."""
+        return f"{self.where}, line {self.line}" if self.line else self.where
+
+    @property
+    def end(self) -> datetime | None:
+        """The instant from which it vouches for nothing new; None where it does not expire."""
+        return None if self.expires is None else datetime.combine(self.expires, time(), UTC) + timedelta(days=1)
 
     def public_bytes_raw(self) -> bytes:
         """Its 32 bytes."""
@@ -52,10 +63,10 @@ class TrustedKey:
     def refusal(self, at: datetime) -> str | None:
         """Why it vouches for nothing signed at an instant; None where it does. A revoked key vouches for nothing."""
         if self.revoked is not None:
-            return f"revoked in {self.where}: {self.revoked}; wanted what another key has signed"
-        if self.expires is not None and at.astimezone(UTC).date() > self.expires:
+            return f"revoked in {self.place}: {self.revoked}; wanted what another key has signed"
+        if self.end is not None and at >= self.end:
             step = "wanted what a newer key has signed, or a later date there"
-            return f"expired: `Expires: {self.expires}` in {self.where}; {step}"
+            return f"expired: `Expires: {self.expires}` in {self.place}; {step}"
         return None
 
 
@@ -101,6 +112,21 @@ def sealing(state: Path) -> Callable[[bytes], bytes] | None:
         return None
 
 
+def seal_check(state: Path) -> Callable[[bytes, bytes, datetime], str | None]:
+    """What tells why a seal does not vouch for a content at an instant; None where it does. Raises BundleError as
+    `trusted_keys` does."""
+    trusted = trusted_keys(state)
+
+    def check(content: bytes, seal: bytes, at: datetime) -> str | None:
+        try:
+            verify(content, seal, trusted, at)
+        except BundleError as error:
+            return str(error)
+        return None
+
+    return check
+
+
 def _own_signer(state: Path) -> Signer:
     if declared := os.environ.get(SIGNING):
         return Signer(
@@ -118,24 +144,34 @@ def trusted_keys(state: Path) -> tuple[TrustedKey, ...]:
 
     Raises BundleError when there is none, one of them is no Ed25519 public key, or its end cannot be read.
     """
+    if keys := _known_keys(state):
+        return keys
+    raise BundleError(
+        f"no key to verify bundles with: found none in {StatePaths(state).keys}, "
+        f"wanted the *{PUBLIC} of the machine that trains there, or its path in {TRUSTED}"
+    )
+
+
+def last_to_expire(state: Path) -> TrustedKey | None:
+    """The public key that is valid for longest, which may have ended; None where there is none. Raises BundleError as
+    `trusted_keys` does for keys that cannot be read."""
+    return max(_known_keys(state), key=_validity, default=None)
+
+
+def _known_keys(state: Path) -> tuple[TrustedKey, ...]:
     keys = _declared_keys(state)
     if SIGNING in os.environ and not os.environ.get(TRUSTED):
         keys.append(TrustedKey(_own_signer(state).public, SIGNING))
-    if not keys:
-        raise BundleError(
-            f"no key to verify bundles with: found none in {StatePaths(state).keys}, "
-            f"wanted the *{PUBLIC} of the machine that trains there, or its path in {TRUSTED}"
-        )
     by_bytes: dict[bytes, TrustedKey] = {}
     for key in keys:
         raw = key.public_bytes_raw()
-        by_bytes[raw] = _sooner(by_bytes.get(raw, key), key)
+        by_bytes[raw] = min(by_bytes.get(raw, key), key, key=_validity)
     return tuple(by_bytes.values())
 
 
-def _sooner(one: TrustedKey, other: TrustedKey) -> TrustedKey:
-    """The declaration of a key that ends it first."""
-    return min(one, other, key=lambda key: (key.revoked is None, key.expires or date.max))
+def _validity(key: TrustedKey) -> tuple[bool, date]:
+    """Order of keys by when they end, revoked ones first."""
+    return key.revoked is None, key.expires or date.max
 
 
 def _declared_keys(state: Path) -> list[TrustedKey]:
@@ -266,7 +302,10 @@ def _with_ends(key: TrustedKey, lines_before: int, text: str) -> TrustedKey:
                 f"{key.where}, line {number}: found {content[:80]!r}, wanted `Expires: 2027-06-30` or "
                 "`Revoked: 2026-11-29 why` before a key; `#` begins a comment"
             )
-        key = replace(key, expires=day) if end[1] == "Expires" else replace(key, revoked=f"{day} {end[3]}".strip())
+        if end[1] == "Revoked":
+            key = replace(key, revoked=f"{day} {end[3]}".strip(), line=number)
+        else:
+            key = replace(key, expires=day, line=key.line if key.revoked else number)
     return key
 
 

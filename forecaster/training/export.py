@@ -17,10 +17,12 @@ from forecaster.demand.panel import build, carried_calendars
 from forecaster.demand.panel.event_scope import event_scope
 from forecaster.model.export import to_onnx
 from forecaster.model.network.features import LOOKBACK
+from forecaster.reports import run_notes
+from forecaster.reports.run_notes import MeasuredDrift
 from forecaster.serving import bundle as bundles
 from forecaster.serving import bundle_archive, encryption, keys
 from forecaster.training import onnx_cache, parity
-from forecaster.training.backtest import CHAMPION
+from forecaster.training.backtest import CANDIDATE, CHAMPION, PRIOR
 from forecaster.training.parity import Agreement
 
 
@@ -40,12 +42,14 @@ def to_bundle(
     spec: Spec,
     *,
     quick: bool = False,
+    drift: MeasuredDrift | None = None,
 ) -> ExportedBundle:
     """Export the candidate, compare ONNX and NumPy with JAX, and only then write the bundle, as a
     folder and as a file.
 
-    With `quick` JAX, which would compile the model for this alone, is not asked. Raises ExportError
-    when they differ, BundleError when the bundle would not be believed: such a model never becomes champion.
+    With `quick` JAX, which would compile the model for this alone, is not asked; `drift` is quoted in the model card.
+    Raises ExportError when they differ, BundleError when the bundle would not be believed: such a model never becomes
+    champion.
     """
     graph, weights = onnx_cache.graph(candidate, spec), to_onnx.weights(candidate)
     agreement = parity.agree(candidate, graph, bundles.npz(weights), to_onnx.about(candidate), panel, quick=quick)
@@ -62,6 +66,7 @@ def to_bundle(
             for name, of_model in scores.items()
             if name != CHAMPION
         },
+        "card": run_notes.card(scores.get(CANDIDATE, scores.get(PRIOR)), panel, drift),
     }
     cipher = encryption.cipher_to_write(spec.paths.folder) if spec.encrypt_bundles else None
     folder = bundles.write(spec.paths.bundles, graph, weights, about, keys.signer(spec.paths.folder), cipher)

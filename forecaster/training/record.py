@@ -43,6 +43,7 @@ class NightFacts:
     measures: Mapping[str, Any] | None = None  # of `metric_names.OF_RUNS`
     system: Sequence[Mapping[str, float]] = ()  # samples of the machine
     before: run_notes.ReigningBefore | None = None  # whom the candidate was held against
+    drift: run_notes.MeasuredDrift | None = None  # that the model card quotes
 
 
 def record(
@@ -78,7 +79,9 @@ def record(
         inputs=inputs,
         bundle=exported.folder.name if exported else None,
         description=credentials.hide(
-            run_notes.description(verdict, scores, panel, night.tier, night.before, candidate=CANDIDATE)
+            run_notes.description(
+                verdict, scores, panel, night.tier, night.before, candidate=CANDIDATE, measured=night.drift
+            )
         ),
         began=night.began.isoformat(),
         user=_user(),

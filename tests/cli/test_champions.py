@@ -204,3 +204,14 @@ def test_the_registry_gets_an_encrypted_model_as_it_lies(spec: Spec) -> None:
     artifacts = [path for path in spec.paths.folder.rglob("model.onnx") if path.is_file()]
     assert len(artifacts) == 2  # the bundle's own and the registry's copy
     assert all(small not in path.read_bytes() for path in spec.paths.folder.rglob("*") if path.is_file())
+
+
+def test_a_bundle_of_before_has_no_card(spec: Spec, file: Path, call: Call) -> None:
+    [name] = bundles(spec, 1)
+    code, out, err = call("champions", file, "--card", name[:6])
+    assert (code, out) == (2, "")
+    assert f"bundle {name} has no model card, wanted one of a later version" in err
+    assert call("champions", file, "--card", "zz")[2].startswith(
+        f"forecaster: 'zz' names no bundle, wanted one of {name}"
+    )
+    assert "found --card with --on or --json" in call("champions", file, "--card", name, "--json")[2]

@@ -13,6 +13,7 @@ from forecaster.ledger.publication import TIERS, PublishedTotal
 from forecaster.ledger.store import Ledger
 from forecaster.ledger.value import ValuedDay, WayCost
 from forecaster.monitoring import readings
+from forecaster.serving import keys
 from tests.dashboards.seed import CUTOFF, PUBLISHED, fill, publication
 from tests.monitoring.conftest import NOON, end
 
@@ -39,6 +40,18 @@ def test_a_publication_and_its_night_are_told(spec: Spec, ledger: Ledger) -> Non
     assert (read["compile_hits",], read["compile_misses",]) == (19, 1)
     assert (read["peak_memory_bytes", "training"], read["rows", "quarantined"]) == (9e8, 3)
     assert read["nights_missing", "newest"] == 0
+
+
+def test_the_expiry_of_the_last_valid_key_is_told(spec: Spec, ledger: Ledger) -> None:
+    keys.signer(spec.paths.folder)
+    assert ("keys_expire_at",) not in numbers(spec, ledger)
+    file = spec.paths.keys / "signing.pub.pem"
+    public = file.read_text("utf-8")
+    file.write_text(f"Expires: 2025-07-01\n{public}", "utf-8")
+    assert numbers(spec, ledger)["keys_expire_at",] == datetime(2025, 7, 2, tzinfo=UTC).timestamp()
+    for line in ("Expires: soon", "Expires: 2025-07-01\nRevoked: 2025-06-01"):
+        file.write_text(f"{line}\n{public}", "utf-8")
+        assert ("keys_expire_at",) not in numbers(spec, ledger)
 
 
 def test_what_came_of_forecasts_is_told_of_one_week_and_of_four(spec: Spec, ledger: Ledger) -> None:

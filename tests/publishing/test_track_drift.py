@@ -14,6 +14,7 @@ import pytest
 
 from flows import lines, steps
 from flows.night import Night
+from flows.outcome.night_facts import measured_drift
 from forecaster.config import Spec, load
 from forecaster.core.panel import Panel
 from forecaster.evaluation import drift as tests_of_drift
@@ -23,6 +24,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.monitoring import exposition
 from forecaster.publishing import track_drift as tracking
 from forecaster.publishing.track_drift import track_drift
+from forecaster.reports import run_notes
 from tests.dashboards.visitor import text, visitor
 from tests.panels import FIRST, bare
 from tests.staffing.test_rosters import spec_of
@@ -259,6 +261,11 @@ def test_a_real_night_tells_a_planted_shift_on_its_page_in_its_outcome_and_to_pr
     told = exposition.text(spec)
     assert 'forecaster_depots_drifted{direction="above",pipeline="t"} 1.0' in told
     assert 'forecaster_depots_drift_tested{pipeline="t"} 12.0' in told
+    assert measured_drift(night) is None  # repeated, it quotes the same as before
+    night.as_of = at + timedelta(days=1)
+    card = run_notes.card(None, panel_of(demand), measured_drift(night))
+    assert f"measured on {at.date()}" in card
+    assert "| depots | 1 (1 above) | 5% of 12 tested |" in card
     get = visitor(spec.ledger_url, at)
     page = get("/health")
     assert "What drifts" in text(page)

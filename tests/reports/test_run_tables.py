@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import date
+from pathlib import Path
 
 from forecaster.core.forecast import Verdict
-from forecaster.evaluation import segments
+from forecaster.evaluation import drift, segments
 from forecaster.reports import run_notes, run_tables
-from forecaster.reports.run_notes import ReigningBefore
+from forecaster.reports.run_notes import MeasuredDrift, ReigningBefore
 from tests.evaluation.test_segments import four_depots, judged
 
 PANEL = four_depots()
@@ -51,10 +53,54 @@ def test_a_description_has_a_model_card_with_data_slices_and_limits() -> None:
     text = run_notes.description(admitted, SCORES, PANEL, "fresh", None, candidate="candidate")
     card = text.partition("## Model card")[2]
     headings = re.findall(r"^\*\*([^*]+?)\.?\*\*", card, re.M)
-    assert headings == ["Intended use", "Training data", "Limits", "Metrics"]
+    assert headings == ["Intended use", "Training data", "Limits", "Drift", "Metrics"]
     assert f"Daily counts from {PANEL.days[0]} to {PANEL.cutoff}" in card
     of_city = segments.parts(SCORES["candidate"], PANEL)["city"]
     for city, metrics in of_city.items():
         assert f"| city: {city} | " in card
         assert f"{metrics['wape']:.1%}" in card
     assert "promoted_by" in card
+
+
+def test_a_card_quotes_measured_drift_with_limits_and_date() -> None:
+    directions = {"above": 2, "below": 0, "too_narrow": 1, "too_wide": 0}
+    measures = {
+        "depots_drift_tested": 64,
+        "depots_drifted": directions,
+        "cities_drifted": dict.fromkeys(directions, 0),
+        "days_lacking": {"unknown": 0.071, "closed": 0.2},
+        "days_lacking_usual": {"unknown": 0.013},
+    }
+    card = run_notes.card(SCORES["candidate"], PANEL, MeasuredDrift(date(2024, 3, 5), measures))
+    assert "**Drift** before this model, measured on 2024-03-05: " in card
+    rows = dict(
+        re.findall(r"^\| ([^|]+) \| (.*) \|$", card.partition("| drift of |")[2].partition("**Metrics")[0], re.M)
+    )
+    assert rows == {
+        "---": "--- | ---",
+        "depots": "3 (2 above, 1 too narrow) | 5% of 64 tested",
+        "cities": "0 | 0 above or below",
+        "network": "not measured | 0 above or below",
+        "covariates": "not measured | 0",
+        "unknown days": "7.1% | 5 points from 1.3% of the year before",
+        "closed days": "20.0% | 5 points from the share of the year before",
+    }
+    bare = run_notes.card(None, PANEL, None)
+    assert "**Drift** before this model: not measured.\n\n**Metrics**: not measured." in bare
+
+
+def test_the_limit_of_drifting_depots_is_that_of_its_alert() -> None:
+    rules = Path(__file__).parents[2] / "dashboards" / "prometheus" / "forecaster.rules.yml"
+    alert = f"> {drift.ALERTED_SHARE:g} * max by (pipeline) (forecaster_depots_drift_tested)"
+    assert alert in rules.read_text("utf-8")
+
+
+def test_the_card_of_a_model_scored_at_some_depots_has_their_cities() -> None:
+    some = PANEL.among(PANEL.depot_ids[1:3])  # Bonn and Ulm
+    scores = judged(some)
+    card = run_notes.card(scores, PANEL, None)
+    of_city = segments.parts(scores, some)["city"]
+    assert list(of_city) == ["Bonn", "Ulm"]
+    for city, metrics in of_city.items():
+        assert re.search(rf"^\| city: {city} \| .*\| {metrics['wape']:.1%} \|", card, re.M)
+    assert re.search(rf"^\| all \| .*\| {scores.metrics['wape']:.1%} \|", card, re.M)

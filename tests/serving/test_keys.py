@@ -159,7 +159,7 @@ def test_a_key_vouches_until_the_end_of_its_last_day(tmp_path: Path) -> None:
     declare(tmp_path, ("# for a year\nExpires: 2027-06-30", 1))
     seal, trusted = signer(1).seal(b"content"), keys.trusted_keys(tmp_path)
     keys.verify(b"content", seal, trusted, datetime(2027, 6, 30, 23, 59, tzinfo=UTC))
-    with pytest.raises(BundleError, match=r"which is expired: `Expires: 2027-06-30` in .*declared\.pub\.pem; wanted"):
+    with pytest.raises(BundleError, match=r"is expired: `Expires: 2027-06-30` in .*declared\.pub\.pem, line 2; wanted"):
         keys.verify(b"content", seal, trusted, datetime(2027, 7, 1, tzinfo=UTC))
 
 
@@ -168,9 +168,24 @@ def test_a_revoked_key_vouches_for_nothing_however_often_it_is_declared(tmp_path
     trusted = keys.trusted_keys(tmp_path)
     assert raw(trusted) == raw([signer(1).public, signer(2).public])
     for at in (None, datetime(2020, 1, 1, tzinfo=UTC)):
-        with pytest.raises(BundleError, match=r"is revoked in .*declared\.pub\.pem: 2026-11-29 stolen laptop; wanted"):
+        with pytest.raises(BundleError, match=r"revoked in .*\.pub\.pem, line \d+: 2026-11-29 stolen laptop; wanted"):
             keys.verify(b"content", signer(1).seal(b"content"), trusted, at)
     keys.verify(b"content", signer(2).seal(b"content"), trusted)
+
+
+def test_the_key_that_expires_last_is_known_with_its_line(tmp_path: Path) -> None:
+    assert keys.last_to_expire(tmp_path) is None
+    declare(tmp_path, ("Revoked: 2026-11-29", 1), ("Expires: 2027-01-31", 2), ("# new\nExpires: 2027-06-30", 3))
+    last = keys.last_to_expire(tmp_path)
+    assert last is not None
+    assert (last.public, last.end) == (signer(3).public, datetime(2027, 7, 1, tzinfo=UTC))
+    lines = (tmp_path / "keys" / "declared.pub.pem").read_text("utf-8").splitlines()
+    file, _, line = last.place.rpartition(", line ")
+    assert (Path(file).name, lines[int(line) - 1]) == ("declared.pub.pem", "Expires: 2027-06-30")
+    declare(tmp_path, ("Expires: 2027-01-31", 2), ("", 3))
+    last = keys.last_to_expire(tmp_path)
+    assert last is not None
+    assert (last.public, last.end) == (signer(3).public, None)
 
 
 def test_a_bundle_of_a_key_that_ended_is_not_loaded(tmp_path: Path) -> None:
