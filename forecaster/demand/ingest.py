@@ -194,6 +194,7 @@ def _append(
 
     Readings come last: a process that is killed before leaves a lake in which the next run finds them still new.
     """
+    readings.release_memory()  # of the checks: the writer takes much
     for table, rows in changes.items():
         lake.append(table, rows)
     versions = lake.versions(INGESTED)
@@ -297,9 +298,10 @@ def _sort_blocks(
             if on_rows:
                 on_rows(read)
             yield sorted_block.accepted
+            del whole_block, block, sorted_block
+            readings.release_memory()
 
     accepted = readings.concatenate(accepted_parts())
-    pa.default_memory_pool().release_unused()  # of the blocks, before more is asked for
     batch = batches.Batch(accepted, pd.concat(refused, ignore_index=True))
     is_whole = contract.spec.demand.aggregate == "none"
     return batch if is_whole else batches.whole_days(batch, contract, discarded), read

@@ -11,7 +11,9 @@ are learned, and the hashes `CONTENT` and, where orders have an id, `ORDER` (int
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -163,6 +165,14 @@ def are_among(words: pd.Index[Any], others: pd.Index[Any] | pa.Array) -> NDArray
     is_other = pc.is_in(arrow_words(words), value_set=arrow_words(others))
     answer: NDArray[np.bool_] = is_other.to_numpy(zero_copy_only=False)
     return answer
+
+
+def release_memory() -> None:
+    """Return free memory to the system: Arrow's and, where the C library is glibc, the heap's, which else keeps what
+    arrays of some megabytes leave, and in which larger ones have no room."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError, OSError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def concatenate(parts: Iterable[pd.DataFrame]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from forecaster.core.language import N_
 from forecaster.core.language.sentences import amount, counted, sentence
 from forecaster.demand.history import reading_versions
 from forecaster.demand.panel.calendar import holiday_names
-from forecaster.demand.readings import dates
+from forecaster.demand.readings import dates, release_memory
 from forecaster.demand.validation import feed_gaps, network_shape, outliers, quarantine
 from forecaster.demand.validation.batch import Batch, start
 from forecaster.demand.validation.known_days import NEVER, DepotDayGrid, KnownDays, LastReadings
@@ -319,19 +319,20 @@ def count_grid(batch: Batch, known_days: KnownDays) -> CountGrid:
     grid = DepotDayGrid(new["depot_id"].cat.categories, begin - CONTEXT, last, begin=begin)
     for _, _, rows in known_days.between(grid.first, last):
         grid.put(reading_versions.latest(rows))
+        del rows  # before the next ones are read
+        release_memory()
     for row in range(0, len(new), PORTION):
         grid.put(new.iloc[row : row + PORTION])
     grid.arrange(new["depot_id"].cat.categories.union(known_days.last_readings.depots))
-    fresh = np.zeros(grid.counts.shape, np.bool_)
+    fresh = np.zeros(grid.counts.shape, np.bool_, order="F")  # by days, of which those before the batch take no memory
     np.logical_and(grid.place >= 0, ~np.isnan(grid.counts[:, CONTEXT:]), out=fresh[:, CONTEXT:])
     return CountGrid(grid.depots, grid.first, grid.counts, fresh, grid.closed, grid.place)
 
 
 def _without(grid: CountGrid, depot: Ints, day: Ints) -> CountGrid:
-    """The grid without some of its new counts."""
-    counts, fresh = grid.counts.copy(), grid.fresh.copy()
-    counts[depot, day], fresh[depot, day] = np.nan, False
-    return replace(grid, counts=counts, fresh=fresh)
+    """The grid without some of its new counts, in place: nobody asks for it as it was, and a copy is as large."""
+    grid.counts[depot, day], grid.fresh[depot, day] = np.nan, False
+    return grid
 
 
 def _not_released(rows: pd.DataFrame, rule: str, released: Collection[str], spec: Spec) -> Bools:

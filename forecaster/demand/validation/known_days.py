@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from forecaster.core.arrays import Bools, Ints
 
 CACHED = 8_000_000  # rows that stay in memory until they are asked for again
-STRETCH = 2_000_000  # rows of a stretch where there are more, give or take a day
+STRETCH = 1_000_000  # rows of a stretch where there are more, give or take a day
 NEVER = -1  # days since 1970
 
 
@@ -144,7 +144,10 @@ class DepotDayGrid:
         depot = self._rows_of(rows["depot_id"].cat.categories)[rows["depot_id"].cat.codes.to_numpy()]
         day = rows["day"].to_numpy().astype(np.int64)
         at = depot * self.counts.shape[1] + (day - self.first)
-        self.counts.ravel()[at], self.closed.ravel()[at] = rows["demand"].to_numpy(np.float32), rows["open"] == 0
+        self.counts.ravel()[at] = rows["demand"].to_numpy(np.float32)
+        closed, is_closed = self.closed.ravel(), rows["open"].to_numpy() == 0
+        differs = closed[at] != is_closed
+        closed[at[differs]] = is_closed[differs]  # few: pages that nobody writes to take no memory
         if "place" in rows:
             self.place.ravel()[depot * self.place.shape[1] + (day - self._begin)] = rows["place"].to_numpy()
 
@@ -153,9 +156,10 @@ class DepotDayGrid:
         if depots is self.depots or depots.equals(self.depots):
             return
         self._rows_of(depots)
-        order = self.depots.get_indexer(depots)
-        self.counts = self.counts[order]
-        self.closed, self.place, self.depots = self.closed[order], self.place[order], depots
+        order, self.depots = self.depots.get_indexer(depots), depots
+        for cells in (self.counts, self.place, *([self.closed] if self.closed.any() else [])):
+            for day in range(cells.shape[1]):  # in place: all counts are not there twice
+                cells[:, day] = cells[order, day]
 
     def _rows_of(self, depots: pd.Index[Any]) -> NDArray[np.int64]:
         """The row of each depot."""

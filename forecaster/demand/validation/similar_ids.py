@@ -102,8 +102,7 @@ def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[F
 
     `former` are aliases: what is one depot already is not told of.
     """
-    has_count = ~np.isnan(grid.counts)
-    depots = grid.depots[np.flatnonzero(has_count.any(axis=1))]
+    depots = grid.depots[~np.isnan(np.fmax.reduce(grid.counts, axis=1))]
     current: Mapping[str, str] = {}
     if former is not None:
         current = dict(zip(depots, aliases.current(pd.Series(depots, dtype="str"), former), strict=True))
@@ -111,12 +110,13 @@ def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[F
     alike = [*pairs(depots)]
     names = pd.Index([*{depot for pair in alike for depot in pair}], dtype="str")
     row_of = dict(zip(names, grid.depots.get_indexer(names).tolist(), strict=True))
+    has_count = {depot: ~np.isnan(grid.counts[row]) for depot, row in row_of.items()}
     for pair in alike:
-        old, new = sorted(pair, key=lambda depot: (_first(has_count, row_of[depot]), depot))
+        old, new = sorted(pair, key=lambda depot: (_first(has_count[depot]), depot))
         rows = [row_of[old], row_of[new]]
         if grid.fresh[rows].any() and current.get(old, old) != current.get(new, new):
-            details.append(_detail(old, new, grid, has_count[rows]))
-            places.append((new, grid.day(_last(has_count, rows[1]))))
+            details.append(_detail(old, new, grid, has_count[old], has_count[new]))
+            places.append((new, grid.day(_last(has_count[new]))))
     if not details:
         return []
     return [batch_finding("similar_id", len(details), details[0], "", spec, tuple(places[:PLACES]))]
@@ -153,9 +153,9 @@ def counts_left_out(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) ->
     return [batch_finding("alias_counts", len(details), details[0], "", spec, tuple(places[:PLACES]))]
 
 
-def _detail(old: str, new: str, grid: CountGrid, has_count: Bools) -> str:
-    both = int(np.count_nonzero(has_count.all(axis=0)))
-    last, first = _last(has_count, 0), _first(has_count, 1)
+def _detail(old: str, new: str, grid: CountGrid, has_old: Bools, has_new: Bools) -> str:
+    both = int(np.count_nonzero(has_old & has_new))
+    last, first = _last(has_old), _first(has_new)
     if last < first:
         template = N_("depot {depot}: found since {first}, which differs from {other}, silent since {last}, {how}")
         days = {"first": date.fromisoformat(grid.day(first)), "last": date.fromisoformat(grid.day(last))}
@@ -166,12 +166,12 @@ def _detail(old: str, new: str, grid: CountGrid, has_count: Bools) -> str:
     return sentence(template, depot=repr(new), other=repr(old), n=both, how=difference(old, new))
 
 
-def _first(has_count: Bools, row: int) -> int:
-    return int(np.argmax(has_count[row]))
+def _first(has_count: Bools) -> int:
+    return int(np.argmax(has_count))
 
 
-def _last(has_count: Bools, row: int) -> int:
-    return int(has_count.shape[1]) - 1 - int(np.argmax(has_count[row, ::-1]))
+def _last(has_count: Bools) -> int:
+    return len(has_count) - 1 - int(np.argmax(has_count[::-1]))
 
 
 def same(depot: str, depots: Collection[str]) -> str | None:

@@ -108,6 +108,18 @@ def test_the_grid_is_the_same_stretch_by_stretch(given_rows: list[Row], before: 
         np.testing.assert_array_equal(getattr(by_stretch, name), getattr(at_once, name))
 
 
+def test_the_grid_holds_each_depot_in_its_own_row_whatever_their_order_and_whoever_is_missing() -> None:
+    batch = batches.Batch(rows_of(("C", 130, 3.0, -1, 20), ("A", 130, 1.0, 0, 20)), pd.DataFrame())
+    batch.accepted["depot_id"] = batch.accepted["depot_id"].cat.reorder_categories(["C", "A"])
+    before = rows_of(("B", 129, 2.0, -1, 10), ("A", 129, NAN, 0, 10), ("C", 129, 4.0, -1, 10), ("A", 128, 5.0, 1, 10))
+    grid = history_checks.count_grid(batch, known_of(before))
+    assert grid.depots.tolist() == ["A", "B", "C"]
+    np.testing.assert_array_equal(grid.counts[:, -3:], [[5, NAN, 1], [NAN, 2, NAN], [NAN, 4, 3]])
+    assert [list(place) for place in np.nonzero(grid.closed)] == [[0, 0], [grid.counts.shape[1] - n for n in (2, 1)]]
+    assert grid.row.tolist() == [[1], [-1], [0]]
+    assert np.flatnonzero(grid.fresh.any(axis=1)).tolist() == [0, 2]
+
+
 def test_few_known_rows_are_read_once() -> None:
     spans: list[tuple[int, int]] = []
     rows = rows_of(("A", 100, 1.0, -1, 10), ("A", 101, 2.0, -1, 10))

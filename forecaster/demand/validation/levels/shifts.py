@@ -23,6 +23,7 @@ SHARED, SHARE = float(np.log10(3)), 0.1  # log10 of a neighbour's shift, and sha
 # of a shift (log10), seen in the days before it, or about a year before
 RAMP, RECURS = 0.25, 0.5
 HUGE = 1.5  # log10: such a factor of one depot is no demand, whatever it is
+PORTION = 65_536  # depots at once: a few weeks of all of them take as much memory as their counts
 ABOUT = 21  # days by which a season may be earlier or later than a year before
 
 
@@ -91,7 +92,9 @@ def _lasts(row: Floats, first: int, last: int) -> bool:
 
 def _shifts(counts: Floats, first: int) -> Doubles:
     """Each depot's shift (log10) in the week from a day on; NaN where less than SURE is usual."""
-    return _beside_weekdays(counts, first, np.arange(first, min(first + WEEK, counts.shape[1])))
+    days = np.arange(first, min(first + WEEK, counts.shape[1]))
+    portions = (counts[begin : begin + PORTION] for begin in range(0, len(counts), PORTION))
+    return np.concatenate([np.zeros(0), *(_beside_weekdays(portion, first, days) for portion in portions)])
 
 
 def _beside_weekdays(counts: Floats, first: int, days: NDArray[np.intp]) -> Doubles:

@@ -5,6 +5,7 @@ A change of unit multiplies counts at once and keeps their relative noise. Such 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -37,26 +38,21 @@ def findings(counts: Floats, fresh: Any, depots: pd.Index[Any], first: int) -> l
     new = np.flatnonzero(fresh.any(axis=0))
     if not len(new):
         return []
-    logs = np.full(counts.shape, np.nan, np.float32)
-    np.log10(counts, out=logs, where=counts >= LOW)
     oldest, newest = int(new[0]) - WEEK + 1, int(new[-1]) - WEEK + 1
     if len(counts) > 1:
-        sample = logs[:: -(-len(logs) // SAMPLE)]
+        sample = _logs(counts[:: -(-len(counts) // SAMPLE)])
         middle = _medians((sample - _medians(sample)[:, None]).T)
         for _, day in [step for step in _steps(middle[None], LEAST_FEED) if oldest <= step[1] <= newest][-1:]:
-            shifts = _shifts(logs, np.arange(len(logs)), np.full(len(logs), day))
-            shifts[np.isnan(logs[:, day - WEEK : day]).all(axis=1)] = np.nan  # its message names the week before
+            shifts = np.concatenate([_shifts_from(day, logs) for _, logs in _portions(counts)])
             known = shifts[~np.isnan(shifts)]
             shift = float(np.median(known)) if len(known) else np.nan
             same = np.abs(shifts - shift) <= SAME
             if len(known) and np.count_nonzero(same) >= ALIKE * len(known):
                 return [_finding(np.flatnonzero(same), day, 10**shift, counts, depots, first)]
-    steps = _steps(logs, LEAST_DEPOT)
+    steps = [(begin + row, day) for begin, logs in _portions(counts) for row, day in _steps(logs, LEAST_DEPOT)]
     days = np.array([day for _, day in steps])
     return [
-        _finding(
-            np.array([row]), day, 10 ** float(_shifts(logs, np.array([row]), np.array([day]))[0]), counts, depots, first
-        )
+        _finding(np.array([row]), day, 10 ** float(_shifts_from(day, _logs(counts[[row]]))[0]), counts, depots, first)
         for row, day in steps
         if oldest <= day <= newest
         and np.count_nonzero(np.abs(days - day) < WEEK) == 1
@@ -64,9 +60,23 @@ def findings(counts: Floats, fresh: Any, depots: pd.Index[Any], first: int) -> l
     ]
 
 
-def _shifts(logs: Floats, row: Any, day: Any) -> Floats:
-    """Median shift (log10) of the week from a day on; NaN where too few days of it are known."""
-    return _medians(_beside(logs, row, day)[:, BEFORE : BEFORE + WEEK])
+def _logs(counts: Floats) -> Floats:
+    """Logarithms (log10) of counts; NaN where they are below LOW."""
+    logs = np.full(counts.shape, np.nan, np.float32)
+    return np.log10(counts, out=logs, where=counts >= LOW)
+
+
+def _portions(counts: Floats) -> Iterator[tuple[int, Floats]]:
+    """Logarithms of so many depots at a time, with the row of the first: those of all take as much memory as counts."""
+    return ((begin, _logs(counts[begin : begin + PORTION])) for begin in range(0, len(counts), PORTION))
+
+
+def _shifts_from(day: int, logs: Floats) -> Floats:
+    """Median shift (log10) of the week from a day on; NaN where too few days of it, or none of the week before, are
+    known."""
+    shifts = _medians(_beside(logs, np.arange(len(logs)), np.full(len(logs), day))[:, BEFORE : BEFORE + WEEK])
+    shifts[np.isnan(logs[:, day - WEEK : day]).all(axis=1)] = np.nan  # a message names the week before
+    return shifts
 
 
 def _steps(logs: Floats, least: float) -> list[tuple[int, int]]:
@@ -74,20 +84,16 @@ def _steps(logs: Floats, least: float) -> list[tuple[int, int]]:
     weeks before, and are level before and after."""
     if logs.shape[1] < BEFORE + WEEK:
         return []
-    steps: list[tuple[int, int]] = []
-    for begin in range(0, len(logs), PORTION):
-        row, day = _large(logs[begin : begin + PORTION], least)
-        row += begin
-        beside = _beside(logs, row, day)
-        step = _medians(beside[:, BEFORE : BEFORE + WEEK])
-        beside[:, BEFORE:] -= step[:, None]
-        level = np.sort(np.abs(beside) / np.maximum(np.abs(step), least)[:, None], axis=1)  # NaN last
-        known = np.count_nonzero(~np.isnan(level), axis=1)
-        place, last = np.arange(len(level)), np.maximum(known - 1, 0)
-        is_step = (known >= KNOWN * level.shape[1]) & (np.abs(step) >= least)
-        is_step &= (level[place, (MOST * last).astype(np.intp)] <= NOISE) & (level[place, last] <= FARTHEST)
-        steps += zip(row[is_step].tolist(), day[is_step].tolist(), strict=True)
-    return steps
+    row, day = _large(logs, least)
+    beside = _beside(logs, row, day)
+    step = _medians(beside[:, BEFORE : BEFORE + WEEK])
+    beside[:, BEFORE:] -= step[:, None]
+    level = np.sort(np.abs(beside) / np.maximum(np.abs(step), least)[:, None], axis=1)  # NaN last
+    known = np.count_nonzero(~np.isnan(level), axis=1)
+    place, last = np.arange(len(level)), np.maximum(known - 1, 0)
+    is_step = (known >= KNOWN * level.shape[1]) & (np.abs(step) >= least)
+    is_step &= (level[place, (MOST * last).astype(np.intp)] <= NOISE) & (level[place, last] <= FARTHEST)
+    return list(zip(row[is_step].tolist(), day[is_step].tolist(), strict=True))
 
 
 def _large(logs: Floats, least: float) -> tuple[Any, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from forecaster.core.arrays import Floats
+from forecaster.demand.validation.levels import shifts
 from forecaster.demand.validation.levels.shifts import are_demand
 from forecaster.demand.validation.outliers import suspects
 
@@ -80,3 +81,11 @@ def test_counts_next_to_which_nothing_was_accepted_for_a_week_count() -> None:
     counts[0, FIRST + 9] *= 10
     cells = suspects(counts, np.isfinite(counts))["spike"]
     assert are_demand(cells, counts).tolist() == [True]
+
+
+def test_neighbours_tell_the_same_however_many_are_looked_at_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = counts_of(FIRST + 4, 66, 34)
+    counts[0, FIRST:] *= 7.6
+    counts[1, FIRST:] *= 9.4
+    monkeypatch.setattr(shifts, "PORTION", 1)
+    assert quarantined(counts) == []

@@ -75,3 +75,16 @@ def test_a_nightly_feed_names_a_step_once_when_its_first_week_is_over() -> None:
     counts[1, STEP:] /= 24
     nights = [findings_of(counts[:, : day + 1], new=day) for day in range(STEP, STEP + 20)]
     assert [len(findings) for findings in nights] == [0] * 6 + [1] + [0] * 13
+
+
+@pytest.mark.parametrize("portion", [1, 2])
+def test_a_step_is_the_same_however_many_depots_are_looked_at_at_once(
+    monkeypatch: pytest.MonkeyPatch, portion: int
+) -> None:
+    of_one, of_all = (counts_of(120, 3000, 2000, 1500) for _ in range(2))
+    of_one[2, STEP:] *= 3
+    of_all[:, STEP:] *= 0.5
+    at_once = [findings_of(of_one), findings_of(of_all)]
+    monkeypatch.setattr(steps, "PORTION", portion)
+    assert [findings_of(of_one), findings_of(of_all)] == at_once
+    assert [finding.count for findings in at_once for finding in findings] == [1, 3]
