@@ -3,6 +3,7 @@ for garbage."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import socket
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 SWITCH = 0.0002  # seconds, where Python takes 5 ms: each request changes threads several times
 NOISE = ("Invalid HTTP request received.", "Unsupported upgrade request.", "No supported WebSocket library")
+M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of mallopt(3)
+LARGE = 128 * 1024  # bytes; glibc begins with as many, and takes up to 32 MB later
 # times that Python looks through young values before it looks through all, where it takes 10
 RARELY = 1000
 
@@ -40,6 +43,19 @@ def quick() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*garbage.USUAL[:2], RARELY)
+    _one_arena()
+
+
+def _one_arena() -> None:
+    """Have glibc, where it is, take memory for all threads from one place, and give large pieces
+    back as soon as they are free.
+
+    By itself it has up to 8 places a core and keeps what was freed in each: after twenty minutes of
+    mixed use 90 MB. Python runs one thread at a time, so they seldom wait for one another.
+    """
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mallopt(M_ARENA_MAX, 1)
+        mallopt(M_MMAP_THRESHOLD, LARGE)
 
 
 class _RareNoise(logging.Filter):
