@@ -162,7 +162,9 @@ def measure(depots: int, folder: Path) -> list[Figure]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mixed", type=float, metavar="MINUTES", help="mixed use of the sample for so long instead")
-    parser.add_argument("--depots", type=int, help="with --mixed: of so many made-up depots, without what-ifs")
+    parser.add_argument(
+        "--depots", type=int, help="with --mixed: of so many made-up depots, without people and what-ifs"
+    )
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         if options.mixed:

@@ -28,7 +28,7 @@ from forecaster.config import load
 from forecaster.ledger.store import Ledger
 from tests.benchmarks.page_memory import memory
 from tests.benchmarks.report import ROOT, Figure, below
-from tests.dashboards.seed import NOON, fill, publication, with_plans
+from tests.dashboards.seed import NOON, fill, publication
 
 READERS = (
     ("en-US", ""),
@@ -113,12 +113,12 @@ READ: dict[str, tuple[int, tuple[str, ...]]] = {
     "wall": (3, ("/wall", "/wall?city={city}")),
     "API": (8, ("/api/v1/{api}", "/api/v1/{api}?format=csv", "/api/v1/depots/{depot}", "/api/v1/publication")),
     "files": (6, ("/?format=xlsx", "/?format=csv", "/?city={city}&format=xlsx", "/api/v1/depots?format=csv")),
+}
+PLAN: dict[str, tuple[int, tuple[str, ...]]] = {
     "rosters": (
         6,
         ("/roster?format=ics&depot={depot}", "/roster?format=xlsx", "/roster?format=csv", "/roster?format=ics"),
     ),
-}
-PLAN: dict[str, tuple[int, tuple[str, ...]]] = {
     "day": (15, ("/day/{day}/{depot}",)),
     "what-if": (
         15,
@@ -203,13 +203,13 @@ def sample(folder: Path) -> tuple[str, datetime]:
 
 
 def mixed(depots: int | None, minutes: float, folder: Path) -> list[Figure]:
-    """Figures of so many minutes; without a number of depots of the sample, else of a made-up ledger, which answers
-    no what-if."""
+    """Figures of so many minutes; without a number of depots of the sample, else of a made-up ledger, without
+    people and what-ifs."""
     if depots is None:
         source, at = sample(folder)
     else:
         source, at = f"sqlite:///{folder / 'mixed.db'}", NOON
-        fill(source, with_plans(publication(depots), named=True))
+        fill(source, publication(depots))
     with server(source, at) as (process, address):
         content, answers, ended = PageContent.of(address, depots is None), Answers(), threading.Event()
         readers = [
