@@ -191,8 +191,8 @@ bench-inference: $(ENV) ## measure the inference service, against MLServer where
 bench-orchestration: $(ENV) ## measure what Prefect costs a night
 	@$(BIN)/python -m tests.benchmarks.orchestration
 
-bench-page: $(ENV) ## measure the page: start, memory, bytes, and its answers under load while publications arrive
-	@$(BIN)/python -m tests.benchmarks.page
+bench-page: $(ENV) ## measure the page: start, memory, bytes, and its answers under load while publications arrive; ARGS="--mixed 60" its memory in mixed use, by what holds it
+	@$(BIN)/python -m tests.benchmarks.page $(ARGS)
 
 bench-library: $(ENV) ## measure import to first forecast, and MASE, beside other libraries (each in an environment of its own)
 	@$(BIN)/python -m tests.benchmarks.library $(ARGS)

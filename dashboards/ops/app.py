@@ -260,7 +260,14 @@ def templates(
     environment.globals.update({name: f"/static/{file}?v={build()}" for name, file in STATIC.items()})
 
     def page(name: str, **values: Any) -> bytes:
-        return environment.get_template(name).render(**values).encode()
+        template = environment.get_template(name)
+        context = template.new_context(values)
+        try:
+            return environment.concat(template.root_render_func(context)).encode()
+        finally:
+            # A template's macros and its context refer to one another, and Python looks for such
+            # cycles seldom (`listening.quick`): all that the page was made of would stay.
+            context.parent.clear()
 
     return page
 

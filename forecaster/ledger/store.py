@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 import sqlalchemy as sa
 
@@ -21,11 +21,12 @@ from forecaster.ledger.columns.sentences import sentence_values
 from forecaster.ledger.publication import Publication, PublishedDepot, PublishedTotal, Tier
 from forecaster.ledger.records import Head, Kind, Outcome, Promotion, Run
 from forecaster.ledger.soundness import Seal
-from forecaster.ledger.staging import parts as staging
 from forecaster.ledger.staging.objections import objections
-from forecaster.ledger.staging.parts import Parts
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.plugins import optional
+
+if TYPE_CHECKING:
+    from forecaster.ledger.staging.parts import Parts
 
 GATE, CANARY = ITSELF = "gate", "canary"  # who promotes by itself, in a night
 
@@ -166,12 +167,8 @@ class Ledger:
         """
         runs, naming = tables.runs.c, (tables.promotions, tables.publications, tables.canaries)
         referenced = sa.union(*(sa.select(table.c.run_id) for table in naming))
-        old = (
-            runs.pipeline == pipeline,
-            runs.finished_at < before,
-            runs.run_id != keep,
-            runs.run_id.not_in(referenced),
-        )
+        unnamed = runs.run_id.not_in(referenced)
+        old = (runs.pipeline == pipeline, runs.finished_at < before, runs.run_id != keep, unnamed)
         with self._transaction() as connection:
             run_totals.remember(connection, pipeline, *old)
             return connection.execute(tables.runs.delete().where(*old)).rowcount
@@ -234,6 +231,8 @@ class Ledger:
         Publishing what is shown already, of the same run, changes nothing and returns the shown id. Raises LedgerError
         when the publication is not whole, or the run was never started or was closed as dead; then nothing has changed.
         """
+        from forecaster.ledger.staging import parts as staging  # with pyarrow: 30 MB that readers do without
+
         if sentences := objections(publication, in_parts=parts is not None):
             raise LedgerError("not published: " + "; ".join(sentences))
         parts = parts or staging.parts_of(publication)

@@ -7,6 +7,7 @@ first answer takes is a figure of its own.
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import gc
 import gzip
@@ -23,6 +24,8 @@ import httpx
 import numpy as np
 
 from dashboards.ops.http.response_cache import STALE_SECONDS
+from tests.benchmarks.page_memory import memory
+from tests.benchmarks.page_mixed import mixed
 from tests.benchmarks.report import ROOT, Figure, below, tell
 from tests.dashboards.seed import NOON, fill, publication
 
@@ -96,14 +99,6 @@ async def load(port: int) -> tuple[np.ndarray, np.ndarray]:
     return np.array(latencies), np.array(late)
 
 
-def memory(pid: int, kind: str = "Rss") -> float:
-    """Megabytes that a process holds now; as `Pss` what it shares with others counts in parts."""
-    rollup = Path(f"/proc/{pid}/smaps_rollup").read_text("utf-8")
-    match = re.search(rf"^{kind}:\s+(\d+) kB", rollup, re.M)
-    assert match is not None
-    return int(match[1]) / 1024
-
-
 def first_view_kilobytes(address: str) -> float:
     """Kilobytes of a first view: the page and what it brings, compressed."""
     page = httpx.get(address + "/", headers={"Accept-Encoding": "gzip"})
@@ -165,7 +160,17 @@ def measure(depots: int, folder: Path) -> list[Figure]:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--mixed", type=float, metavar="MINUTES", help="mixed use of the sample for so long instead")
+    parser.add_argument(
+        "--depots", type=int, help="with --mixed: of so many made-up depots, without people and what-ifs"
+    )
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
+        if options.mixed:
+            name = f"page_mixed_{options.depots or 'sample'}"
+            tell(name, mixed(options.depots, options.mixed, Path(folder)))
+            return
         for depots in (64, 5000):
             tell(f"page_{depots}", measure(depots, Path(folder)))
 

@@ -3,6 +3,7 @@ for garbage."""
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import logging
 import socket
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 SWITCH = 0.0002  # seconds, where Python takes 5 ms: each request changes threads several times
 NOISE = ("Invalid HTTP request received.", "Unsupported upgrade request.", "No supported WebSocket library")
+M_ARENA_MAX = -8  # of mallopt(3)
+ARENAS = 2  # one is slower: threads that read the ledger wait for one another
 # times that Python looks through young values before it looks through all, where it takes 10
 RARELY = 1000
 
@@ -40,6 +43,17 @@ def quick() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(*garbage.USUAL[:2], RARELY)
+    _limit_arenas()
+
+
+def _limit_arenas() -> None:
+    """Have glibc, where it is, take memory for all threads from `ARENAS` places.
+
+    By itself it has up to 8 places a core and keeps what was freed in each: after twenty minutes of
+    mixed use 90 MB.
+    """
+    if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):
+        mallopt(M_ARENA_MAX, ARENAS)
 
 
 class _RareNoise(logging.Filter):

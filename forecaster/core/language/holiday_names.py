@@ -5,7 +5,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import date
-from functools import lru_cache
+from functools import cache, lru_cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
 from forecaster.core.language.catalogue import ENGLISH, language
@@ -41,9 +43,21 @@ def written_language(languages: Collection[str]) -> str | None:
 def translated_holiday(day: date, name: str, region: HolidayRegion) -> str:
     """The holiday of that day in the reader's language; the name itself where it is no public
     holiday of the region, or its calendar lacks the language."""
-    if language() == ENGLISH or not region.country:
+    if language() == ENGLISH or not region.country or not _may_have(region.country, language()):
         return name
     return _names(*region, day.year, language()).get((day, name), name)
+
+
+@cache
+def _may_have(country: str, reader: str) -> bool:
+    """False where the calendar of a country has catalogues, and none in a language: to ask it
+    loads the calendars of all countries, 16 MB."""
+    package = find_spec("holidays")
+    assert package is not None
+    assert package.origin is not None
+    catalogues = Path(package.origin).parent.glob(f"locale/*/LC_MESSAGES/{country}.mo")
+    codes = {file.parts[-3].partition("_")[0] for file in catalogues}
+    return not codes or reader in codes
 
 
 @lru_cache(maxsize=1024)

@@ -150,6 +150,8 @@ def _workbook(file: WeekFile) -> bytes:
         _week_sheet(book.add_worksheet("Week"), file.weeks, formats)
         _list_sheet(book.add_worksheet("Shifts"), [row for row in rows if row[2] != OPEN], formats)
         _list_sheet(book.add_worksheet("Open shifts"), [row for row in rows if row[2] == OPEN], formats)
+    for page in book.worksheets():
+        page.table.clear()  # of a cycle, for which a page's Python looks seldom
     return out.getvalue()
 
 

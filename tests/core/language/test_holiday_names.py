@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import date
+from pathlib import Path
 
+import holidays
 import numpy as np
 import pytest
 
-from forecaster.core.language import use_language
-from forecaster.core.language.holiday_names import HolidayRegion, region_of, translated_holiday
+from forecaster.core.language import LANGUAGES, use_language
+from forecaster.core.language.holiday_names import HolidayRegion, _may_have, region_of, translated_holiday
 from forecaster.demand.panel.calendar import holiday_names
 
+ROOT = Path(__file__).parents[3]
 GERMANY, BAVARIA = HolidayRegion("DE"), HolidayRegion("DE", "BY")
 
 
@@ -60,3 +65,21 @@ def test_a_depot_without_a_region_of_its_own_is_in_the_pipelines(
     attributes: dict[str, str], region: tuple[str, str]
 ) -> None:
     assert region_of(attributes, BAVARIA) == region
+
+
+def test_a_calendar_is_asked_for_every_language_that_it_has() -> None:
+    for country in holidays.list_supported_countries():
+        spoken = {code.partition("_")[0] for code in holidays.country_holidays(country).supported_languages}
+        missing = [code for code in LANGUAGES if code in spoken and not _may_have(country, code)]
+        assert missing == [], country
+
+
+def test_no_calendar_is_loaded_for_a_language_that_it_lacks() -> None:
+    code = (
+        "import sys; from datetime import date; from forecaster.core.language import use_language\n"
+        "from forecaster.core.language.holiday_names import HolidayRegion, translated_holiday\n"
+        "with use_language('de'): print(translated_holiday(date(2025, 7, 4), 'Freedom Day', HolidayRegion('US')))\n"
+        "print('holidays' in sys.modules)"
+    )
+    process = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert process.stdout == "Freedom Day\nFalse\n"

@@ -80,6 +80,8 @@ def board_workbook(edition: Edition, query: BoardQuery) -> bytes:
         if any(day.drivers is not None for depot in depots for day in depot.days[days]):
             add(DRIVERS, lambda day: day.drivers)
         _add_published(book, depots, days, levels)
+    for page in book.worksheets():
+        page.table.clear()  # of a cycle, which Python looks for seldom
     return out.getvalue()
 
 
