@@ -56,7 +56,7 @@ STATIC = {
     "board_script": "board.js",
     "manifest": "manifest.webmanifest",
 }
-WORKBOOK, LARGEST_WORKBOOK = "/week-file", 8 << 20  # bytes of a workbook that is sent back
+WORKBOOKS, LARGEST_WORKBOOK = ("/week-file", "/shifts/file"), 8 << 20  # bytes of a workbook that is sent back
 THREADS = 8  # that answer at once; each has memory of its own
 
 
@@ -182,7 +182,7 @@ def bare_app(
 
 def _largest(path: str) -> int:
     """Bytes that a body to this path may have."""
-    if path.startswith(WORKBOOK):
+    if path.startswith(WORKBOOKS):
         return LARGEST_WORKBOOK
     return LARGEST_FORM if path.startswith("/settings") else LARGEST_BODY
 

@@ -29,6 +29,8 @@ MEDIA_TYPES: Mapping[Form, str] = {
 }
 COLUMNS = ("depot", "city", "person", "contract", "date", "shift", "start", "end", "hours")
 OPEN = "open"  # in the place of a person: nobody is planned
+WEEK, PUBLISHED = "Week", "Published"  # sheets of a workbook, of which the second is hidden
+OFF, PLANNED_OF_WANTED = "off", ": planned of wanted"  # text of a day off; end of the name of a shift's line
 # of columns, in letters
 WIDTHS = {"depot": 18, "city": 18, "person": 18, "contract": 14, "start": 17, "end": 17}
 
@@ -130,8 +132,8 @@ def _uid(pipeline: str, depot: str, person: str, day: date) -> str:
 
 
 def _workbook(file: WeekFile) -> bytes:
-    """Three sheets: the week with a column for each day, its shifts one by one, and what is
-    open."""
+    """Three sheets: the week with a column for each day, its shifts one by one, and what is open; and
+    a hidden one of the week as the file was made with it."""
     try:
         from xlsxwriter import Workbook
     except ModuleNotFoundError as error:
@@ -147,12 +149,32 @@ def _workbook(file: WeekFile) -> bytes:
             "short": book.add_format({"bold": True, "font_color": "#9C0006", "bg_color": "#FFC7CE"}),
         }
         rows = shift_rows(file.weeks)
-        _week_sheet(book.add_worksheet("Week"), file.weeks, formats)
+        _week_sheet(book.add_worksheet(WEEK), file.weeks, formats)
         _list_sheet(book.add_worksheet("Shifts"), [row for row in rows if row[2] != OPEN], formats)
         _list_sheet(book.add_worksheet("Open shifts"), [row for row in rows if row[2] == OPEN], formats)
+        planned = book.add_worksheet(PUBLISHED)
+        planned.hide()
+        for line, row in enumerate(_planned_days(file.weeks)):
+            for column, text in enumerate(row):
+                planned.write_string(line, column, text)
     for page in book.worksheets():
         page.table.clear()  # of a cycle, for which a page's Python looks seldom
     return out.getvalue()
+
+
+def _planned_days(weeks: Sequence[DepotWeek]) -> Iterator[tuple[str, str, str, str]]:
+    """Depot, person, day (ISO) and shift of each day of a person, as the sheet of the week has them."""
+    for week in weeks:
+        days = plan_days(week.plan)
+        for position in week.plan.positions:
+            for day, shift in zip(days, _shifts(position, days), strict=True):
+                yield harmless(week.plan.depot_id), harmless(position.name), day.isoformat(), harmless(shift)
+
+
+def _shifts(position: Position, days: Sequence[date]) -> list[str]:
+    """Text of each day of a person: the shift, "off" on a day off, else nothing."""
+    shifts = dict.fromkeys(position.days_off, OFF) | {duty.date: duty.shift for duty in position.duties}
+    return [shifts.get(day, "") for day in days]
 
 
 def _week_sheet(page: Any, weeks: Sequence[DepotWeek], formats: Mapping[str, Any]) -> None:
@@ -175,11 +197,10 @@ def _week_lines(plan: WeekPlan, days: Sequence[date], short: Any) -> Iterator[tu
     """A line for each person, then one for each shift: its name, and text and format of its
     cells."""
     for position in plan.positions:
-        shifts = dict.fromkeys(position.days_off, "off") | {duty.date: duty.shift for duty in position.duties}
-        yield position.name, [(shifts.get(day, ""), None) for day in days]
+        yield position.name, [(shift, None) for shift in _shifts(position, days)]
     covers = {(cover.date, cover.shift): cover for cover in plan.shifts}
     for name in dict.fromkeys(cover.shift for cover in plan.shifts):
-        yield f"{name}: planned of wanted", [_cover_cell(covers.get((day, name)), short) for day in days]
+        yield f"{name}{PLANNED_OF_WANTED}", [_cover_cell(covers.get((day, name)), short) for day in days]
 
 
 def _cover_cell(cover: ShiftCover | None, short: Any) -> tuple[str, Any]:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import re
+from datetime import date
+from itertools import product
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 from fastapi import FastAPI
+from python_calamine import CalamineWorkbook
 
 from dashboards.ops.app import create_app
+from dashboards.ops.views.board.board_upload import day_of
+from dashboards.ops.views.shifts.week_upload import changed_shifts
 from forecaster.ledger import access as ledger_access
 from forecaster.ledger.store import Ledger
 from tests import fleets
-from tests.dashboards.visitor import ask_locally
+from tests.dashboards.routes.test_week_file import LIBREOFFICE, through_libreoffice, workbook
+from tests.dashboards.visitor import ask_locally, text
 from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import THURSDAY, publish_nights
-from tests.planning.test_shift_edits import FRIDAY, STAFFING, shift_of
+from tests.planning.test_shift_edits import FRIDAY, STAFFING, plan, shift_of
 
 CHOICES = re.compile(r'<select name="([^"]+)" aria-label="([^"]+)">(.*?)</select>', re.DOTALL)
 CHOSEN = re.compile(r'<option value="([^"]*)" selected>([^<]*)<')
@@ -119,6 +128,77 @@ def test_edits_come_as_json_too(app: FastAPI, fleet: Fleet) -> None:
     assert (refused.status_code, "Bo on 2024-04-11: found late, which" in refused.text) == (422, True)
     assert ask_locally(app, "POST", "/api/v1/shifts/edits", json={**edits, "depot_id": "Z"}).status_code == 404
     assert ask_locally(app, "POST", "/api/v1/shifts/edits", json={"depot_id": "A", "edits": []}).status_code == 422
+
+
+def week_sheets(app: FastAPI) -> dict[str, list[list[Any]]]:
+    answer = ask_locally(app, "GET", "/roster?depot=A&format=xlsx")
+    book = CalamineWorkbook.from_filelike(io.BytesIO(answer.content))
+    return {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
+
+
+def sent_file(app: FastAPI, content: bytes, depot: str = "A") -> httpx.Response:
+    return ask_locally(app, "POST", "/shifts/file", data={"depot": depot}, files={"file": ("week.xlsx", content)})
+
+
+def cell_of(sheets: dict[str, list[list[Any]]], person: str, on: date) -> tuple[int, int]:
+    """Line and column of a person's day on the sheet of the week."""
+    rows = sheets["Week"]
+    line = next(line for line, row in enumerate(rows) if row[1] == person)
+    return line, next(column for column, cell in enumerate(rows[0]) if isinstance(cell, date) and day_of(cell) == on)
+
+
+def test_shifts_that_are_typed_into_the_workbook_come_back_and_are_saved(app: FastAPI, fleet: Fleet) -> None:
+    sheets = week_sheets(app)
+    assert "The file changes nothing." in sent_file(app, workbook(sheets)).text
+    line, column = cell_of(sheets, "Bo", THURSDAY)
+    sheets["Week"][line][column] = ""
+    shown = sent_file(app, workbook(sheets))
+    assert shown.status_code == 200
+    assert "Bo, Thu 11 Apr: free instead of early" in text(shown)
+    assert shift_of(fleet.spec, "Bo") == "early"
+    hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', shown.text))
+    chosen_fields = {name: CHOSEN.findall(options)[0][0] for name, _, options in CHOICES.findall(shown.text)}
+    assert {name.partition(".")[2] for name in chosen_fields} == {str(THURSDAY)}
+    saved = ask_locally(app, "POST", "/shifts/edits", data={**hidden, **chosen_fields, "by": "Mia"})
+    assert saved.status_code == 303
+    assert shift_of(fleet.spec, "Bo") == ""
+
+
+def test_cells_without_a_meaning_are_named_and_nothing_is_shown_of_the_rest(app: FastAPI) -> None:
+    sheets = week_sheets(app)
+    line, column = cell_of(sheets, "Bo", THURSDAY)
+    sheets["Week"][line][column] = "night"
+    sheets["Week"][line + 1][1] = "Nobody"
+    answer = sent_file(app, workbook(sheets))
+    assert answer.status_code == 422
+    place = f"Week!{chr(65 + column)}{line + 1}"
+    assert f"{place}: found 'night', wanted one of early, late, or nothing" in text(answer)
+    assert f"Week!B{line + 2}: found 'Nobody', wanted a person of the plan, once" in text(answer)
+    assert "wanted changes of people of B alone" in text(sent_file(app, changed_week(app), "B"))
+    assert sent_file(app, b"no workbook").status_code == 422
+    assert sent_file(app, workbook({"Week": [["depot"]]})).status_code == 422
+
+
+def changed_week(app: FastAPI) -> bytes:
+    sheets = week_sheets(app)
+    line, column = cell_of(sheets, "Bo", THURSDAY)
+    sheets["Week"][line][column] = "off"
+    return workbook(sheets)
+
+
+@pytest.mark.skipif(LIBREOFFICE is None, reason="LibreOffice is not installed (Debian: libreoffice-calc)")
+def test_every_shift_comes_back_from_libreoffice_as_it_was_typed(app: FastAPI, fleet: Fleet, tmp_path: Path) -> None:
+    sheets, wanted = week_sheets(app), dict[tuple[str, date], str]()
+    people = [who for who in plan(fleet.spec).positions if who.name != "Ana"]
+    days = [day_of(cell) for cell in sheets["Week"][0][2:]]
+    for place, (who, on) in enumerate(product(people, days)):
+        line, column = cell_of(sheets, who.name, on)
+        before = str(sheets["Week"][line][column])
+        typed = [shift for shift in ("early", "late", "") if shift != before][place % 2]
+        sheets["Week"][line][column], wanted[who.name, on] = typed, typed
+    edits = changed_shifts(through_libreoffice(workbook(sheets), tmp_path), plan(fleet.spec), ["early", "late"])
+    assert {(edit.person, edit.target_date): edit.shift for edit in edits} == wanted
+    assert len(wanted) >= 24
 
 
 def test_a_depot_without_people_has_no_such_page(app: FastAPI, fleet: Fleet) -> None:

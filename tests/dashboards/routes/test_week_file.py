@@ -238,7 +238,7 @@ def test_another_file_is_refused(app: FastAPI) -> None:
     for content in (b"", b"depot,day\n", b"PK\x03\x04" + bytes(100)):
         answer = sent(app, content)
         assert answer.status_code == 422
-        assert "found no workbook, wanted the Excel file of the week board" in text(answer)
+        assert "found no workbook, wanted an Excel file of the page" in text(answer)
     assert sent(app, bytes(9 << 20)).status_code == 413
 
 
@@ -315,6 +315,13 @@ def test_a_thousand_cells_come_back_from_libreoffice_as_they_were_typed(url: str
     assert saved(app, cells).status_code == 303
     open_days = [(depot(i).depot_id, day.target_date) for i in range(180) for day in depot(i).days if day.open]
     assert overrides(url) == dict(zip(sorted(open_days), typed, strict=True))
+
+
+def through_libreoffice(content: bytes, folder: Path) -> bytes:
+    """A workbook as LibreOffice opens and saves it."""
+    (folder / "week.xlsx").write_bytes(content)
+    _convert(folder / "week.xlsx", "ods")
+    return (folder / "week.ods").read_bytes()
 
 
 def _convert(file: Path, form: str) -> None:

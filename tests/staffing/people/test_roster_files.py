@@ -61,7 +61,9 @@ def test_csv_has_a_row_for_each_shift_of_a_person_and_each_open_one() -> None:
 
 def test_a_workbook_has_the_week_its_shifts_and_what_is_open() -> None:
     book = CalamineWorkbook.from_filelike(io.BytesIO(file().write("xlsx")))
-    assert book.sheet_names == ["Week", "Shifts", "Open shifts"]
+    assert book.sheet_names == ["Week", "Shifts", "Open shifts", "Published"]
+    planned = book.get_sheet_by_name("Published").to_python()
+    assert planned[-1] == ["NYC-01", "full-time 2", str(SATURDAY + DAY), ""]
     week = book.get_sheet_by_name("Week").to_python()
     assert week[0] == ["depot", "person", SATURDAY, SATURDAY + DAY]
     assert week[1:] == [

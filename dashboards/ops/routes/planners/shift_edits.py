@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from typing import Annotated, Any
@@ -13,23 +13,27 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import UploadFile
 from starlette.exceptions import HTTPException
 
-from dashboards.ops.access import Person, audit, links, person, planner, require
+from dashboards.ops.access import Person, audit, csrf, links, person, planner, require
 from dashboards.ops.access.context import AccessContext
 from dashboards.ops.access.roles import RoleFirst
 from dashboards.ops.http.render import HTML, JSON, RenderPage
 from dashboards.ops.routes.admin import LinkRequest, check_link, made_link
 from dashboards.ops.routes.api import PREFIX, TROUBLE
 from dashboards.ops.routes.errors import Refuse
+from dashboards.ops.routes.planners.week_file import Planner as FilePlanner
+from dashboards.ops.routes.planners.week_file import file_token
 from dashboards.ops.routes.planning import UNANSWERED, Planner, form_context
 from dashboards.ops.routes.planning_requests import Body, ShiftEditsIn, described, fields, form_day, mistake
 from dashboards.ops.views.api_schema import to_json
-from dashboards.ops.views.shifts.edited_week import SHOWN_DAYS, answer_text, candidate_texts, edit_page, edits_of
+from dashboards.ops.views.shifts.edited_week import answer_text, candidate_texts, edit_page, edits_of, fields_of
 from dashboards.ops.views.shifts.week import NoPlans
+from dashboards.ops.views.shifts.week_upload import changed_shifts
 from forecaster.config import Spec
 from forecaster.core.language import _
-from forecaster.errors import DeskError, OverrideError
+from forecaster.errors import DeskError, MissingExtra, OverrideError
 from forecaster.planning.people import shift_edits
 from forecaster.planning.people.shift_edits import EditAnswer, ShiftEdit
 
@@ -49,7 +53,13 @@ class ShiftEditRoutes:
         """The routes under /shifts, and the same as JSON."""
         routes = APIRouter(route_class=RoleFirst)
         routes.add_api_route(PAGE, self.show, include_in_schema=False)
-        forms = {PAGE: self.check, f"{PAGE}/edits": self.save, f"{PAGE}/undo": self.undo, f"{PAGE}/links": self.link}
+        forms: dict[str, Callable[..., Any]] = {
+            PAGE: self.check,
+            f"{PAGE}/edits": self.save,
+            f"{PAGE}/undo": self.undo,
+            f"{PAGE}/links": self.link,
+        }
+        forms[f"{PAGE}/file"] = self.read_file
         for path, endpoint in forms.items():
             routes.add_api_route(path, endpoint, methods=["POST"], include_in_schema=False)
         routes.add_api_route(
@@ -102,6 +112,33 @@ class ShiftEditRoutes:
         """Make a link for a person of the depot, and show its address this once."""
         return await run_in_threadpool(self._link, request, content, by)
 
+    async def read_file(self, request: Request, by: FilePlanner) -> Response:
+        """What the workbook of the week changes; nothing is saved."""
+        request.state.audited = True  # nothing is written
+        async with request.form(max_files=1) as sent:
+            await csrf.check(request, file_token(request, sent))
+            depot, file = str(sent.get("depot", "")), sent.get("file")
+            content = await file.read() if isinstance(file, UploadFile) else b""
+        return await run_in_threadpool(self._read_file, request, by, depot, content)
+
+    def _read_file(self, request: Request, by: Person, depot: str, content: bytes) -> Response:
+        edition = self.context.store.edition(by.cities)
+        edition.depot(depot)
+        plans = edition.ledger.plans(edition.head.publication_id, depot)
+        names = [shift.name for shift in self.spec.staffing.shifts] if self.spec.staffing else []
+        try:
+            edits = changed_shifts(content, plans[0], names) if plans else []
+            fields = fields_of(plans[0], edits) if plans else {}
+            if not edits:
+                return self._shown(request, depot, None, fault=_("The file changes nothing."))
+            answer = answer_text(shift_edits.ask(self.spec, depot, edits))
+        except (OverrideError, DeskError) as error:
+            return self._shown(request, depot, None, fault=_fault(error), status=_status(error))
+        except MissingExtra as error:
+            raise HTTPException(501, str(error)) from error
+        chosen = [edit.target_date for edit in edits]
+        return self._shown(request, depot, None, fields, answer=answer, chosen=chosen)
+
     async def edit_shifts(self, request: Request, by: Planner, content: Body) -> Response:
         """Try edits of a depot's week, or save them: who works instead, drivers, chance of being short, and costs."""
         request.state.audited = True  # a repeated write changes nothing and has no entry
@@ -135,7 +172,7 @@ class ShiftEditRoutes:
         sent = _texts(request, content)
         depot, first = sent.get("depot", ""), form_day(sent.get("first", ""))
         try:
-            edits = self._edits(by, depot, first, sent)
+            edits = self._edits(by, depot, sent)
             if not save:
                 answer = answer_text(shift_edits.ask(self.spec, depot, edits)) if edits else None
                 return self._shown(request, depot, first, sent, answer=answer)
@@ -157,15 +194,14 @@ class ShiftEditRoutes:
             return self._shown(request, depot, first, fault=_fault(error), status=_status(error))
         return self._to_week(depot, first)
 
-    def _edits(self, by: Person, depot_id: str, first: date | None, sent: Mapping[str, str]) -> list[ShiftEdit]:
+    def _edits(self, by: Person, depot_id: str, sent: Mapping[str, str]) -> list[ShiftEdit]:
         """The edits of a form. Raises OverrideError where another publication is shown meanwhile."""
         edition = self.context.store.edition(by.cities)
         edition.depot(depot_id)
         if sent.get("publication") != str(edition.head.publication_id):
             raise OverrideError(_("another publication is shown meanwhile; look at its crews first"))
         plans = edition.ledger.plans(edition.head.publication_id, depot_id)
-        days = [day for day in edition.front.target_dates if first is None or day >= first][:SHOWN_DAYS]
-        return edits_of(plans[0], days, sent) if plans else []
+        return edits_of(plans[0], edition.front.target_dates, sent) if plans else []
 
     def _auditing(self, request: Request) -> shift_edits.Audit:
         def auditing(connection: sa.Connection, answer: EditAnswer) -> None:
@@ -186,12 +222,13 @@ class ShiftEditRoutes:
         sent: Mapping[str, str] | None = None,
         *,
         open_shift: tuple[date, str] | None = None,
+        chosen: Sequence[date] = (),
         status: int = 200,
         **content: Any,
     ) -> Response:
         edition = self.context.store.edition(person(request).cities)
         try:
-            week = edit_page(edition, edition.depot(depot_id), first, sent or {}, open_shift)
+            week = edit_page(edition, edition.depot(depot_id), first, sent or {}, open_shift, chosen)
         except NoPlans as error:
             raise HTTPException(404, str(error)) from error
         may_link = self.context.access.sign_in != "none" and self.context.access.secret is not None

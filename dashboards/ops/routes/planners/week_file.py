@@ -87,7 +87,7 @@ class WeekFileRoutes:
         """What the workbook changes; nothing is saved."""
         request.state.audited = True  # nothing is written
         async with self._fields(request) as fields:
-            await csrf.check(request, _token(request, fields))
+            await csrf.check(request, file_token(request, fields))
             file = fields.get("file")
             content = await file.read() if isinstance(file, UploadFile) else b""
         try:
@@ -101,7 +101,7 @@ class WeekFileRoutes:
     async def save(self, request: Request, by: Planner) -> Response:
         """Save an override or a crew for each changed cell, all of them or none, and lead to the overridden days."""
         async with self._fields(request) as fields:
-            await csrf.check(request, _token(request, fields))
+            await csrf.check(request, file_token(request, fields))
             values = FormData(fields)
         try:
             await run_in_threadpool(self._save, request, by, values)
@@ -164,7 +164,8 @@ class WeekFileRoutes:
         return Response(body, status, media_type=HTML, headers={"Cache-Control": "no-store"})
 
 
-def _token(request: Request, fields: FormData) -> str:
+def file_token(request: Request, fields: FormData) -> str:
+    """CSRF token of a form with a file."""
     return request.headers.get(csrf.HEADER) or str(fields.get(csrf.FIELD, ""))
 
 

@@ -7,7 +7,7 @@ count, or has no place on the board, is refused with its cell.
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any
@@ -38,12 +38,14 @@ def changed_cells(content: bytes, *, by_shift: bool) -> tuple[ChangedCell, ...]:
     Raises OverrideError for a file that the week board did not make, and for cells that cannot be taken over, of which
     it names up to `MOST_FAULTS`; with crews `by_shift` drivers of a whole day are one of these. Raises MissingExtra.
     """
-    sheets, faults = _sheets(content), list[str]()
+    sheets, faults = read_sheets(content, (ORDERS, DRIVERS, PUBLISHED)), list[str]()
+    if not (sheets.get(ORDERS) and all(len(row) == 4 for row in sheets.get(PUBLISHED) or [[]])):
+        raise OverrideError(_("found no sheets “Orders” and “Published”, wanted the Excel file of the week board"))
     before = list(sheets[PUBLISHED][1:])
-    orders = {(str(row[0]), _day(row[1])): row[2] for row in before}
+    orders = {(str(row[0]), day_of(row[1])): row[2] for row in before}
     changed = tuple(_Sheet(ORDERS, sheets[ORDERS], orders, faults).changes())
     if DRIVERS in sheets:
-        drivers = {(str(row[0]), _day(row[1])): row[3] for row in before}
+        drivers = {(str(row[0]), day_of(row[1])): row[3] for row in before}
         crews = tuple(_Sheet(DRIVERS, sheets[DRIVERS], drivers, faults).changes())
         for cell in crews if by_shift else ():
             values = {"depot": cell.depot_id, "day": cell.target_date, "drivers": cell.number}
@@ -51,29 +53,30 @@ def changed_cells(content: bytes, *, by_shift: bool) -> tuple[ChangedCell, ...]:
                 _("{depot} on {day}: found {drivers} drivers, wanted them by shift, on the page of the day", **values)
             )
         changed += tuple(replace(cell, of_crew=True) for cell in crews)
-    if faults:
-        more = [_("and {n} more", n=len(faults) - MOST_FAULTS)] if len(faults) > MOST_FAULTS else []
-        raise OverrideError("; ".join([*faults[:MOST_FAULTS], *more]))
+    refuse(faults)
     return changed
 
 
-def _sheets(content: bytes) -> Mapping[str, Rows]:
+def refuse(faults: Sequence[str]) -> None:
+    """Raises OverrideError that names up to `MOST_FAULTS` of the faults, if there are any."""
+    if faults:
+        more = [_("and {n} more", n=len(faults) - MOST_FAULTS)] if len(faults) > MOST_FAULTS else []
+        raise OverrideError("; ".join([*faults[:MOST_FAULTS], *more]))
+
+
+def read_sheets(content: bytes, names: Collection[str]) -> Mapping[str, Rows]:
+    """Cells of the sheets with these names, as far as the workbook has them. Raises OverrideError for a file that is
+    no workbook, and MissingExtra."""
     try:
         import python_calamine
     except ModuleNotFoundError as error:
         raise MissingExtra(f"{error}; to read it back: pip install 'harbor-forecaster[excel]'") from error
     try:
         book = python_calamine.CalamineWorkbook.from_filelike(io.BytesIO(content))
-        sheets: Mapping[str, Rows] = {
-            name: book.get_sheet_by_name(name).to_python(skip_empty_area=False)
-            for name in (ORDERS, DRIVERS, PUBLISHED)
-            if name in book.sheet_names
-        }
+        present = [name for name in names if name in book.sheet_names]
+        return {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in present}
     except (python_calamine.CalamineError, ValueError, OSError) as error:
-        raise OverrideError(_("found no workbook, wanted the Excel file of the week board")) from error
-    if not (sheets.get(ORDERS) and all(len(row) == 4 for row in sheets.get(PUBLISHED) or [[]])):
-        raise OverrideError(_("found no sheets “Orders” and “Published”, wanted the Excel file of the week board"))
-    return sheets
+        raise OverrideError(_("found no workbook, wanted an Excel file of the page")) from error
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,7 @@ class _Sheet:
     def _days(self) -> Iterator[tuple[int, date]]:
         days = {cell[1] for cell in self.before}
         for column, cell in enumerate(self.rows[0][2:], 2):
-            if (day := _day(cell)) in days:
+            if (day := day_of(cell)) in days:
                 days.remove(day)
                 yield column, day
             elif cell != "":
@@ -120,11 +123,17 @@ class _Sheet:
                 self._fault(line, column, cell, _("a whole number from 0 to {most}", most=f"{MAX_ORDERS:,}"))
 
     def _fault(self, line: int, column: int, cell: Any, wanted: str) -> None:
-        place, what = f"{self.name}!{_letters(column)}{line + 1}", cell if isinstance(cell, date) else shown(cell)
-        self.faults.append(_("{place}: found {cell}, wanted {wanted}", place=place, cell=what, wanted=wanted))
+        self.faults.append(cell_fault(self.name, line, column, cell, wanted))
 
 
-def _day(cell: Any) -> Any:
+def cell_fault(sheet: str, line: int, column: int, cell: Any, wanted: str) -> str:
+    """Sentence on a cell of a sheet, by line and column from 0."""
+    place, what = f"{sheet}!{_letters(column)}{line + 1}", cell if isinstance(cell, date) else shown(cell)
+    return _("{place}: found {cell}, wanted {wanted}", place=place, cell=what, wanted=wanted)
+
+
+def day_of(cell: Any) -> Any:
+    """The day of a cell that has an instant; the cell itself where it has something else."""
     return cell.date() if isinstance(cell, datetime) else cell
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from urllib.parse import urlencode
@@ -77,8 +77,10 @@ def edit_page(
     first: date | None,
     sent: Mapping[str, str],
     open_shift: tuple[date, str] | None = None,
+    chosen: Sequence[date] = (),
 ) -> EditPage:
-    """The page of seven days from `first` on, with the choices of a form that was sent. Raises NoPlans."""
+    """The page of seven days from `first` on, or of `chosen` ones, with the choices of a form that was sent. Raises
+    NoPlans."""
     plans = edition.ledger.plans(edition.head.publication_id, depot.depot_id)
     week = depot_week(edition, depot)
     if not plans or week is None:
@@ -87,9 +89,9 @@ def edit_page(
         )
     dates, today = edition.front.target_dates, edition.front.today
     start = dates.index(first) if first in dates else 0
-    shown = slice(start, start + SHOWN_DAYS)
-    days, names = dates[shown], [shift.name for shift in week.shifts]
-    cover = tuple(replace(row, cells=row.cells[shown]) for row in week.shifts)
+    days = [day for day in dates if day in chosen] or dates[start : start + SHOWN_DAYS]
+    names, places = [shift.name for shift in week.shifts], [dates.index(day) for day in days]
+    cover = tuple(replace(row, cells=tuple(row.cells[place] for place in places)) for row in week.shifts)
 
     def address(**more: object) -> str:
         return f"/shifts?{urlencode({'depot': depot.depot_id, **more})}"
@@ -155,6 +157,12 @@ def edits_of(plan: WeekPlan, days: Sequence[date], sent: Mapping[str, str]) -> l
             if value is not None and shift != by_hand.get(day):
                 edits.append(ShiftEdit(who.name, day, shift))
     return edits
+
+
+def fields_of(plan: WeekPlan, edits: Iterable[ShiftEdit]) -> dict[str, str]:
+    """The fields of a form that has these edits."""
+    places = {who.name: place for place, who in enumerate(plan.positions)}
+    return {field_name(places[edit.person], edit.target_date): edit.shift or FREE for edit in edits}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,67 @@
+"""Workbook of a depot's week of people, read back: the shifts that a planner changed on its sheet "Week".
+
+A changed cell is one that differs from what the file was made with, which its hidden sheet has. Whatever cannot be a
+shift, or has no place in the plan, is refused with its cell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from datetime import date
+from typing import Any
+
+from dashboards.ops.formatting.csv import harmless
+from dashboards.ops.views.board.board_upload import Rows, cell_fault, day_of, read_sheets, refuse
+from forecaster.core.language import _
+from forecaster.errors import OverrideError
+from forecaster.ledger.week_plan import WeekPlan
+from forecaster.planning.people.shift_edits import ShiftEdit
+from forecaster.staffing.people.roster_files import OFF, PLANNED_OF_WANTED, PUBLISHED, WEEK
+
+Planned = Mapping[tuple[str, str, date], str]  # shift of a depot's person on a day
+
+
+def changed_shifts(content: bytes, plan: WeekPlan, shifts: Collection[str]) -> list[ShiftEdit]:
+    """The changed cells of a depot's week; an empty one is a free day.
+
+    Raises OverrideError for a file that has no week of people, for cells that are no shift or no free day, and for
+    changes of another depot. Raises MissingExtra.
+    """
+    sheets, faults = read_sheets(content, (WEEK, PUBLISHED)), list[str]()
+    if not (sheets.get(WEEK) and all(len(row) == 4 for row in sheets.get(PUBLISHED) or [[]])):
+        raise OverrideError(_("found no sheets “Week” and “Published”, wanted the Excel file of the depot’s week"))
+    before = {(str(row[0]), str(row[1]), date.fromisoformat(row[2])): str(row[3]) for row in sheets[PUBLISHED]}
+    names, edits = {harmless(who.name): who.name for who in plan.positions}, list[ShiftEdit]()
+    known = {shift.casefold(): shift for shift in (*shifts, OFF, "")}
+    for line, column, key, cell in _changed(sheets[WEEK], before, faults):
+        shift = known.get(str(cell).strip().casefold())
+        if shift is None:
+            wanted = _("one of {names}, or nothing", names=", ".join(shifts))
+        elif (key[0], key[1]) not in {(harmless(plan.depot_id), name) for name in names}:
+            wanted = _("changes of people of {depot} alone", depot=plan.depot_id)
+        else:
+            edits.append(ShiftEdit(names[key[1]], key[2], "" if shift == OFF else shift))
+            continue
+        faults.append(cell_fault(WEEK, line, column, cell, wanted))
+    refuse(faults)
+    return edits
+
+
+def _changed(rows: Rows, before: Planned, faults: list[str]) -> Iterator[tuple[int, int, tuple[str, str, date], Any]]:
+    """Line, column, person's day and text of each cell that changed; rows and days without a place are faults."""
+    people, days = {key[:2] for key in before}, {key[2] for key in before}
+    columns = dict[int, date]()
+    for column, cell in enumerate(rows[0][2:], 2):
+        if (day := day_of(cell)) in days - {*columns.values()}:
+            columns[column] = day
+        elif cell != "":
+            faults.append(cell_fault(WEEK, 0, column, cell, _("a day of the plan, once")))
+    for line, row in enumerate(rows[1:], 1):
+        who = str(row[0]), str(row[1])
+        if who in people:
+            people.remove(who)
+            for column, day in columns.items():
+                if str(row[column]).strip() != before.get((*who, day), ""):
+                    yield line, column, (*who, day), row[column]
+        elif any(cell != "" for cell in row) and not who[1].endswith(PLANNED_OF_WANTED):
+            faults.append(cell_fault(WEEK, line, 1, row[1], _("a person of the plan, once")))
