@@ -41,8 +41,8 @@ def contract(spec: Spec, last: Run | None) -> dict[str, Any]:
         tables.append(_table("depots", spec.depots, (), dict.fromkeys((*spec.depots.static, *spec.depots.levels))))
     if spec.staffing is not None and spec.staffing.people_table is not None:
         tables.append(_table("people", spec.staffing.people_table, (), ()))
-    if spec.staffing is not None and spec.staffing.worked is not None:
-        tables.append(_table("worked", spec.staffing.worked, (), ()))
+    if spec.staffing is not None and spec.staffing.worked_hours is not None:
+        tables.append(_table("worked_hours", spec.staffing.worked_hours, (), ()))
     days = {"frequency": 1, "latency": spec.demand.rules.late_days}
     return {
         "apiVersion": VERSION,

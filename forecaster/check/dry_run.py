@@ -182,8 +182,12 @@ def _declared_sources(spec: Spec) -> Iterator[tuple[str, AnySource, tuple[str, .
     if spec.staffing is not None and spec.staffing.people_table is not None:
         table = spec.staffing.people_table
         yield "staffing.people_table.source", table.source, table.columns.required
-    if spec.staffing is not None and spec.staffing.worked is not None:
-        yield "staffing.worked.source", spec.staffing.worked.source, spec.staffing.worked.columns.required
+    if spec.staffing is not None and spec.staffing.worked_hours is not None:
+        yield (
+            "staffing.worked_hours.source",
+            spec.staffing.worked_hours.source,
+            spec.staffing.worked_hours.columns.required,
+        )
     yield "demand.source", spec.demand.source, tuple(source_columns(spec)[0])
 
 

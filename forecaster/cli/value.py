@@ -59,8 +59,8 @@ def _lines(account: ValueAccount) -> list[str]:
         lines.append(f"ten more vans would have saved {_amount(account.more_vans)}")
     if account.overrides:
         lines.append(f"planners' numbers on {account.overridden:,} depot-days saved {_amount(account.overrides)}")
-    if account.worked:
-        lines.append(f"working otherwise than planned cost {_amount(account.worked)}, where worked hours are known")
+    if account.deviation:
+        lines.append(f"working otherwise than planned cost {_amount(account.deviation)}, where worked hours are known")
     lines.append(value_account.RANGE)
     return lines
 

@@ -199,9 +199,11 @@ class WorkedTable(Section):
     def check(self, shifts: Sequence[Shift]) -> None:
         """Check that the table tells several shifts apart. Raises ValueError."""
         if len(shifts) > 1 and self.columns.shift is None:
-            raise ValueError("worked: found several shifts and no columns.shift, wanted the column with their names")
+            raise ValueError(
+                "worked_hours: found several shifts and no columns.shift, wanted the column with their names"
+            )
         if not shifts and self.columns.shift is not None:
-            raise ValueError("worked: found columns.shift and no shifts, wanted both or neither")
+            raise ValueError("worked_hours: found columns.shift and no shifts, wanted both or neither")
 
 
 def check_shifts(

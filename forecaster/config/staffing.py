@@ -123,7 +123,7 @@ class Staffing(Section):
     people_table: PeopleTable | None = None
     """Names of these people, their days off, and the shifts that they cannot work. Left out:
     numbered people."""
-    worked: WorkedTable | None = None
+    worked_hours: WorkedTable | None = None
     """Hours that were worked, for `/value`: what they cost against the published crews. A driver is
     the hours of a shift, rounded. Left out: nothing is compared."""
     spread_weight: float = Field(default=0, ge=0)
@@ -135,8 +135,8 @@ class Staffing(Section):
     @model_validator(mode="after")
     def _whole_days(self) -> Self:
         check_shifts(self.shifts, self.people, self.people_table)
-        if self.worked is not None:
-            self.worked.check(self.shifts)
+        if self.worked_hours is not None:
+            self.worked_hours.check(self.shifts)
         return self
 
     @model_validator(mode="after")

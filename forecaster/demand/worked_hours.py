@@ -62,9 +62,9 @@ def worked_hours(
 ) -> WorkedHours | None:
     """Hours that were worked at these depots; None where no table is declared. `former` are resolved
     aliases. Raises SourceError and its kin as `sources.read` does."""
-    if spec.staffing is None or spec.staffing.worked is None:
+    if spec.staffing is None or spec.staffing.worked_hours is None:
         return None
-    source, columns = spec.staffing.worked.source, spec.staffing.worked.columns
+    source, columns = spec.staffing.worked_hours.source, spec.staffing.worked_hours.columns
     rows, notation = sources.read(source, spec, columns.required), parsing.Notation.of(source)
     tell, names = RowFindings(spec, findings), [shift.name for shift in spec.staffing.shifts]
     table = pd.DataFrame(

@@ -103,7 +103,7 @@ def notify(event: PublicationEvent, troubles: Troubles, remarks: Troubles) -> No
 
 
 def _worked_hours(event: PublicationEvent) -> WorkedHours | None:
-    if event.spec.staffing is None or event.spec.staffing.worked is None:
+    if event.spec.staffing is None or event.spec.staffing.worked_hours is None:
         return None
     from forecaster.demand import worked_hours  # imports all readers of sources
 

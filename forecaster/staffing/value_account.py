@@ -130,7 +130,7 @@ class ValueAccount:
     months: tuple[ValuePart, ...]
     more_vans: Amount | None  # what ten more would have saved; None: the pipeline counts none
     overrides: Amount | None  # what planners' numbers saved; None: there were none
-    worked: Amount | None  # what it cost to work otherwise than planned; None: no worked hours are known
+    deviation: Amount | None  # what it cost to work otherwise than planned; None: no worked hours are known
     # Monday, what ours saved up to the end of its week, by way
     saved: tuple[tuple[date, Mapping[str, float]], ...]
     # None: nothing was written down of it, or it is not for the reader

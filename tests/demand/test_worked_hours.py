@@ -25,7 +25,7 @@ DAY = date(2026, 11, 2)
 
 def read(folder: Path, *rows: str, columns: str = "{shift: part}") -> tuple[WorkedHours, list[Finding]]:
     write(folder, "clock", "date,depot_id,part,hours", *rows)
-    worked = f"worked: {{source: {{kind: csv, path: clock.csv}}, columns: {columns}}}"
+    worked = f"worked_hours: {{source: {{kind: csv, path: clock.csv}}, columns: {columns}}}"
     shifts = f"{SHIFTS}, " if "shift" in columns else ""
     spec, findings = spec_of(folder, f"staffing: {{{COSTS}, {shifts}{worked}}}"), list[Finding]()
     hours = worked_hours(spec, ("A", "B", "C"), RENAMED, findings)
@@ -84,6 +84,6 @@ def test_rows_that_cannot_be_read_are_named_and_left_out(tmp_path: Path, row: st
 def test_columns_that_do_not_fit_the_shifts_are_refused(
     tmp_path: Path, shifts: str, columns: str, message: str
 ) -> None:
-    worked = f"worked: {{source: {{kind: csv, path: clock.csv}}, columns: {columns}}}"
+    worked = f"worked_hours: {{source: {{kind: csv, path: clock.csv}}, columns: {columns}}}"
     with pytest.raises(SpecError, match=message):
         spec_of(tmp_path, f"staffing: {{{COSTS}, {shifts}{worked}}}")

@@ -105,7 +105,7 @@ def test_worked_hours_are_compared_with_the_plan_where_they_are_known(spec: Spec
     assert costs(spec, CITY, ["Port"]) == {("2024-01-15", "Port", way): 0 for way in value.WAYS[:5]}
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
         account = value_account.account(connection, spec.name, 8)
-    assert account.worked == value_account.Amount(50.0, None, None)
+    assert account.deviation == value_account.Amount(50.0, None, None)
     worked = account.whole.of(WORKED)
     assert worked is not None
     assert (worked.drivers, worked.depot_days, worked.dearer.amount) == (9, 1, 50.0)
@@ -217,7 +217,7 @@ def test_crews_of_shifts_are_billed_by_shift_as_they_were_published(tmp_path: Pa
 
 
 def test_a_night_reads_worked_hours_and_says_what_is_odd_about_them(tmp_path: Path) -> None:
-    clock = "worked: {source: {kind: csv, path: clock.csv}}, currency"
+    clock = "worked_hours: {source: {kind: csv, path: clock.csv}}, currency"
     write(tmp_path, "clock", "date,depot_id,hours", "2024-03-11,A,24", "2024-03-11,B,lots")
     spec = first_night(tmp_path, COSTS.replace("currency", clock))
     write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,42", "B,2024-03-11,12")

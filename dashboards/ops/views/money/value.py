@@ -226,12 +226,12 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
             )
         )
     worked, planned = account.whole.of(WORKED), account.whole.of(AS_PLANNED)
-    if account.worked is not None and worked and planned:
+    if account.deviation is not None and worked and planned:
         found.append(
             PayersAnswer(
                 _("What did it cost to work otherwise than planned?"),
-                display.signed_money(account.worked.amount, currency),
-                _reach(account.worked, currency),
+                display.signed_money(account.deviation.amount, currency),
+                _reach(account.deviation, currency),
                 _(
                     "{worked} worked and {planned} planned driver shifts, on {days} whose hours are known. Below zero, "
                     "the plan would have cost more.",

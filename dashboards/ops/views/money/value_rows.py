@@ -47,7 +47,7 @@ class SpanOut:
     overridden: int | None
     more_vans: Amount | None  # ten more
     overrides: Amount | None  # planners' numbers
-    worked: Amount | None  # what it cost to work otherwise than planned; null: no worked hours are known
+    deviation: Amount | None  # what it cost to work otherwise than planned; null: no worked hours are known
     computing: Computing | None
     premiums: float | None  # of changes of published schedules; null: none was published, or readers of some cities
 
@@ -86,7 +86,7 @@ def _span(account: ValueAccount, *, some: bool) -> SpanOut:
         None if some else account.overridden,
         account.more_vans,
         account.overrides,
-        account.worked,
+        account.deviation,
         account.computing,
         account.premiums,
     )
