@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from datetime import UTC, date, datetime, timedelta
@@ -51,7 +52,9 @@ def schedule(
     spec = load_spec(file)
     if (order_value is None) == (export == FORECAST):
         raise SpecError(f"found one of --export {FORECAST} and --order-value, wanted both or neither")
-    if export != FORECAST and (spec.staffing is None or spec.staffing.notice_days is None):
+    if order_value is not None and not math.isfinite(order_value):
+        raise SpecError(f"--order-value: found {order_value}, wanted the sales of one order")
+    if (publish or export != FORECAST) and (spec.staffing is None or spec.staffing.notice_days is None):
         raise SpecError(f"{file}: found no staffing.notice_days, wanted it, and change_premium, to publish schedules")
     monday = _monday(publish) if publish else None
     from forecaster.ledger.store import Ledger

@@ -25,6 +25,7 @@ from forecaster.demand import parsing, sources
 from forecaster.demand.history import aliases
 from forecaster.demand.validation.reference_tables import LEFT_OUT, RowFindings
 
+MOST_HOURS = 1_000_000  # of a row
 KEY = ["date", "depot_id", "shift"]
 
 
@@ -79,12 +80,12 @@ def worked_hours(
     is_valid = rows[sources.FAULT] == ""
     tell("worked_form", rows[~is_valid], columns.depot_id, N_("as many fields as the header"), LEFT_OUT)
     of_shifts = sentence(N_("a shift of staffing.shifts: {names}"), names=", ".join(names))
-    # a row is named once, by the first thing that is wrong with it
+    # a row is named once, by its first fault
     for column, fits, wanted in (
         (columns.date, table["date"].notna(), sentence(N_("a date such as {day}"), day=notation.day)),
         (columns.depot_id, table["depot_id"].isin(depot_ids), N_("a depot that counts")),
         (columns.shift, table["shift"].isin(names) | (columns.shift is None), of_shifts),
-        (columns.hours, np.isfinite(table["hours"]) & (table["hours"] >= 0), N_("a number of 0 or more")),
+        (columns.hours, table["hours"].between(0, MOST_HOURS), N_("a number from 0 to 1,000,000")),
     ):
         tell("worked_form", rows[is_valid & ~fits], column or "", wanted, LEFT_OUT)
         is_valid &= fits

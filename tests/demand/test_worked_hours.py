@@ -59,8 +59,9 @@ def test_a_whole_day_is_one_shift(tmp_path: Path) -> None:
         ("soon,A,early,8", "column 'date': found 'soon', wanted a date such as 2024-03-05"),
         ("2026-11-02,X,early,8", "column 'depot_id': found 'X', wanted a depot that counts"),
         ("2026-11-02,A,night,8", "column 'part': found 'night', wanted a shift of staffing.shifts: early, late"),
-        ("2026-11-02,A,early,-1", "column 'hours': found '-1', wanted a number of 0 or more"),
-        ("2026-11-02,A,early,many", "column 'hours': found 'many', wanted a number of 0 or more"),
+        ("2026-11-02,A,early,-1", "column 'hours': found '-1', wanted a number from 0 to 1,000,000"),
+        ("2026-11-02,A,early,1e12", "column 'hours': found '1e12', wanted a number from 0 to 1,000,000"),
+        ("2026-11-02,A,early,many", "column 'hours': found 'many', wanted a number from 0 to 1,000,000"),
     ],
 )
 def test_rows_that_cannot_be_read_are_named_and_left_out(tmp_path: Path, row: str, message: str) -> None:

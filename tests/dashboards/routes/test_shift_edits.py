@@ -177,6 +177,9 @@ def test_cells_without_a_meaning_are_named_and_nothing_is_shown_of_the_rest(app:
     assert "wanted changes of people of B alone" in text(sent_file(app, changed_week(app), "B"))
     assert sent_file(app, b"no workbook").status_code == 422
     assert sent_file(app, workbook({"Week": [["depot"]]})).status_code == 422
+    assert (
+        sent_file(app, workbook({"Week": [["depot"]], "Published": [["A", "Bo", "soon", "early"]]})).status_code == 422
+    )
 
 
 def changed_week(app: FastAPI) -> bytes:

@@ -182,6 +182,10 @@ def test_forecasts_are_overrides_of_7shifts_in_cents(file: Path, api: str) -> No
         post(f"{api}/v2/company/77/location/{record.pop('location_id')}/forecast_override", record)
     edit(file, "pipeline.yaml", "  notice_days: 6\n  change_premium: [{added: 15, removed: 45}]\n", "")
     assert len(export(file, "7shifts-forecast", "--order-value", "1", "--city", "Boston")) == len(records) // 2
+    with pytest.raises(SpecError, match="--order-value: found inf, wanted the sales of one order"):
+        export(file, "7shifts-forecast", "--order-value", "inf")
+    with pytest.raises(SpecError, match=r"found no staffing\.notice_days"):
+        export(file, "7shifts-forecast", "--order-value", "1", "--publish", "2025-06-16")
     for words in (["7shifts-forecast"], ["deputy", "--order-value", "2"]):
         with pytest.raises(SpecError, match="found one of --export 7shifts-forecast and --order-value"):
             export(file, *words)

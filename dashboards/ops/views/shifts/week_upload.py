@@ -12,12 +12,13 @@ from typing import Any
 
 from dashboards.ops.formatting.csv import harmless
 from dashboards.ops.views.board.board_upload import Rows, cell_fault, day_of, read_sheets, refuse
-from forecaster.core.language import _
+from forecaster.core.language import N_, _
 from forecaster.errors import OverrideError
 from forecaster.ledger.week_plan import WeekPlan
 from forecaster.planning.people.shift_edits import ShiftEdit
 from forecaster.staffing.people.roster_files import OFF, PLANNED_OF_WANTED, PUBLISHED, WEEK
 
+NO_WEEK = N_("found no sheets “Week” and “Published”, wanted the Excel file of the depot’s week")
 Planned = Mapping[tuple[str, str, date], str]  # shift of a depot's person on a day
 
 
@@ -29,8 +30,11 @@ def changed_shifts(content: bytes, plan: WeekPlan, shifts: Collection[str]) -> l
     """
     sheets, faults = read_sheets(content, (WEEK, PUBLISHED)), list[str]()
     if not (sheets.get(WEEK) and all(len(row) == 4 for row in sheets.get(PUBLISHED) or [[]])):
-        raise OverrideError(_("found no sheets “Week” and “Published”, wanted the Excel file of the depot’s week"))
-    before = {(str(row[0]), str(row[1]), date.fromisoformat(row[2])): str(row[3]) for row in sheets[PUBLISHED]}
+        raise OverrideError(_(NO_WEEK))
+    try:
+        before = {(str(row[0]), str(row[1]), date.fromisoformat(row[2])): str(row[3]) for row in sheets[PUBLISHED]}
+    except (ValueError, TypeError) as error:
+        raise OverrideError(_(NO_WEEK)) from error
     names, edits = {harmless(who.name): who.name for who in plan.positions}, list[ShiftEdit]()
     known = {shift.casefold(): shift for shift in (*shifts, OFF, "")}
     for line, column, key, cell in _changed(sheets[WEEK], before, faults):
