@@ -78,19 +78,19 @@ def left(day: PublishedDay) -> str:
 
 
 def shortage(roster: PublishedRoster | None) -> str:
-    """Why a depot has fewer drivers than it wants: "no van left in New York; 0.88 of what the
-    network needs"; empty where vans suffice."""
+    """Why a depot has fewer drivers than it wants: "no van left in New York; vans for 88 % of what
+    the network needs"; empty where vans suffice."""
     if roster is None or roster.shortage is None:
         return ""
     lack = roster.shortage
     gone = _("no van left in {place}", place=lack.place) if lack.place else _("no van left")
     if lack.share is None:
         return gone
-    # never "1.00 of what it needs" where something is missing
-    share = display.number(min(lack.share, 0.99), 2)
+    # never 100 % where something is missing
+    share = display.percent(min(lack.share, 0.99), 0)
     if lack.network:
-        return display.clauses(gone, _("{share} of what the network needs", share=share))
-    return display.clauses(gone, _("{share} of what the city needs", share=share))
+        return display.clauses(gone, _("vans for {share} of what the network needs", share=share))
+    return display.clauses(gone, _("vans for {share} of what the city needs", share=share))
 
 
 def shares(day: PublishedDay) -> str:

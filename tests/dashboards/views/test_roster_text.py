@@ -43,17 +43,17 @@ def day(drivers: int | None = 12, roster: PublishedRoster | None = CREW, **chang
         (day(vans=None, borrowed=(), one_more=None, one_fewer=None), "12 drivers; 1 chance in 8 of being short"),
         (
             day(vans=12, borrowed=(), shortage=Shortage("New York", 0.884, network=True), one_more=20.0),
-            "12 drivers, 12 vans; no van left in New York; 0.88 of what the network needs; "
+            "12 drivers, 12 vans; no van left in New York; vans for 88\N{NO-BREAK SPACE}% of what the network needs; "
             "1 chance in 8 of being short; one more would save 40",
         ),
         (
             day(borrowed=(), shortage=Shortage("Boston", 0.999, network=False)),
-            "12 drivers, 12 vans; no van left in Boston; 0.99 of what the city needs; "
+            "12 drivers, 12 vans; no van left in Boston; vans for 99\N{NO-BREAK SPACE}% of what the city needs; "
             "1 chance in 8 of being short; one fewer would cost 31 more",
         ),
         (
             day(borrowed=(), shortage=Shortage("", 0.5, network=True)),
-            "12 drivers, 12 vans; no van left; 0.50 of what the network needs; "
+            "12 drivers, 12 vans; no van left; vans for 50\N{NO-BREAK SPACE}% of what the network needs; "
             "1 chance in 8 of being short; one fewer would cost 31 more",
         ),
         (

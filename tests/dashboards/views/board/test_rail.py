@@ -149,7 +149,7 @@ def test_a_cell_says_its_crew_and_cause() -> None:
     depot = changed(depot, TOMORROW, {"shortage": LACK})
     [cell] = rail([depot], money())
     assert cell.crew == "3 drivers"
-    assert cell.cause == "No van left in Boston; 0.88 of what the city needs."
+    assert cell.cause == "No van left in Boston; vans for 88\N{NO-BREAK SPACE}% of what the city needs."
     plain = changed(depot, TOMORROW, {"shortage": None})
     assert rail([plain], money())[0].cause == "9 chances in 10 of being short."
     moved = changed(plain, TOMORROW, {}, change=PublishedChange(date(2025, 6, 16), 40, (("actuals", 7),)))
