@@ -39,7 +39,7 @@ def nightly(night: Night, steps: Steps) -> None:
     if outcome is not None:
         with night.goes_on("the registry has no record of tonight's model"):
             steps.record(night, *outcome)
-    with night.goes_on("the run could not be recorded in the registry; a later night does it"):
+    with night.goes_on("the run could not be recorded in the registry; a later night will record it"):
         steps.register(night)
 
 

@@ -223,14 +223,14 @@ class Night:
         name = str(interrupt) or "Ctrl-C"
         if self._is_deposed:
             self.exit_code = OUR_FAULT
-            deposed = N_("it stood still for so long that it was taken for dead; another run has its lease")
+            deposed = N_("it was inactive for so long that another run took over its lease")
             self._troubles.add(sentence(deposed))
         elif self.publication:
             self.exit_code = DEGRADED
             self._troubles.add(sentence(N_("{signal} ended it after the forecast was out"), signal=name))
         else:
             self.exit_code = getattr(interrupt, "exit_code", INTERRUPTED)
-            again = N_("{signal} ended it; the next run goes on from the checkpoint")
+            again = N_("{signal} ended it; the next run continues from the checkpoint")
             self._troubles.add(sentence(again, signal=name))
 
     def _end(self) -> None:
@@ -373,7 +373,7 @@ class Night:
             **{name: getattr(head, name) for name in names},
             "cutoff": head.cutoff.isoformat(),
             "depots": len(self._ledger.depots(head.publication_id)),
-            "trouble": sentence(N_("what follows a publication was not done: {why}"), why=of_error(error)),
+            "trouble": sentence(N_("the steps after the publication failed: {why}"), why=of_error(error)),
         }
 
     def settle(self, report: Mapping[str, Any]) -> None:

@@ -128,7 +128,7 @@ def cause(error: Exception) -> str:
         return str(error)
     if isinstance(error, NotificationError):
         lines = [line.strip() for line in str(error.log).splitlines() if line.strip()]
-        sentence = lines[-1] if lines else "its service did not take it"
+        sentence = lines[-1] if lines else "its service rejected it"
     else:
         sentence = f"{type(error).__name__}: {error}"
     return _SECRET_OF_ADDRESS.sub(r"\g<scheme>\g<host>/…", sentence)

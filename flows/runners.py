@@ -56,7 +56,7 @@ def open_fan(spec: Spec, on_trouble: Callable[[str], None]) -> Iterator[Fan]:
             fan = _handing_to(pool, execution)
         except Exception as error:  # of whatever kind a cluster may raise
             where = execution.address or sentence(N_("this machine"))
-            template = N_("{runner} on {where} did not come up, and its work was done in turn: {why}")
+            template = N_("{runner} on {where} did not start; its work was done sequentially: {why}")
             on_trouble(sentence(template, runner=execution.runner, where=where, why=_short(error)))
         yield fan
 

@@ -22,7 +22,7 @@ GUIDES = {"production", "cluster", "postmortem"}  # which are for no single trou
 LONG = {"run", "backtest", "serve", "infer", "predict-only", "status", "plan", "apply", "deploy", "compare-hlo", "warm"}
 STAFFED = "staffing: {orders_per_driver: 9, cost_short: 38, cost_idle: 22}\n"
 NOTHING_TO_DO = {  # what is right to say of an installation that has no such trouble
-    "rollback": "nothing to go back to",
+    "rollback": "nothing to roll back to",
     "canary": "nothing to stop",
     "history": "no depot 'BOS-01' is known",
     "promote": "3fa9c1d2",

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 FREE = ("/v2/health/live", "/v2/health/ready")  # for everyone, as often as they like
 TOKEN_SECONDS = 1.0  # that a token is believed without a look at the ledger
 MOST_TOKENS = 1024
-NOBODY = "nobody has signed in; wanted Authorization: Bearer and a token, or what the proxy says"
+NOBODY = "nobody has signed in; wanted Authorization: Bearer and a token, or the proxy's header"
 
 
 class TokenAccess(AccessMiddleware):
@@ -58,7 +58,7 @@ class TokenAccess(AccessMiddleware):
         if person is None:
             return self.refuse(request, 401, NOBODY)
         if csrf.is_foreign(request, self.context):
-            return self.refuse(request, 403, "this came from another site's page")
+            return self.refuse(request, 403, "cross-origin request rejected")
         return None
 
     def noting(self, request: Request, send: Send) -> Send:

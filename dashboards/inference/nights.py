@@ -38,7 +38,7 @@ DECIMALS = 3  # of orders
 LOOK_SECONDS = 2.0  # between looks at what is published
 AHEAD_SECONDS = 60.0  # of computing for a night that nobody has asked for yet
 THREADS = 8  # that answer at a time; models are loaded in others, which these wait for
-LATE = "the deadline came before its turn; ask again later, or with a longer one"
+LATE = "the deadline passed before its turn; ask again later, or with a longer one"
 DEADLINE: ContextVar[float] = ContextVar("deadline")  # of what is asked now, as `time.monotonic` counts
 
 

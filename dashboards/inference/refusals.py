@@ -16,7 +16,7 @@ from dashboards.ops.reading.editions import NoSuchDepot, NothingPublished
 from forecaster.errors import ForecasterError, InputError, OverrideError
 from forecaster.serving.batching import NotComputed
 
-OUR_FAULT = "something went wrong here; the server's log says more"
+OUR_FAULT = "internal error; the server's log has the details"
 HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 503: {"Retry-After": "30"}}
 
 
@@ -52,7 +52,7 @@ def _of(error: Exception, log: RareWarnings) -> Refused:
     if isinstance(error, HTTPException):  # of a body
         return Refused(error.status_code, error.detail, "full" if error.status_code == 503 else None, error.headers)
     if isinstance(error, ClientDisconnect):
-        return Refused(400, "the body broke off")
+        return Refused(400, "the request body is incomplete")
     if isinstance(error, NotComputed):  # a queue that is full is empty a moment later
         return Refused(503, str(error), error.reason, {"Retry-After": "1"})
     if isinstance(error, Malformed | InputError | OverrideError):

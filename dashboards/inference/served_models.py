@@ -78,7 +78,7 @@ class ServedModel:
         answer = await self.batcher.submit(arrays, rows, deadline=deadline)
         if not np.isfinite(answer).all():
             row = int(np.argwhere(~np.isfinite(answer))[0][0])
-            raise InputError(f"the forecast of row {row} is not a number; wanted inputs nearer to those of a night")
+            raise InputError(f"the forecast of row {row} is not a number; wanted inputs closer to those of a night")
         return answer
 
 
@@ -90,7 +90,9 @@ def load(folder: Path, state: Path) -> Predictor:
     except Exception as error:  # onnxruntime raises a class of its own for every fault
         raise BundleError(f"bundle {predictor.bundle.name}: onnxruntime cannot run the model: {error}") from error
     if not all(np.isfinite(answer).all() for answer in answers):
-        raise BundleError(f"bundle {predictor.bundle.name}: the model answers plain inputs with what is no number")
+        raise BundleError(
+            f"bundle {predictor.bundle.name}: the model returns values that are not numbers for plain inputs"
+        )
     return predictor
 
 

@@ -39,10 +39,10 @@ def commands(file: Path, spec: Spec) -> list[tuple[str, str, str]]:
     return [
         (
             "cron",
-            _("A line of the table that “crontab -e” opens, by this machine’s clock. Missed nights are made up for."),
+            _("A line for “crontab -e”, by this machine’s clock. Missed nights are made up."),
             f"{spec.schedule.cron} {run}".replace("%", r"\%"),
         ),
-        ("systemd", _("To be copied into a terminal once."), units),
+        ("systemd", _("Copy this into a terminal once."), units),
         (
             "Prefect",
             _("It starts scheduler, worker, runs and this page, and stays up."),

@@ -36,7 +36,7 @@ from forecaster.ledger.store import Ledger
 EACH, ALL = 10.0, 60.0  # seconds that a receiver may take, and all together
 AT_ONCE = 8  # blocks that are sent to side by side
 KINDS = ("night", "refresh")
-_REPLAYED = N_("what is published was made as of a past instant, which is no morning's news")
+_REPLAYED = N_("the publication was made as of a past instant, so no digest is sent")
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from forecaster.core.language.sentences import sentence
 from forecaster.errors import INTERRUPTED, TERMINATED, ForecasterError
 
 Line = Callable[[Night, Steps], None]
-_DID_NOT_COME_UP = N_("Prefect did not come up, and the run went on without it: {why}")
+_DID_NOT_COME_UP = N_("Prefect did not start; the run continued without it: {why}")
 _begun: dict[str, BegunRun] = {}  # of this process, by run id, while Prefect has the flow
 
 

@@ -126,7 +126,7 @@ def assist(file: str, number: int, over: str) -> str:
                 if event.wait(timeout=LOOK):  # type: ignore[no-untyped-call]
                     process.wait(GRACE)
         except subprocess.TimeoutExpired:
-            return "it was still at work when the training was over, and was ended"
+            return "it was still active when the training was over, and was stopped"
         finally:
             process.kill()
             process.wait()
@@ -171,7 +171,7 @@ def _ending(number: int, future: Any) -> str:
     """Sentence about a host that failed."""
     where = f"host {number} on a worker"
     if not future.done():
-        return f"{where}: nothing has been heard of it"
+        return f"{where}: it has not reported"
     if future.status == "finished":
         return f"{where}: {words}" if (words := future.result()) else ""
     return f"{where}: its worker ended ({future.status})"

@@ -338,7 +338,7 @@ class Forecaster:
     def _needs_fit(self, what: str) -> FittedModel:
         self._check_fitted()
         if self._fitted is None:
-            raise NoUsableData(f"{what}: this forecaster was loaded, which brings the model alone: call fit(df) first")
+            raise NoUsableData(f"{what}: this forecaster was loaded, so it has only the model: call fit(df) first")
         return self._fitted
 
     def _forecast(self, history: Any, future: Any) -> tuple[Forecast, Panel, FrameKind]:

@@ -201,5 +201,5 @@ def _names(columns: Sequence[str], argument: str, demand: bool, hint: str) -> Co
         return names
     wanted = " or ".join(", ".join(names if demand else names[:2]) for names in (OURS, NIXTLA))
     if argument == "history" and any(set(names[:2]) <= set(columns) for names in (OURS, NIXTLA)):
-        hint = "; what is known of days ahead is given as future=…"
+        hint = "; pass covariates of the days ahead as future=…"
     raise SpecError(f"{argument}: found the columns {', '.join(columns) or 'none'}; wanted {wanted}{hint}")

@@ -39,8 +39,6 @@ def roster(forecasts: Any, **staffing: Any) -> Any:
 
     declared = staffing_of(staffing)
     if declared.vans is not None:
-        raise SpecError(
-            "roster: vans: found some, and a frame of forecasts says nothing of depots; wanted them left out"
-        )
+        raise SpecError("roster: vans: found a value, but a frame of forecasts has no depots; wanted vans left out")
     forecast, kind = forecast_of_frame(forecasts)
     return kind.frame(roster_columns(cheapest(forecast, declared), forecast, kind))

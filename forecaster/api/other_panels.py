@@ -100,7 +100,7 @@ def _without_counted_days(future: pa.Table, readings: pa.Table, spec: Spec, logg
     is_counted = _depot_days(future, spec).isin(_depot_days(readings, spec)[counted])
     if is_counted.any():
         rows = count(int(is_counted.sum()), "row")
-        line = f"future: {rows} for days of which the readings have a count; the readings hold for these"
+        line = f"future: {rows} for days that have a count in the readings; the readings take precedence"
         _log(line, logged)
     return future.filter(pa.array(~is_counted))
 

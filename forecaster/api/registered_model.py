@@ -89,7 +89,7 @@ def _readings(df: Any, known_future: Sequence[str]) -> pd.DataFrame:
     _refuse(df, "depot_id", df["depot_id"].isna() | (ids == ""), "a depot's id")
     _refuse(df, "date", dates.isna(), "a day, as 2026-03-01")
     wrong = (demand.isna() & df["demand"].notna()) | (demand < 0) | np.isinf(demand)
-    _refuse(df, "demand", wrong, "a count from 0 on, or nothing where it is not known")
+    _refuse(df, "demand", wrong, "a count of 0 or more, or nothing if it is not known")
     readings = pd.DataFrame({"depot_id": ids, "date": dates, "demand": demand})
     _refuse(df, "date", readings.duplicated(["depot_id", "date"]), "one row for each depot and day")
     return readings.assign(**{name: _covariate(df[name]) for name in known_future})

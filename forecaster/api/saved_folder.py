@@ -44,7 +44,7 @@ def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[
     """Write the folder `path`. Raises SpecError where it is there and not empty, or for arguments
     that are not JSON."""
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise SpecError(f"{path}: found something there, wanted a new folder or an empty one")
+        raise SpecError(f"{path}: found a folder with files, wanted a new or empty one")
     about = {
         "version": __version__,
         "bundle": bundle.name,
@@ -57,7 +57,9 @@ def write(path: Path, folder: PipelineFolder, bundle: Path, parameters: Mapping[
     try:
         text = json.dumps(about, indent=1, default=list)
     except (TypeError, ValueError) as error:
-        raise SpecError(f"options: found what is no JSON: {error}; wanted numbers, text, lists and mappings") from error
+        raise SpecError(
+            f"options: found a value that JSON cannot represent: {error}; wanted numbers, text, lists and mappings"
+        ) from error
     with artifact.writing_folder(path) as new:
         (new / ABOUT).write_text(text + "\n", "utf-8")
         write_contents(new, contents(folder, bundle))

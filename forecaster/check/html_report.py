@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MISSING_PICTURES = "pictures need: pip install 'harbor-forecaster[train]'"
 STATE_DEPOTS = 60
 SHOWN_ROWS, SHOWN_BARS = 5, 20
-LEGEND = " Red: what was found. Band: the middle 80 % of the last 8 same weekdays. Grey: closed."
+LEGEND = " Red: findings. Band: the middle 80 % of the last 8 same weekdays. Grey: closed."
 
 
 def write_page(dry_run: DryRun, file: Path | None, *, now: datetime) -> str:
@@ -60,7 +60,7 @@ def pictures() -> bool:
 def page(dry_run: DryRun, *, now: datetime) -> str:
     """The whole page as HTML."""
     name = dry_run.spec.name
-    title = f"{name}: what a night would start from"
+    title = f"{name}: input of a night"
     local = now.astimezone(dry_run.spec.zone)
     subtitle = f"forecaster check, {local:%Y-%m-%d %H:%M} {dry_run.spec.timezone}"
     return document(
@@ -85,7 +85,7 @@ def _overview(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
 
     panel = evidence.panel
     span = f"{panel.days[0]} to {panel.cutoff}"
-    description = f"What all depots counted each day from {span}; in front the mean of 7 days."
+    description = f"Counts of all depots by day from {span}; in the foreground, the 7-day mean."
     yield tag("section", tag("h2", "The network, day by day"), figure(figures.network(panel), description, "network"))
     depots, which = _depots_to_draw(evidence, findings)
     labels = [printable(panel.depot_ids[depot], 24) for depot in depots]
@@ -130,7 +130,7 @@ def _by_file(evidence: Evidence, findings: list[Finding]) -> Iterator[Element]:
         numbers = ", ".join(f"{name} {number:,}" for name, number in most)
         description = f"Rows in quarantine by rule and file: {numbers}."
         shape = figures.bars([name for name, _ in most], [number for _, number in most])
-        yield tag("section", tag("h2", "Rows kept aside, by rule and file"), figure(shape, description, "files"))
+        yield tag("section", tag("h2", "Quarantined rows, by rule and file"), figure(shape, description, "files"))
 
 
 def _section(finding: Finding, number: int, dry_run: DryRun) -> Element:
@@ -156,9 +156,12 @@ def _pictures(finding: Finding, evidence: Evidence, spec: Spec) -> Iterator[tupl
     if finding.rule == "late" and ages is not None and len(ages):
         late = int((ages > limit).sum())
         share = f"{late:,} of {len(ages):,} counts lie beyond {limit} days (demand.rules.late_days), the dashed line."
-        yield figures.reporting_delay(ages, limit), f"Days from each day to the recording of its count. {share}"
+        yield (
+            figures.reporting_delay(ages, limit),
+            f"Delay between each day and the recording of its count, in days. {share}",
+        )
     elif finding.rule == "thin_feed":
-        yield figures.depots_reporting(panel), f"How many depots have a count, day by day up to {panel.cutoff}."
+        yield figures.depots_reporting(panel), f"Number of depots with a count, by day up to {panel.cutoff}."
     elif finding.rule in ("covariate_missing", "covariate_outlier") and panel.encoding.covariates:
         description = f"Known-future covariates, as means over the depots; the days after {panel.cutoff} are shaded."
         yield figures.future_covariates(panel), description

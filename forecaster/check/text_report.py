@@ -47,7 +47,7 @@ def render(dry_run: DryRun, *, tables: bool, width: int = WIDTH, ascii_only: boo
         if ingested.left_out:
             yield f"where     {count(ingested.left_out, 'row')} left out by demand.where"
         if ingested.stopped:
-            yield printable(f"stopped   {ingested.stopped}: nothing of this batch counts", _LINES_A_FINDING * width)
+            yield printable(f"stopped   {ingested.stopped}: no row of this batch counts", _LINES_A_FINDING * width)
         yield from _findings(ingested, tables, width)
     if dry_run.profile is not None:
         yield from (printable(line, WIDTH) for line in _profile(dry_run.profile, ascii_only))

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
 def link(
     file: File,
     view: Annotated[
-        str, typer.Option(help="The one view that it opens, named as in the API; infer: a token for machines.")
+        str, typer.Option(help="The only view that the link opens, named as in the API; infer: a token for machines.")
     ] = "network",
-    city: Annotated[str | None, typer.Option(help="The one city that it shows; all by default.")] = None,
-    depot: Annotated[str | None, typer.Option(help="With --view feed or person: the one depot that it is of.")] = None,
-    person: Annotated[str | None, typer.Option(help="With --view person: whose week; else of all there.")] = None,
-    days: Annotated[int, typer.Option(min=1, help="For how long; 400 at most.")] = 90,
+    city: Annotated[str | None, typer.Option(help="Show only this city; default: all.")] = None,
+    depot: Annotated[str | None, typer.Option(help="With --view feed or person: the depot.")] = None,
+    person: Annotated[str | None, typer.Option(help="With --view person: the person; default: everyone there.")] = None,
+    days: Annotated[int, typer.Option(min=1, help="Days until the link expires; at most 400.")] = 90,
     by: By = None,
 ) -> None:
     """Make a link for a wall screen, a calendar or a person.
@@ -52,7 +52,7 @@ def link(
 
 def links(
     file: File,
-    revoke: Annotated[str | None, typer.Option(metavar="ID", help="Close this one for good.")] = None,
+    revoke: Annotated[str | None, typer.Option(metavar="ID", help="Revoke this link permanently.")] = None,
     by: By = None,
     as_json: Json = False,
 ) -> None:
@@ -72,7 +72,7 @@ def links(
 
 def audit(
     file: File,
-    limit: Annotated[int, typer.Option(min=1, help="So many, the newest first.")] = 100,
+    limit: Annotated[int, typer.Option(min=1, help="Number of entries, newest first.")] = 100,
     as_json: Json = False,
 ) -> None:
     """Show who wrote what on the page, the newest first."""

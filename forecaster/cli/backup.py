@@ -16,7 +16,8 @@ def backup(
     keys: Annotated[
         bool,
         typer.Option(
-            "--keys", help="Also the keys that sign and that decrypt bundles: keep such a copy as you keep them."
+            "--keys",
+            help="Also copy the keys that sign and decrypt bundles: protect the backup as you protect the keys.",
         ),
     ] = False,
 ) -> None:
@@ -33,7 +34,7 @@ def backup(
 def restore(
     file: File,
     folder: Annotated[Path, typer.Option("--from", metavar="DIR", help="A folder that `forecaster backup` made.")],
-    replace: Annotated[bool, typer.Option("--replace", help="In place of the ledger, lake and bundles there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the ledger, lake and bundles there.")] = False,
 ) -> None:
     """Bring ledger, lake, bundles and reports back from a folder.
 

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def canary(
     file: File,
-    stop: Annotated[bool, typer.Option("--stop", help="End the one that runs; all depots see the champion.")] = False,
-    reason: Annotated[str | None, typer.Option("--reason", help="Why it is stopped, in a sentence.")] = None,
+    stop: Annotated[bool, typer.Option("--stop", help="Stop the running canary; all depots use the champion.")] = False,
+    reason: Annotated[str | None, typer.Option("--reason", help="Reason for stopping, in a sentence.")] = None,
     by: By = None,
     as_json: Json = False,
 ) -> None:
@@ -71,7 +71,7 @@ def _stop(spec: Spec, reason: str | None, by: str | None) -> None:
         print_line(line)
     if trouble:
         print_line(f"The registry's aliases are as they were: {trouble}", err=True)
-    print_line("All depots see the champion from the next `forecaster predict` or night on.")
+    print_line("All depots use the champion from the next `forecaster predict` or night on.")
 
 
 def _lines(trial: CanaryTrial, spec: Spec) -> list[str]:

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 def champions(
     file: File,
     on: Annotated[
-        str | None, typer.Option("--on", metavar="DATE", help="Only who reigned at the end of that day.")
+        str | None, typer.Option("--on", metavar="DATE", help="Only the champion at the end of that day.")
     ] = None,
     as_json: Json = False,
     card: Annotated[
         str | None,
-        typer.Option("--card", metavar="BUNDLE", help="Only the model card of this kept bundle, in Markdown."),
+        typer.Option("--card", metavar="BUNDLE", help="Only the model card of this stored bundle, in Markdown."),
     ] = None,
 ) -> None:
     """Show who was champion when, the newest first."""
@@ -69,7 +69,9 @@ def _card(spec: Spec, digest: str) -> list[str]:
 
 def promote(
     file: File,
-    bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help="Its name in `state/bundles`; the first digits do.")],
+    bundle: Annotated[
+        str, typer.Argument(metavar="BUNDLE", help="Its name in `state/bundles`; the first digits suffice.")
+    ],
     reason: Reason,
     by: By = None,
 ) -> None:

@@ -26,22 +26,28 @@ class DigestAs(StrEnum):
 def digest(
     file: File,
     depot: Annotated[str | None, typer.Option(help="Of one depot.")] = None,
-    city: Annotated[str | None, typer.Option(help="Of a city; of all depots without either.")] = None,
+    city: Annotated[
+        str | None, typer.Option(help="Digest of a city; without --depot and --city: of all depots.")
+    ] = None,
     form: Annotated[
-        DigestAs, typer.Option("--as", help="As mail (html), as plain text, or as a chat gets it (short).")
+        DigestAs, typer.Option("--as", help="As mail (html), plain text, or a chat message (short).")
     ] = DigestAs.text,
-    language: Annotated[str | None, typer.Option(metavar="TAG", help="As de; English by default.")] = None,
-    send: Annotated[bool, typer.Option("--send", help="Send it to whom `notify.digest` declares for it.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="With --send: also to those who have today's.")] = False,
+    language: Annotated[
+        str | None, typer.Option(metavar="TAG", help="Language code, such as de; default: English.")
+    ] = None,
+    send: Annotated[bool, typer.Option("--send", help="Send it to its receivers in `notify.digest`.")] = False,
+    again: Annotated[
+        bool, typer.Option("--again", help="With --send: also to receivers who already have today's digest.")
+    ] = False,
 ) -> None:
     """Show a morning digest as it would be sent now, or send it.
 
     With --send and neither --depot nor --city every digest that `notify.digest` declares is sent.
     """
     if depot and city:
-        raise SpecError("found --depot and --city, wanted one of them")
+        raise SpecError("found --depot and --city, wanted only one of them")
     if again and not send:
-        raise SpecError("found --again without --send, which it is for")
+        raise SpecError("found --again without --send, which it needs")
     spec = load_spec(file)
     if send:
         _send(spec, depot, city, again)

@@ -30,11 +30,11 @@ class Output(StrEnum):
 def backtest(
     file: File,
     as_of: AsOf = None,
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with every metric.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with every metric.")] = False,
     staffing: Annotated[
-        bool, typer.Option("--staffing", help="Also what rosters would have cost; the last 56 days by default.")
+        bool, typer.Option("--staffing", help="Also the cost of rosters; default: over the last 56 days.")
     ] = False,
-    days: Annotated[int | None, typer.Option(min=1, help="So many last days, in the place of `backtest.days`.")] = None,
+    days: Annotated[int | None, typer.Option(min=1, help="Number of last days, instead of `backtest.days`.")] = None,
 ) -> None:
     """Compare our model and its rivals on the same past days.
 
@@ -68,7 +68,7 @@ def backtest(
 
 def assist(
     file: File,
-    number: Annotated[int, typer.Option("--number", min=1, help="Which host this is, from 1.")],
+    number: Annotated[int, typer.Option("--number", min=1, help="Number of this host, from 1.")],
 ) -> None:
     """Train beside a night that runs on another machine.
 
@@ -89,9 +89,11 @@ def assist(
 
 
 def compare_hlo(
-    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="A folder that XLA dumped into.")],
-    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another, of a later version.")],
-    as_json: Annotated[bool, typer.Option("--json", help="As JSON, with every program and its instructions.")] = False,
+    before: Annotated[Path, typer.Argument(metavar="BEFORE", help="A folder with an XLA dump.")],
+    after: Annotated[Path, typer.Argument(metavar="AFTER", help="Another one, of a later version.")],
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, with every program and its instructions.")
+    ] = False,
 ) -> None:
     """Compare what XLA compiled in two versions.
 
@@ -115,7 +117,7 @@ def warm(
     file: File,
     as_of: AsOf = None,
     nights: Annotated[
-        int, typer.Option(min=1, max=56, help="For so many nights from here: steps of training grow with the days.")
+        int, typer.Option(min=1, max=56, help="Number of coming nights: training steps grow with the days.")
     ] = 2,
 ) -> None:
     """Compile what the next night needs, into the cache.
@@ -142,17 +144,17 @@ def predict(
     file: File,
     as_of: AsOf = None,
     bundle: Annotated[
-        Path | None, typer.Option(metavar="PATH", help="A bundle's folder or .tar.zst; the champion by default.")
+        Path | None, typer.Option(metavar="PATH", help="A bundle's folder or .tar.zst; default: the champion.")
     ] = None,
     out: Annotated[
-        Output | None, typer.Option("--out", help="Write the forecast to standard output, a row a depot and day.")
+        Output | None, typer.Option("--out", help="Write the forecast to standard output, one row per depot and day.")
     ] = None,
-    run: Annotated[str | None, typer.Option(help="The run this belongs to; a new one by default.")] = None,
+    run: Annotated[str | None, typer.Option(help="The run that this belongs to; default: a new one.")] = None,
     note: Annotated[str | None, typer.Option(help="A sentence for the page.")] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Show it even where the page has a forecast as of a later time.")
+        bool, typer.Option("--replace", help="Publish even if the page has a forecast as of a later time.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Say what was published as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print what was published as JSON.")] = False,
 ) -> None:
     """Forecast with the champion and publish; no training, no JAX.
 
@@ -196,7 +198,7 @@ def predict(
 
 def replay(
     file: File,
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run that published, as the ledger names it.")],
+    run: Annotated[str, typer.Argument(metavar="RUN", help="Id of the run that published, as in the ledger.")],
     verify: Annotated[bool, typer.Option("--verify", help="Exit with 1 when a value differs.")] = False,
 ) -> None:
     """Make a published forecast again and compare the values.

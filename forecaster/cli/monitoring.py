@@ -19,7 +19,7 @@ from forecaster.errors import DEGRADED, NoLedger, SpecError
 def notify(
     file: File,
     block: Annotated[
-        str | None, typer.Option(metavar="TYPE/NAME", help="The one block; all that are declared by default.")
+        str | None, typer.Option(metavar="TYPE/NAME", help="Test only this block; default: all declared blocks.")
     ] = None,
 ) -> None:
     """Send a test sentence to the notification blocks.
@@ -41,7 +41,7 @@ def metrics(
     file: File,
     port: Annotated[
         int | None,
-        typer.Option("--port", min=0, max=65535, help="Answer Prometheus here until interrupted; 0: a free one."),
+        typer.Option("--port", min=0, max=65535, help="Port to answer Prometheus on until interrupted; 0: a free one."),
     ] = None,
     host: Annotated[str, typer.Option(help="With --port: the address to listen on.")] = "127.0.0.1",
     textfile: Annotated[
@@ -54,7 +54,7 @@ def metrics(
     Works when nothing else runs: stage seconds, compiles, memory, publications, missing nights, accuracy.
     """
     if port is not None and textfile is not None:
-        raise SpecError("found --port and --textfile, wanted one of them")
+        raise SpecError("found --port and --textfile, wanted only one of them")
     spec = load_spec(file)
     from forecaster.ledger.store import Ledger
     from forecaster.monitoring import exposition

@@ -32,18 +32,18 @@ def run(
     file: File,
     as_of: AsOf = None,
     profile: Annotated[
-        bool, typer.Option("--profile", help="Leave a trace of two epochs of training, for JAX's profile viewers.")
+        bool, typer.Option("--profile", help="Write a trace of two training epochs, for JAX's profile viewers.")
     ] = False,
     plain: Plain = False,
     due: Annotated[
-        bool, typer.Option("--due", help="Only where tonight's forecasts are missing; missed nights are made up for.")
+        bool, typer.Option("--due", help="Run only if tonight's forecasts are missing; missed nights are made up.")
     ] = False,
     past: Annotated[
         int,
         typer.Option(
             min=0,
             metavar="NIGHTS",
-            help="Also publish so many nights before it, by the model just trained, which has not seen them.",
+            help="Also publish this number of earlier nights with the model just trained, which has not seen them.",
         ),
     ] = 0,
 ) -> None:
@@ -125,7 +125,7 @@ def backfill(
     first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first day.")],
     last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last day.")],
     train: Annotated[bool, typer.Option("--train", help="Train a model as of each date; none is promoted.")] = False,
-    again: Annotated[bool, typer.Option("--again", help="Also dates that have forecasts.")] = False,
+    again: Annotated[bool, typer.Option("--again", help="Also dates that already have forecasts.")] = False,
     plain: Plain = False,
 ) -> None:
     """Forecast past dates into the archive, the oldest first."""
@@ -171,10 +171,11 @@ def up(
     mlflow_port: Annotated[int, typer.Option(min=1, max=65535, help="Of MLflow.")] = 5000,
     page_port: Annotated[int, typer.Option(min=1, max=65535, help="Of the page.")] = 8000,
     metrics_port: Annotated[
-        int | None, typer.Option(min=1, max=65535, help="Of the page's metrics, for Prometheus; none by default.")
+        int | None, typer.Option(min=1, max=65535, help="Address of the page's metrics for Prometheus; default: none.")
     ] = None,
     install: Annotated[
-        bool, typer.Option("--install", help="Only print systemd units that keep this up, for ~/.config/systemd/user.")
+        bool,
+        typer.Option("--install", help="Only print systemd units that keep this running, for ~/.config/systemd/user."),
     ] = False,
     system: Annotated[bool, typer.Option("--system", help="With --install: for /etc/systemd/system.")] = False,
 ) -> None:

@@ -25,12 +25,12 @@ YEARS = range(1970, 2200)
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The pipeline file.")]
 AsOf = Annotated[
     str | None,
-    typer.Option(metavar="DATE", help="Use only what was recorded by then: a day (its scheduled hour) or an instant."),
+    typer.Option(metavar="DATE", help="Use only readings recorded by then: a day (its scheduled hour) or an instant."),
 ]
-By = Annotated[str | None, typer.Option(help="Who decides; whoever is logged in by default.")]
-Reason = Annotated[str, typer.Option(help="Why; kept with the decision.")]
+By = Annotated[str | None, typer.Option(help="Name of the person who decides; default: the logged-in user.")]
+Reason = Annotated[str, typer.Option(help="Reason, stored with the decision.")]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
-Plain = Annotated[bool, typer.Option("--plain", help="Without Prefect: the same steps, called one after the other.")]
+Plain = Annotated[bool, typer.Option("--plain", help="Run without Prefect: the same steps, one after the other.")]
 
 
 def print_line(line: object, *, err: bool = False) -> None:
@@ -100,7 +100,7 @@ def parsed_time(option: str, text: str, expected: str) -> datetime:
 def decision(by: str | None, reason: str) -> dict[str, Any]:
     """Keyword arguments of a decision: who, why and when. Raises SpecError without a reason."""
     if not reason.strip():
-        raise SpecError("--reason: found nothing, wanted a sentence for whoever asks later")
+        raise SpecError("--reason: found nothing, wanted a sentence that explains the decision")
     return {"by": login_name(by), "reason": reason.strip(), "now": datetime.now(UTC)}
 
 

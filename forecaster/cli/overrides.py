@@ -22,19 +22,20 @@ def override(
     file: File,
     day: Annotated[str, typer.Option("--date", metavar="DATE", help="The day, as in 2026-11-01.")],
     reason: Annotated[str, typer.Option(help="One of `overrides.reasons`.")],
-    depot: Annotated[list[str] | None, typer.Option(help="The depot; again for further ones.")] = None,
+    depot: Annotated[list[str] | None, typer.Option(help="The depot; repeat for several.")] = None,
     city: Annotated[str | None, typer.Option(help="All depots of a city, instead of --depot.")] = None,
-    orders: Annotated[int | None, typer.Option(help="Orders in the place of the model's median.")] = None,
+    orders: Annotated[int | None, typer.Option(help="Orders, instead of the model's median.")] = None,
     percent: Annotated[
-        float | None, typer.Option(help="Instead of --orders: so much more than the model's, or less, as in 10 or -25.")
+        float | None,
+        typer.Option(help="Instead of --orders: percent above or below the model's number, as in 10 or -25."),
     ] = None,
     to: Annotated[
         str | None, typer.Option(metavar="DATE", help="The last day of a range that begins with --date.")
     ] = None,
-    note: Annotated[str, typer.Option(help="A sentence for whoever asks later.")] = "",
+    note: Annotated[str, typer.Option(help="A sentence that explains the override.")] = "",
     until: Annotated[
         str | None,
-        typer.Option(metavar="DATE", help="The last day whose publication takes it up; the day itself by default."),
+        typer.Option(metavar="DATE", help="Last day whose publication applies it; default: the day itself."),
     ] = None,
     by: By = None,
 ) -> None:
@@ -57,7 +58,9 @@ def override(
 
 def withdraw(
     file: File,
-    number: Annotated[int, typer.Argument(metavar="NUMBER", help="As `forecaster overrides` lists it.")],
+    number: Annotated[
+        int, typer.Argument(metavar="NUMBER", help="Number of the override, as `forecaster overrides` lists it.")
+    ],
     note: Annotated[str, typer.Option(help="Why.")] = "",
     by: By = None,
 ) -> None:
@@ -70,7 +73,9 @@ def withdraw(
 
 def overrides(
     file: File,
-    worth: Annotated[bool, typer.Option("--worth", help="What they were worth, rather than what they are.")] = False,
+    worth: Annotated[
+        bool, typer.Option("--worth", help="Show the value of past overrides instead of the list.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """List every override, or what they were worth."""

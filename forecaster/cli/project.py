@@ -30,30 +30,29 @@ def init(
     own: Annotated[
         list[Path] | None,
         typer.Option(
-            "--from", metavar="FILE", help="Counts of your own, as CSV, Parquet or Excel: what they hold is guessed."
+            "--from", metavar="FILE", help="Your own counts, as CSV, Parquet or Excel; the columns are detected."
         ),
     ] = None,
     into: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="The folder, where it is not told from a file.")
+        Path | None, typer.Option(metavar="DIR", help="The folder, if it cannot be told from a file.")
     ] = None,
     country: Annotated[
-        str | None, typer.Option(metavar="XX", help="With --from: the depots' country, its two letters or its name.")
+        str | None, typer.Option(metavar="XX", help="With --from: the depots' country, as two letters or a name.")
     ] = None,
-    end: Annotated[
-        str | None, typer.Option(metavar="DATE", help="The sample's last day; yesterday by default.")
-    ] = None,
+    end: Annotated[str | None, typer.Option(metavar="DATE", help="The sample's last day; default: yesterday.")] = None,
     rows: Annotated[
-        str | None, typer.Option(metavar="KIND", help="With --from: a row is one of the readings or events.")
+        str | None, typer.Option(metavar="KIND", help="With --from: a row is one of readings or events.")
     ] = None,
     site: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="With --from: column of the site, or name of the only one."),
+        typer.Option(metavar="COLUMN", help="With --from: column of the site, or name of the only site."),
     ] = None,
     day: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="With --from: column of the day, or YEAR,MONTH,DAY columns.")
     ] = None,
     count: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="With --from: column of the count, or rows; several of sites.")
+        str | None,
+        typer.Option(metavar="COLUMN", help="With --from: column of the count, or rows; several if each is a site."),
     ] = None,
     where: Annotated[
         list[str] | None,
@@ -126,7 +125,7 @@ def check(
     as_of: AsOf = None,
     html: Annotated[
         Path | None,
-        typer.Option("--html", metavar="PATH", help="Where the page goes; check.html in `state` by default."),
+        typer.Option("--html", metavar="PATH", help="File for the page; default: check.html in `state`."),
     ] = None,
 ) -> None:
     """Try a pipeline file against its sources; change nothing.
@@ -185,14 +184,14 @@ def demo(
 
 def serve(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="The pipeline file; pipeline.yaml here by default.")
+        Path | None, typer.Argument(metavar="[FILE]", help="The pipeline file; default: pipeline.yaml in this folder.")
     ] = None,
     others: Annotated[list[Path] | None, typer.Argument(metavar="OTHERS", help="Further pipeline files.")] = None,
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8000,
     metrics: Annotated[
         str | None,
-        typer.Option("--metrics", metavar="HOST:PORT", help="Also answer Prometheus, on a listener of its own."),
+        typer.Option("--metrics", metavar="HOST:PORT", help="Also answer Prometheus, on a separate listener."),
     ] = None,
 ) -> None:
     """Show the forecasts as a web page.
@@ -213,13 +212,18 @@ def infer(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 takes a free one.")] = 8080,
     metrics: Annotated[
         str | None,
-        typer.Option("--metrics", metavar="HOST:PORT", help="Also answer Prometheus, on a listener of its own."),
+        typer.Option("--metrics", metavar="HOST:PORT", help="Also answer Prometheus, on a separate listener."),
     ] = None,
-    batch_rows: Annotated[int, typer.Option(min=1, max=64, help="Depots that are computed together at most.")] = 64,
+    batch_rows: Annotated[int, typer.Option(min=1, max=64, help="Largest number of depots computed together.")] = 64,
     batch_wait: Annotated[
-        int, typer.Option(min=0, max=1000, metavar="MS", help="Milliseconds that a depot waits for others at most.")
+        int,
+        typer.Option(
+            min=0, max=1000, metavar="MS", help="Longest time that a depot waits for others, in milliseconds."
+        ),
     ] = 5,
-    queue_rows: Annotated[int, typer.Option(min=1, help="Depots that may wait; more are answered with 503.")] = 1024,
+    queue_rows: Annotated[
+        int, typer.Option(min=1, help="Largest number of waiting depots; more are answered with 503.")
+    ] = 1024,
 ) -> None:
     """Serve the champion to other programs, over HTTP.
 

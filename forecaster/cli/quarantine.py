@@ -21,12 +21,10 @@ SHOWN = 50  # rows of a list
 _NAME = 40  # characters of a depot id in a list
 
 quarantine = typer.Typer(
-    help="Look at rows that broke a rule, and decide about them.", no_args_is_help=True, rich_markup_mode=None
+    help="List rows that broke a rule, and decide about them.", no_args_is_help=True, rich_markup_mode=None
 )
 
-Ids = Annotated[
-    list[str] | None, typer.Argument(metavar="[ID]...", help="Ids as the list shows them; the first digits do.")
-]
+Ids = Annotated[list[str] | None, typer.Argument(metavar="[ID]...", help="Ids as listed; the first digits suffice.")]
 Rule = Annotated[str | None, typer.Option(help="Only rows that broke this rule, or whose batch it stopped.")]
 Depot = Annotated[str | None, typer.Option(help="Only rows of this depot.")]
 Batch = Annotated[str | None, typer.Option(help="Only rows of this batch.")]
@@ -39,7 +37,7 @@ def list_(
     depot: Depot = None,
     batch: Batch = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="Also rows that were settled, released or discarded, and what became of each.")
+        bool, typer.Option("--all", help="Also rows that were settled, released or discarded, with their outcome.")
     ] = False,
     as_json: Json = False,
 ) -> None:

@@ -30,14 +30,19 @@ class FileForm(StrEnum):
 
 def roster(
     file: File,
-    depot: Annotated[str | None, typer.Option(help="One depot; all by default.")] = None,
-    city: Annotated[str | None, typer.Option(help="The depots of a city.")] = None,
-    week: Annotated[bool, typer.Option("--week", help="Who works when, rather than how many drivers.")] = False,
-    form: Annotated[FileForm, typer.Option("--format", help="How it is written; `ics` is a calendar of --week.")] = (
+    depot: Annotated[str | None, typer.Option(help="Only this depot; default: all.")] = None,
+    city: Annotated[str | None, typer.Option(help="Only the depots of this city.")] = None,
+    week: Annotated[
+        bool, typer.Option("--week", help="Show the people's shifts instead of numbers of drivers.")
+    ] = False,
+    form: Annotated[FileForm, typer.Option("--format", help="Output format; `ics` is a calendar, with --week.")] = (
         FileForm.csv
     ),
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="PATH", help="The file; CSV goes to the screen without it.")
+        Path | None,
+        typer.Option(
+            "--output", "-o", metavar="PATH", help="The file to write; without it, CSV goes to standard output."
+        ),
     ] = None,
     person: Annotated[str | None, typer.Option(help="With --week: one person, as in 'full-time 3'.")] = None,
 ) -> None:
@@ -53,7 +58,7 @@ def roster(
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         if head is None:
-            raise NoSuchRow("nothing has been published yet; the first `forecaster run` does it")
+            raise NoSuchRow("nothing has been published yet; run `forecaster run` first")
         depots = chosen_depots(ledger.depots(head.publication_id), depot, city)
         plans = week_file(spec, ledger, head, depots) if week else None
         if plans is not None and person:
@@ -68,7 +73,7 @@ def roster(
 
 def forget(
     file: File,
-    person: Annotated[str, typer.Argument(metavar="PERSON", help="The name, as the plan of the week has it.")],
+    person: Annotated[str, typer.Argument(metavar="PERSON", help="The name, as in the plan of the week.")],
     depot: Annotated[str, typer.Option(help="The depot where the person is planned.")],
     by: By = None,
 ) -> None:
@@ -123,14 +128,14 @@ def _crews(depots: tuple[PublishedDepot, ...]) -> bytes:
         for shift, drivers in (day.roster.shifts if day.roster and day.roster.shifts else (("", day.drivers),))
     ]
     if not rows:
-        raise SpecError("found no drivers in what is published, wanted the section staffing in the pipeline file")
+        raise SpecError("found no drivers in the publication, wanted the section staffing in the pipeline file")
     return CsvSheet(("depot", "city", "date", "shift", "drivers"), rows).csv()
 
 
 def week_file(spec: Spec, ledger: Ledger, head: Head, depots: tuple[PublishedDepot, ...]) -> Any:
     """The plans of the week of depots. Raises SpecError where no people are declared, or no plan was made."""
     if spec.staffing is None or not spec.staffing.people:
-        raise SpecError("found no staffing.people in the pipeline file, wanted the contracts of those who work")
+        raise SpecError("found no staffing.people in the pipeline file, wanted the contracts of the people")
     files = plugin("people.files")
     places = {published.depot_id: published for published in depots}
     weeks = tuple(
@@ -139,7 +144,7 @@ def week_file(spec: Spec, ledger: Ledger, head: Head, depots: tuple[PublishedDep
         if plan.depot_id in places
     )
     if not weeks:
-        raise SpecError("what is published has no plan of the week; the next night makes it")
+        raise SpecError("the publication has no plan of the week; the next night makes one")
     return files.WeekFile(spec.name, head.revised_at or head.published_at, weeks)
 
 

@@ -32,16 +32,17 @@ FORECAST = "7shifts-forecast"
 def schedule(
     file: File,
     publish: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Publish the crews of the week of this day, as they are shown.")
+        str | None, typer.Option(metavar="DATE", help="Publish the crews of this day's week, as shown.")
     ] = None,
     city: Annotated[str | None, typer.Option(help="With --publish or --export: the depots of one city.")] = None,
     by: By = None,
     export: Annotated[
         Literal["7shifts", "deputy", "7shifts-forecast"] | None,
-        typer.Option(help="Show who works when, or the forecast, as records for this system."),
+        typer.Option(help="Print the people's shifts, or the forecast, as records for this system."),
     ] = None,
     order_value: Annotated[
-        float | None, typer.Option(min=0, help="With --export 7shifts-forecast: sales of one order; 1 of money.")
+        float | None,
+        typer.Option(min=0, help="With --export 7shifts-forecast: sales per order; 1 if readings are money."),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -62,7 +63,7 @@ def schedule(
     with Ledger.open(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         if head is None:
-            raise NoSuchRow("nothing has been published yet; the first `forecaster run` does it")
+            raise NoSuchRow("nothing has been published yet; run `forecaster run` first")
         depots = ledger.depots(head.publication_id)
         chosen = chosen_depots(depots, None, city)
         with ledger.transaction() as connection:

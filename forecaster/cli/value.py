@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def value(
     file: File,
-    weeks: Annotated[int, typer.Option(min=1, max=52, help="So many last weeks that something is known of.")] = 26,
+    weeks: Annotated[int, typer.Option(min=1, max=52, help="Number of last weeks with known actuals.")] = 26,
     as_json: Json = False,
 ) -> None:
     """Say what rosters cost and saved, in money.
@@ -45,7 +45,7 @@ def _lines(account: ValueAccount) -> list[str]:
     from forecaster.staffing import value_account
 
     if account.first is None:
-        return ["nothing is known yet: the first night after a rostered day is over tells what that day cost"]
+        return ["no costs are known yet: the first night after a rostered day adds the cost of that day"]
     money = f" {account.currency}" if account.currency else ""
     lines = [f"{account.first} to {account.last}: {account.days:,} days, amounts in{money or ' the unit of staffing'}"]
     if account.backfilled:
@@ -60,7 +60,7 @@ def _lines(account: ValueAccount) -> list[str]:
     if account.overrides:
         lines.append(f"planners' numbers on {account.overridden:,} depot-days saved {_amount(account.overrides)}")
     if account.deviation:
-        lines.append(f"working otherwise than planned cost {_amount(account.deviation)}, where worked hours are known")
+        lines.append(f"deviations from the plan cost {_amount(account.deviation)}, where worked hours are known")
     lines.append(value_account.RANGE)
     return lines
 

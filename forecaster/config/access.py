@@ -153,9 +153,9 @@ class Access(Section):
     @model_validator(mode="after")
     def _whole(self) -> Self:
         if self.sign_in == "header" and not self.proxies:
-            raise ValueError("sign_in: header believes nobody without `proxies`; wanted the addresses of your proxies")
+            raise ValueError("sign_in: header trusts no one without `proxies`; wanted the addresses of your proxies")
         if self.former_secret is not None and self.secret is None:
-            raise ValueError("former_secret signs nothing; wanted `secret`, the key in its place, as well")
+            raise ValueError("former_secret signs nothing; wanted `secret`, its replacement, as well")
         if self.sign_in == "oidc":
             required = {"oidc": self.oidc, "url": self.url, "secret": self.secret}
             if missing := [name for name, value in required.items() if value is None]:

@@ -66,14 +66,14 @@ OF_HISTORY: Mapping[str, Rule] = {
     "stray_day": Rule("quarantine", N_("a day at most {apart} days before those of the other readings"), _FORM, True),
     "cut_day": Rule(
         "quarantine",
-        N_("exports of whole days, from midnight on where the depots are; what is known of the day stays"),
+        N_("exports of whole days, from midnight in the depots' time zone; the known count of the day stays"),
         _ANY,
         True,
     ),
     "unit_change": Rule("quarantine", N_("the unit of the days before"), _ANY, releasable=True),
     "sentinel": Rule(
         "quarantine",
-        N_("nothing where the count is not known, and no count again and again, far above all others"),
+        N_("nothing where the count is not known, rather than one repeated count far above all others"),
         _ANY,
         True,
     ),
@@ -128,7 +128,10 @@ OF_BATCHES: Mapping[str, Rule] = {
     ),
     "low_day": Rule(
         "warn",
-        N_("no day but holidays with less than {thin_share} of the usual nearly everywhere (demand.rules.thin_share)"),
+        N_(
+            "no day except holidays with less than {thin_share} of the usual at nearly all depots "
+            "(demand.rules.thin_share)"
+        ),
         _REPORT,
     ),
     "decimals": Rule(
@@ -177,7 +180,7 @@ OF_BATCHES: Mapping[str, Rule] = {
     "closure_counts": Rule("warn", N_("no counts while an event closes a depot, or another last day of it"), ("warn",)),
     "depot_span": Rule("warn", N_("a first day of business before the first day out of it"), _REPORT),
     "closed_weekday": Rule(
-        "warn", N_("readings of every weekday; one that never comes is taken as closed (demand.weekdays)"), ("warn",)
+        "warn", N_("readings of every weekday; a weekday without any is taken as closed (demand.weekdays)"), ("warn",)
     ),
     "successor": Rule(
         "warn",
@@ -188,7 +191,7 @@ OF_BATCHES: Mapping[str, Rule] = {
     "looks_capped": Rule(
         "warn",
         N_(
-            "demand, not what could be served: name the column that says where a count is a lower bound "
+            "demand, not the orders served: name the column that marks counts as lower bounds "
             "(demand.columns.capped, sold_out_at or capacity, depots.columns.capacity)"
         ),
         ("warn",),
@@ -221,13 +224,13 @@ OF_BATCHES: Mapping[str, Rule] = {
     "event_kind": Rule(
         "warn", N_("closure, or a kind that calendar.known_future names; it changes no forecast"), _REPORT
     ),
-    "long_closure": Rule("warn", N_("closures that end by the last day ahead, or are meant to last"), _REPORT),
+    "long_closure": Rule("warn", N_("closures that end by the last day ahead, or are meant to be permanent"), _REPORT),
     "alias_form": Rule("warn", N_("an old and a new depot id; the row is left out"), _REPORT),
     "alias_counts": Rule(
         "warn",
         N_(
-            "no counts of a former id on days with own ones, which hold; of several former ids none after the first of "
-            "these"
+            "no counts of a former id on days with counts of its own, which take precedence; of several former ids, "
+            "the first takes precedence"
         ),
         _REPORT,
     ),

@@ -217,7 +217,9 @@ class Demand(Section):
             if named := [key for key, value in keys.items() if value]:
                 raise ValueError(f"{named[0]} needs a row for each reading, and source.wide reads counts from cells")
         if self.depot is not None and "depot_id" in self.columns.model_fields_set:
-            raise ValueError("depot names the only depot, and columns.depot_id a column of depots; wanted one of both")
+            raise ValueError(
+                "depot names the only depot, and columns.depot_id a column of depots; wanted only one of them"
+            )
         return self
 
     @property
@@ -230,19 +232,19 @@ class Demand(Section):
     def _whole_days(self) -> Self:
         if self.aggregate != "none":
             if is_incremental(self.source):
-                raise ValueError("aggregate needs all rows of a day at once, and source.watermark brings only new ones")
+                raise ValueError("aggregate needs all rows of a day at once, but source.watermark reads only new ones")
             if self.columns.recorded_at:
-                raise ValueError("aggregate makes one reading of many rows, which cannot each have a recorded_at")
+                raise ValueError("aggregate makes one reading of many rows, so rows cannot each have a recorded_at")
         if self.aggregate != "sum" and self.negative != "refuse":
-            raise ValueError(f"negative: {self.negative} is about the rows of a sum; wanted aggregate: sum with it")
+            raise ValueError(f"negative: {self.negative} applies to the rows of a sum; wanted aggregate: sum with it")
         if self.aggregate == "none" and self.columns.order_id:
             raise ValueError(
-                "columns.order_id says which rows are the same order, and a row is a whole day; wanted aggregate: "
+                "columns.order_id identifies rows of the same order, but a row is a whole day; wanted aggregate: "
                 "count or sum with it"
             )
         if self.aggregate == "count" and self.source.wide is not None:
             raise ValueError(
-                "aggregate: count counts rows, and source.wide reads counts from cells; wanted one of both"
+                "aggregate: count counts rows, and source.wide reads counts from cells; wanted only one of them"
             )
         return self
 
@@ -393,5 +395,5 @@ class Calendar(Section):
     @model_validator(mode="after")
     def _subdivision_needs_country(self) -> Self:
         if self.subdivision and not self.country:
-            raise ValueError("subdivision is given without country; wanted both, as in country: US, subdivision: NY")
+            raise ValueError("found subdivision without country; wanted both, as in country: US, subdivision: NY")
         return self

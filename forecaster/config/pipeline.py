@@ -161,20 +161,21 @@ class Spec(Section):
     @model_validator(mode="after")
     def _homes_of_depots(self) -> Self:
         if self.vans_home and self.depots is None:
-            raise ValueError("staffing.vans.home names a column of the depots source, and there is no section depots")
+            raise ValueError("staffing.vans.home names a column of the depots source, but there is no section depots")
         if self.people_columns and self.depots is None:
             raise ValueError(
-                "staffing.people: per_depot names a column of the depots source, and there is no section depots"
+                "staffing.people: per_depot names a column of the depots source, but there is no section depots"
             )
         return self
 
     @model_validator(mode="after")
     def _needs_of_staffing(self) -> Self:
         if self.notify.schedule is not None and (self.staffing is None or self.staffing.notice_days is None):
-            raise ValueError("notify.schedule posts published schedules, and there is no staffing.notice_days")
+            raise ValueError("notify.schedule posts published schedules, but there is no staffing.notice_days")
         if self.training.when == "worthwhile" and self.staffing is None:
             raise ValueError(
-                "training.when: worthwhile weighs what trainings gained in rosters, and there is no section staffing"
+                "training.when: worthwhile compares roster savings with training costs, but there is no section "
+                "staffing"
             )
         return self
 
@@ -200,13 +201,13 @@ class Spec(Section):
             return self
         if self.demand.aggregate == "none":
             raise ValueError(
-                "staffing.shifts: share: learn takes rows with a time of day, and demand.aggregate says that a row is "
-                "a whole day; wanted aggregate: count or sum, or shares as numbers"
+                "staffing.shifts: share: learn needs rows with a time of day, but demand.aggregate declares a row "
+                "to be a whole day; wanted aggregate: count or sum, or shares as numbers"
             )
         if self.demand.date_zone is not None:
             raise ValueError(
-                "staffing.shifts: share: learn reads local times of day, and demand.date_zone takes instants for days; "
-                "wanted one of both"
+                "staffing.shifts: share: learn reads local times of day, but demand.date_zone turns instants into "
+                "days; wanted only one of them"
             )
         return self
 

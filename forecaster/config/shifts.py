@@ -113,7 +113,7 @@ class EmploymentContract(Section):
     @model_validator(mode="after")
     def _hours_for_overtime(self) -> EmploymentContract:
         if self.cost_overtime is not None and self.hours_week is None:
-            raise ValueError("cost_overtime is given without hours_week; wanted both, as in hours_week: 40")
+            raise ValueError("found cost_overtime without hours_week; wanted both, as in hours_week: 40")
         return self
 
 
@@ -158,7 +158,7 @@ class PeopleTable(Section):
     def _columns_differ(self) -> PeopleTable:
         check_distinct(self.columns.required)
         if self.columns.off_to and not self.columns.off_from:
-            raise ValueError("columns.off_to is given without off_from; wanted both")
+            raise ValueError("found columns.off_to without off_from; wanted both")
         return self
 
 
@@ -217,13 +217,13 @@ def check_shifts(
             raise ValueError(f"found {key} that are called {', '.join(repeated)} twice, wanted each name once")
     _check_shares(shifts)
     if contracts and not shifts:
-        raise ValueError("found people and no shifts, wanted the shifts that they work, as key `shifts` beside")
+        raise ValueError("found people but no shifts, wanted their shifts, as the key `shifts` next to it")
 
 
 def _check_people(contracts: Sequence[EmploymentContract], table: PeopleTable | None) -> None:
     if table is not None and not contracts:
         raise ValueError(
-            "found people_table and no people, wanted the contracts of those in it, as key `people` beside"
+            "found people_table but no people, wanted the contracts of the people in it, as the key `people` next to it"
         )
     for contract in contracts:
         if table is None and "per_depot" not in contract.model_fields_set:
@@ -245,8 +245,8 @@ def _check_learned(shifts: Sequence[Shift]) -> None:
     for shift in shifts:
         if shift.share != LEARN:
             raise ValueError(
-                f"found share: learn of {learned.name} and share: {shift.share} of {shift.name}, wanted learn of all "
-                "shifts or of none"
+                f"found share: learn for {learned.name} and share: {shift.share} for {shift.name}, wanted learn for "
+                "all shifts or for none"
             )
     for shift in shifts:
         if (shift.starts.minute % HALF_HOUR) or (shift.ends.minute % HALF_HOUR):
@@ -261,6 +261,6 @@ def _check_overlaps(in_order: Sequence[Shift]) -> None:
         gap = (later.starts.hour - shift.starts.hour) * 60 + later.starts.minute - shift.starts.minute
         if len(in_order) > 1 and shift.minutes > gap % 1440:
             raise ValueError(
-                f"found {shift.name} and {later.name}, which overlap, wanted shares as numbers, or shifts of which "
-                "only one is at work at any time: else a time of day does not tell whose an order is"
+                f"found {shift.name} and {later.name}, which overlap, wanted shares as numbers, or shifts that do "
+                "not overlap: otherwise a time of day does not determine the shift of an order"
             )

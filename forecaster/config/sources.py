@@ -64,13 +64,13 @@ class TableSource(Section):
             return words
         written = ["null" if word is None else str(word) if type(word) in (int, float) else word for word in words]
         if any(isinstance(word, str) and not word.strip() for word in written):
-            raise ValueError('found a blank word; wanted words such as "n/a": what is blank is empty anyway')
+            raise ValueError('found a blank word; wanted words such as "n/a": blank cells are empty anyway')
         return written
 
     @model_validator(mode="after")
     def _only_wide(self) -> Self:
         if self.ignore and self.wide is None:
-            raise ValueError("ignore names columns of a wide table, and wide is not set: other columns are not read")
+            raise ValueError("ignore names columns of a wide table, but wide is not set: other columns are not read")
         return self
 
 
@@ -224,9 +224,9 @@ def whole_rows(source: AnySource) -> AnySource:
     """Return a source with one row for each object, read whole each night. Raises ValueError for
     any other."""
     if is_incremental(source):
-        raise ValueError("watermark reads only what is new, and this source is wanted whole each night")
+        raise ValueError("watermark reads only new rows, but this source must be read whole each night")
     if source.wide is not None:
-        raise ValueError("wide lays out demand alone; wanted a table with a row for each of them")
+        raise ValueError("wide applies only to demand; wanted a table with one row for each record")
     if source.fill_down:
-        raise ValueError("fill_down fills columns of demand alone; wanted a table without blank cells")
+        raise ValueError("fill_down applies only to columns of demand; wanted a table without blank cells")
     return source

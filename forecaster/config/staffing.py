@@ -65,7 +65,7 @@ class PremiumStep(Section):
     @model_validator(mode="after")
     def _one_limit_and_a_premium(self) -> Self:
         if self.within_days is not None and self.within_hours is not None:
-            raise ValueError("found within_days and within_hours, wanted one of both")
+            raise ValueError("found within_days and within_hours, wanted only one of them")
         if not self.added + self.removed + self.added_hours + self.removed_hours_share:
             raise ValueError(
                 "found no premium, wanted added and removed, or added_hours and removed_hours_share, above 0"
@@ -145,7 +145,7 @@ class Staffing(Section):
         if (self.notice_days is None) != (not steps):
             present, lacking = ("change_premium", "notice_days") if steps else ("notice_days", "change_premium")
             raise ValueError(
-                f"found {present} without {lacking}, wanted both: each change inside the notice has a price"
+                f"found {present} without {lacking}, wanted both: each change within the notice period has a price"
             )
         limits = [24 * step.within_days if step.within_days else step.within_hours for step in steps]
         if len(set(limits)) < len(limits):

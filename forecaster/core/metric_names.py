@@ -20,18 +20,18 @@ class Stage(NamedTuple):
 STAGES = {
     "ingest": Stage("sources into the lake", 2),
     "panel": Stage("dense arrays as of tonight", 1),
-    "judge": Stage("what came in since, of champion and canary", 0),
+    "judge": Stage("evaluation of champion and canary against new actuals", 0),
     "preview": Stage("the prior's forecast, where there is no model yet", 0),
-    "weigh": Stage("is a training worth it tonight? Of `training.when: worthwhile`", 0),
+    "weigh": Stage("decision whether to train, with `training.when: worthwhile`", 0),
     "train": Stage("compile, where that is new, fit the GRU and calibrate it", 35),
     "backtest": Stage("replay the last days", 6),
     "gate": Stage("may it go out?", 0.1),
     "export": Stage("ONNX, and its parity with JAX", 12),
-    "record": Stage("what the registry is to be told", 4),
+    "record": Stage("records for the registry", 4),
     "register": Stage("the run into MLflow", 8),
     "promote": Stage("the champion moves", 0.5),
     "predict": Stage("forecast on CPU and publish", 3),
-    "tidy": Stage("remove what was kept long enough", 0),
+    "tidy": Stage("removal of expired data", 0),
 }
 
 
@@ -44,7 +44,7 @@ METRICS = {
     "mape": Metric("share", "mean absolute error as a share of the actual, over days with orders"),
     "wape": Metric("share", "sum of absolute errors over sum of actuals"),
     "mase": Metric("ratio", "mean absolute error over the in-sample seasonal-naive error, mean over depots"),
-    "bias": Metric("share", "forecast minus actual, over actual: above zero is too much"),
+    "bias": Metric("share", "forecast minus actual, over actual: above zero is too high"),
     "wql": Metric("share", "weighted quantile loss, mean over levels"),
     "coverage": Metric("share", "actuals within the 80 % interval"),
     "width": Metric("share", "width of the 80 % interval over the actual"),
@@ -111,7 +111,7 @@ OF_RUNS = {
     "rows": Measure("forecaster_rows", "rows", "of the sources, by what became of them", ("disposition",)),
     "depots": Measure("forecaster_run_depots", "depots", "that the run forecast, by tier", ("tier",)),
     "depots_drift_tested": Measure(
-        "forecaster_depots_drift_tested", "depots", "of which enough forecasts came true to tell drift"
+        "forecaster_depots_drift_tested", "depots", "with enough known actuals to measure drift"
     ),
     "depots_drifted": Measure(
         "forecaster_depots_drifted",
@@ -139,16 +139,16 @@ OF_RUNS = {
 # Read from the ledger and the state folder.
 OF_LEDGER = {
     "ledger_readable": Measure("forecaster_ledger_readable", "0 or 1", "whether the ledger could be read just now"),
-    "published_at": Measure("forecaster_publication_timestamp_seconds", "s", "when what is shown was published"),
+    "published_at": Measure("forecaster_publication_timestamp_seconds", "s", "instant of the publication shown"),
     "cutoff": Measure(
         "forecaster_publication_cutoff_timestamp_seconds", "s", "end of the last day whose counts it knows"
     ),
-    "tier": Measure("forecaster_publication_tier", "0 or 1", "who made what is shown", ("tier",)),
-    "depots_shown": Measure("forecaster_publication_depots", "depots", "of what is shown, by tier", ("tier",)),
+    "tier": Measure("forecaster_publication_tier", "0 or 1", "model of the publication shown", ("tier",)),
+    "depots_shown": Measure("forecaster_publication_depots", "depots", "of the publication shown, by tier", ("tier",)),
     "orders_forecast": Measure(
         "forecaster_publication_orders",
         "orders",
-        "that the network is to expect, by days ahead: the median",
+        "expected for the network, by days ahead: the median",
         ("ahead",),
     ),
     "nights_missing": Measure(
@@ -157,18 +157,16 @@ OF_LEDGER = {
         "scheduled and without forecasts: the newest, and earlier ones",
         ("which",),
     ),
-    "deadline": Measure(
-        "forecaster_night_deadline_timestamp_seconds", "s", "by when the newest scheduled night must be out"
-    ),
+    "deadline": Measure("forecaster_night_deadline_timestamp_seconds", "s", "deadline of the newest scheduled night"),
     "runs": Measure("forecaster_runs_total", "runs", "that came to an end", ("kind", "outcome"), "counter"),
-    "run_started_at": Measure("forecaster_run_start_timestamp_seconds", "s", "since when one is at work", ("kind",)),
+    "run_started_at": Measure("forecaster_run_start_timestamp_seconds", "s", "start of the active run", ("kind",)),
     "run_seconds": Measure("forecaster_run_duration_seconds", "s", "of the last that came to an end", ("kind",)),
     "run_usual_seconds": Measure(
         "forecaster_run_duration_usual_seconds", "s", "median of the fourteen before the last one", ("kind",)
     ),
     "stage_seconds": Measure("forecaster_stage_duration_seconds", "s", "of the last night, by stage", ("stage",)),
-    "quarantined_rows": Measure("forecaster_quarantined_rows", "rows", "that the last night kept aside", ("rule",)),
-    "admitted": Measure("forecaster_gate_admitted", "0 or 1", "what the gate said of the last night's model"),
+    "quarantined_rows": Measure("forecaster_quarantined_rows", "rows", "quarantined by the last night", ("rule",)),
+    "admitted": Measure("forecaster_gate_admitted", "0 or 1", "gate verdict on the last night's model"),
     "score": Measure("forecaster_model_score", "as the metric", "on the last night's backtest", ("model", "metric")),
     "champion_since": Measure("forecaster_champion_timestamp_seconds", "s", "when the champion came to reign"),
     "realised_error": Measure(

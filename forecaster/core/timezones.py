@@ -39,7 +39,7 @@ def hint(name: str) -> str:
     zones = sorted(zone for zone in available_timezones() if "/" in zone and not zone.startswith(_LINKS))
     if re.fullmatch(r"(utc|gmt|z|zulu)?\s*[+-]?[0-9]{0,2}:?[0-9]{0,2}", fold(name)):
         is_utc = plain(name) in ("utc", "gmt", "z", "zulu")
-        offset = N_("; an offset is no time zone, as it says nothing of summer time")
+        offset = N_("; an offset is not a time zone: it does not define daylight saving time")
         return did_you_mean("UTC") if is_utc else as_sentence(offset)
     if place := next((zone for zone in zones if plain(name) in (plain(zone), plain(zone.rsplit("/", 1)[-1]))), None):
         return did_you_mean(place)
@@ -68,6 +68,8 @@ def _abbreviation_hint(name: str, zones: list[str]) -> str:
         zone for zone in zones if name.upper() in {day.replace(tzinfo=ZoneInfo(zone)).tzname() for day in _SEASONS}
     ]
     if 0 < len(using) <= MOST_NAMED:
-        template = N_("; an abbreviation is no time zone: '{name}' is in use in {zones}")
+        template = N_("; an abbreviation is not a time zone: '{name}' is used in {zones}")
         return sentence(template, name=name, zones=", ".join(using))
-    return as_sentence(N_("; an abbreviation is no time zone, as several share it and it says nothing of summer time"))
+    return as_sentence(
+        N_("; an abbreviation is not a time zone: several zones share it, and it does not define daylight saving time")
+    )

@@ -100,7 +100,9 @@ def judge(
         return CanaryVerdict("go back", reason, look, days, relative, low, high)
     if look >= canary.nights:
         reason = sentence(
-            N_("{compared}: nothing sure after {nights}, so it is as the gate said"), compared=compared, nights=nights
+            N_("{compared}: inconclusive after {nights}, so the gate's verdict stands"),
+            compared=compared,
+            nights=nights,
         )
         return CanaryVerdict("promote", reason, look, days, relative, low, high)
     return CanaryVerdict("wait", compared, look, days, relative, low, high)

@@ -113,7 +113,7 @@ def _beaten(candidate: Scores, rivals: Mapping[str, Scores], gate: Gate) -> Iter
             if (objection := _unbeaten(candidate, rivals[name], name, gate)) is not None:
                 yield name, objection
         elif name != CHAMPION:  # of whom there may be none yet
-            absent = N_("{name}, which is to be beaten, was not compared: is it declared, and installed?")
+            absent = N_("{name}, a required baseline, was not compared: is it declared, and installed?")
             yield name, sentence(absent, name=name)
 
 
@@ -157,7 +157,7 @@ def _bounds(candidate: Scores, held_out: HeldOut | None, gate: Gate) -> Iterator
     coverage, bias, (low, high) = candidate.metrics["coverage"], candidate.metrics["bias"], gate.coverage
     limits = {"low": str(low), "high": str(high)}
     if not math.isfinite(coverage):
-        yield COVERAGE, sentence(N_("what the 80 % interval covers is not a number, wanted {low} to {high}"), **limits)
+        yield COVERAGE, sentence(N_("coverage of the 80 % interval is not a number, wanted {low} to {high}"), **limits)
     elif not low <= coverage <= high and (held_out is None or held_out.surely_covers_outside(coverage, low, high)):
         covers = sentence(
             N_("the 80 % interval covers {coverage}, wanted {low} to {high}"),

@@ -33,8 +33,8 @@ from forecaster.ledger.columns.sentences import sentence_values
 LASTS = timedelta(minutes=10)  # without renewal
 WAS_KILLED = "it was killed"
 """How the message of a run begins that another one closed."""
-_KILLED = N_("it was killed, or its machine went down; run {run} found it")
-_KILLED_LATER = N_("it was killed after it had published, or its machine went down; run {run} found it")
+_KILLED = N_("it was killed, or its machine went down; run {run} detected it")
+_KILLED_LATER = N_("it was killed after it had published, or its machine went down; run {run} detected it")
 RENEWED = 60.0  # seconds from one renewal to the next
 
 
@@ -53,7 +53,7 @@ class Lease:
         host, _, pid, _ = self.holder.split(" ")
         since = self.taken_at.astimezone(zone)
         return sentence(
-            N_("run {run} is at work since {day} {time} (process {process} on {host})"),
+            N_("run {run} has been active since {day} {time} (process {process} on {host})"),
             run=self.run_id,
             day=since.date(),
             time=f"{since:%H:%M %Z}",

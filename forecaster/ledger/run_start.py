@@ -23,8 +23,8 @@ from forecaster.ledger.records import Kind
 from forecaster.ledger.store import Ledger
 
 LOST = N_(
-    "Lake and models of earlier nights are there, but no ledger at {place}: `forecaster restore` brings it back from a "
-    "backup; without it a new one begins."
+    "Lake and models of earlier nights exist, but no ledger at {place}: `forecaster restore` restores it from a "
+    "backup; otherwise a new one is created."
 )
 
 

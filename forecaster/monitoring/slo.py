@@ -79,7 +79,7 @@ class Freeze:
     def sentence(self) -> str:
         template = N_("{promise}, and it is {measured}")
         promises = (sentence(template, promise=row.promise, measured=row.measured) for row in self.broken)
-        return sentence(N_("promotions are frozen: promised was {promises}"), promises=joined(promises) or "")
+        return sentence(N_("promotions are frozen; missed objectives: {promises}"), promises=joined(promises) or "")
 
 
 def standings(spec: Spec, ledger: Ledger, now: datetime) -> list[Standing]:
@@ -185,7 +185,7 @@ def _deadline(spec: Spec, promised: Slo, runs: Sequence[_PastRun], first: dateti
     late = _late_nights(spec, runs, first, now)
     recent = [is_late for night, is_late in late if night > now - RECENT]
     promise = sentence(
-        N_("{share} of {n} nights out by {time}"),
+        N_("{share} of {n} nights published by {time}"),
         share=amount(promised.deadline, ".1%"),
         n=NIGHTS,
         time=str(spec.schedule.deadline),

@@ -47,7 +47,7 @@ def text(draft: Draft) -> str:
     """The file's text."""
     lines = [
         f"# Written by `forecaster init --from` on {draft.made_on} from {', '.join(draft.files)}.",
-        "# What stands here was guessed from the data; the reason is beside it. Change what is wrong, then run",
+        "# These values were detected in the data; each has its reason next to it. Change what is wrong, then run",
         "# `forecaster check` again. Relative paths start at this file; docs/pipeline-file.md has every key.",
         "",
         _line(0, "name", draft.name, "names runs, models and pages"),
@@ -68,7 +68,7 @@ def text(draft: Draft) -> str:
         *_calendar(draft),
         "",
         *_training(draft),
-        "# Whom to roster: set these to your own numbers, or leave them out to forecast orders alone.",
+        "# Staffing: set these to your own numbers, or leave them out to forecast only orders.",
         f"staffing: {_value(draft.staffing)}"
         if draft.staffing
         else "# staffing: {orders_per_driver: 90, cost_short: 38, cost_idle: 22}",
@@ -101,8 +101,8 @@ def _calendar(draft: Draft) -> list[str]:
     country, why = draft.country
     future = [
         f"  # known_future: {_value(list(draft.known_future))}",
-        "  # ^ columns beside the counts: name those that are known for days to come; their rows of such days have an",
-        "  #   empty count. What is known only afterwards, such as the weather that it was, must not stand here.",
+        "  # ^ columns next to the counts: name those with known values for future days; rows of such days have an",
+        "  #   empty count. Do not name columns that are known only afterwards, such as observed weather.",
     ]
     if country is None:
         return [

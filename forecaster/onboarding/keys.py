@@ -23,11 +23,11 @@ def _plain_source(table: FileTable, folder: Path) -> Entries:
     path, settings = parts.pattern(table), table.settings
     entries: Entries = [("kind", settings["kind"], ""), ("path", _path(path, folder), "")]
     reasons = {
-        "delimiter": "what parts most lines into as many fields",
-        "encoding": "the one that reads every letter",
+        "delimiter": "splits most lines into the same number of fields",
+        "encoding": "the encoding that reads every character",
         "sheet": f"the fullest of {len(table.cells.sheets)} sheets",
         "date_format": "the numbers that count the days",
-        "header_row": "the first line that is as wide as the table; above it are titles",
+        "header_row": "the first line as wide as the table; the lines above it are titles",
     }
     return entries + [(key, settings[key], reason) for key, reason in reasons.items() if key in settings]
 
@@ -44,14 +44,14 @@ def source(table: FileTable, readings: Description, folder: Path) -> Entries:
     thousands, decimal = readings.marks
     if table.settings["kind"] != "parquet":
         if thousands:
-            entries.append(("thousands", thousands, "what stands between thousands in the counts"))
+            entries.append(("thousands", thousands, "the thousands separator of the counts"))
         if decimal != ".":
             entries.append(("decimal", decimal, "what stands before decimals"))
         if readings.date_form:
             rival = f"; '{readings.rival_form}' would read them too" if readings.rival_form else ""
             entries.append(("date_format", readings.date_form, f"the form that reads the days{rival}"))
     if readings.fill_down:
-        entries.append(("fill_down", [readings.depot_column], "stands on the first row of its block alone"))
+        entries.append(("fill_down", [readings.depot_column], "is given only on the first row of its block"))
     if readings.layout in ("days", "depots"):
         laid_out = "days" if readings.layout == "days" else "depots"
         entries.append(("wide", laid_out, readings.why_demand))
@@ -82,12 +82,12 @@ def columns(
             how = reason if key == "demand" else f"{reason}, by its {'name' if by_name else 'values'}"
             entries.append((key, name, how))
     if open_column:
-        entries.append(("open", open_column, "says on which days a depot is open"))
-    entries += [(key, name, "says on which days demand was higher than the count") for key, name in limits.items()]
+        entries.append(("open", open_column, "marks days on which a depot is open"))
+    entries += [(key, name, "marks days on which demand was higher than the count") for key, name in limits.items()]
     if order_id:
         is_instant = order_id in readings.day.names
         each = "repeats instants with one count" if is_instant else "has another value in each row"
-        entries.append(("order_id", order_id, f"{each}: what is there twice counts once"))
+        entries.append(("order_id", order_id, f"{each}: duplicates count once"))
     return [*entries, *([("recorded_at", stamps.column, stamps.reason)] if stamps.column else [])]
 
 
@@ -103,8 +103,8 @@ def aggregate(readings: Description) -> tuple[str, str]:
     """Value of `demand.aggregate` and its reason."""
     of_parts = f"one for each '{readings.part}'" if readings.part else "such as hours or channels"
     reasons = {
-        "none": "a row a depot and day",
-        "sum": f"several rows a depot and day, {of_parts}, make its count together",
+        "none": "one row per depot and day",
+        "sum": f"several rows per depot and day, {of_parts}, add up to its count",
         "count": readings.why_demand,
     }
     return readings.aggregate, reasons[readings.aggregate]

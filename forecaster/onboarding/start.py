@@ -92,7 +92,7 @@ def create(
     folder = folder or Path(_name(demand.path))
     file = folder / PIPELINE
     if file.exists():
-        raise SpecError(f"{file}: exists; wanted another folder, or the file out of the way")
+        raise SpecError(f"{file}: exists; wanted another folder, or this file moved away")
     seen = facts.of(readings, now.date())
     if seen is not None and code is None:
         code = _country_in(demand) or (place.country(answer) if ask and (answer := ask()) else None)
@@ -243,9 +243,9 @@ def _remarks(readings: Description, seen: Facts) -> list[str]:
         )
     if seen.closed:
         days = " or ".join(seen.closed)
-        remarks.append(f"no depot has a reading on a {days}: taken as closed; `demand.weekdays` says otherwise")
+        remarks.append(f"no depot has a reading on a {days}: taken as closed; `demand.weekdays` overrides this")
     if seen.spacing > 1:
-        remarks.append(f"readings come every {seen.spacing} days: daily counts are wanted")
+        remarks.append(f"readings are {seen.spacing} days apart; wanted daily counts")
     return remarks
 
 
@@ -280,9 +280,9 @@ def _draft(
     recording = (
         ("next_day", f"an archive: it ends on {seen.last}, so each day counts as known from the next morning")
         if seen.is_archive
-        else ("arrival", f"a feed that still comes: its last day is {seen.last}")
+        else ("arrival", f"an active feed: its last day is {seen.last}")
     )
-    recording = ("arrival", "not asked where columns.recorded_at says it") if stamps.column else recording
+    recording = ("arrival", "not needed if columns.recorded_at is set") if stamps.column else recording
     return Draft(
         name=_name(demand.path),
         files=tuple(str(path) for path in parts.paths(demand)),

@@ -80,7 +80,7 @@ def backup(spec: Spec, to: Path, *, secret_keys: bool = False) -> Manifest:
     where there is nothing to copy.
     """
     if to.exists() and (not to.is_dir() or any(to.iterdir())) and not (to / UNFINISHED).is_file():
-        raise BackupFolderError(f"{to}: found something there, wanted a new or an empty folder")
+        raise BackupFolderError(f"{to}: found a folder with files, wanted a new or an empty one")
     try:
         lake_owner.refuse_other_fleets(spec)
         _begin(to)
@@ -204,8 +204,8 @@ def read_manifest(folder: Path) -> Manifest:
     if not (folder / MANIFEST).is_file():
         if (folder / UNFINISHED).is_file():
             raise BackupFolderError(
-                f"{folder}: found a backup that was not finished, wanted a whole one; `forecaster backup --to "
-                f"{folder}` makes it anew"
+                f"{folder}: found an unfinished backup, wanted a complete one; `forecaster backup --to {folder}` "
+                "makes it again"
             )
         raise BackupFolderError(f"{folder}: found no {MANIFEST}, wanted a folder of `forecaster backup`")
     try:
@@ -215,5 +215,5 @@ def read_manifest(folder: Path) -> Manifest:
     for name, digest in manifest.files.items():
         file = folder / name
         if ".." in Path(name).parts or not file.is_file() or artifact.file_digest(file) != digest:
-            raise BackupError(f"{file}: found another content than was backed up, or none; nothing was restored")
+            raise BackupError(f"{file}: its content differs from the backup, or is missing; nothing was restored")
     return manifest

@@ -86,6 +86,6 @@ def _version(row: dict[Any, Any], counts: bool, further: list[str]) -> Version:
 def _why_nothing(lake: Lake, depot_id: str, names: list[str], day: date) -> str:
     days = lake.read("demand", where=ds.field("depot_id").isin(names), columns=["date"])["date"].to_pylist()
     if days:
-        return f"nothing is known of depot {depot_id!r} on {day}; its readings run from {min(days)} to {max(days)}"
+        return f"depot {depot_id!r} has no readings on {day}; its readings run from {min(days)} to {max(days)}"
     depots = lake.read("demand", columns=["depot_id"], codes=True)["depot_id"].unique().to_pylist()
     return f"no depot {depot_id!r} is known{nearest(depot_id, depots)}; the lake holds {count(len(depots), 'depot')}"

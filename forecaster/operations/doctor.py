@@ -193,7 +193,7 @@ def _compiler(compiler: str) -> Sign:
     if compiler:
         return Sign("ok", "compiler", f"{compiler} compiles the recurrence for this processor")
     step = "install one ('apt install g++' on Debian), or name one in CXX"
-    return Sign("warn", "compiler", f"no C++ compiler, without which training takes up to half as long again: {step}")
+    return Sign("warn", "compiler", f"no C++ compiler: training takes up to 1.5 times as long: {step}")
 
 
 def _machine() -> Sign:
@@ -330,7 +330,7 @@ def _published(spec: Spec, ledger: Ledger, now: datetime) -> Sign:
     if now - head.published_at > STALE:
         return Sign("warn", "published", f"{text}; that is old: does the schedule run?")
     if head.tier in WITHOUT_OWN_MODEL:
-        step = "see what is said of the champion" if ledger.champion(spec.name) else "see why none was admitted yet"
+        step = "see the line on the champion" if ledger.champion(spec.name) else "see why none was admitted yet"
         return Sign("warn", "published", f"{text}; no model of its own forecasts: {step}")
     return Sign("ok", "published", text)
 
@@ -349,9 +349,7 @@ def _champion(spec: Spec, ledger: Ledger) -> Sign:
     try:
         bundle.load(spec.paths.bundle(champion.bundle_digest), spec.paths.folder)
     except BundleError as error:
-        return Sign(
-            "warn", "champion", f"{text}; seasonal naive forecasts instead, as its bundle is of no use: {error}"
-        )
+        return Sign("warn", "champion", f"{text}; its bundle is unusable, so the seasonal naive forecasts: {error}")
     what_differs = champion_fit.of_champion(spec, ledger)
     return Sign("warn" if what_differs else "ok", "champion", ". ".join([text, *what_differs]))
 
@@ -378,7 +376,7 @@ def _registry(spec: Spec) -> Iterator[Sign]:
     except subprocess.TimeoutExpired:
         why = f"no answer within {REGISTRY_SECONDS} s"
     if why:
-        step = "nights go on without it, and it is told later"
+        step = "nights continue without it and report to it later"
         yield Sign("warn", "registry", f"MLflow at {place} cannot be read: {hide(why[:500])}; {step}{late}")
     else:
         yield Sign("warn" if waiting else "ok", "registry", f"MLflow at {place} answers{late}")

@@ -83,7 +83,7 @@ def main(words: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="forecaster.operations.heartbeat")
     parser.add_argument("file", type=Path)
     spec = load(parser.parse_args(words).file)
-    sentence = f"{spec.name}: `forecaster up` has failed, and is started no more"
+    sentence = f"{spec.name}: `forecaster up` has failed and is not restarted"
     fault = send(spec, "fail", sentence)
     print(f"{sentence}; {fault}" if fault else sentence)
 

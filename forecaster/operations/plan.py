@@ -164,7 +164,7 @@ def _changes(spec: Spec, before: PreviousNight) -> Iterator[str]:
     if before.head is None:
         return
     if before.pipeline_file is None:
-        yield "pipeline file: the last night's was not kept, so changes are not known"
+        yield "pipeline file: the last night's was not stored, so changes are unknown"
         return
     changes = list(differences(before.pipeline_file, json.loads(json.dumps(spec.model_dump(mode="json")))))
     yield f"pipeline file: {len(changes)} keys differ" if changes else "pipeline file: unchanged"
@@ -237,7 +237,7 @@ def _training_reuse(spec: Spec, panel: Panel, panel_at: Past | None) -> str:
         from forecaster.training import train
 
         cached = train.is_cached(panel, spec, panel_at)
-        return "remembered from an earlier run" if cached else "anew, as data or file differ"
+        return "remembered from an earlier run" if cached else "again, because data or file differ"
     except ModuleNotFoundError as error:
         return f"not on this machine: {error}"
 
@@ -251,8 +251,8 @@ def _worthwhile(spec: Spec, now: datetime) -> str:
     except NoLedger:
         latest = None
     if latest is None:
-        return "the first one; later ones where they are worth it"
-    return f"where it is worth it, at the latest in the night of {latest}"
+        return "the first one; later ones if worthwhile"
+    return f"if worthwhile, at the latest in the night of {latest}"
 
 
 def _expected_duration(before: PreviousNight) -> Iterator[str]:

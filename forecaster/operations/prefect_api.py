@@ -26,7 +26,7 @@ def probe(address: str) -> str:
     address = address.rstrip("/")
     status, body = _answer(f"{address}/health")
     if status >= 500:
-        raise ForecasterError(f"the server at {address} answers {status} when asked how it is")
+        raise ForecasterError(f"the server at {address} answers its health check with {status}")
     if status == 200 and body != b"true":
         beginning = body[:40].decode("utf-8", "replace")
         raise ForecasterError(
@@ -53,7 +53,7 @@ def _answer(url: str) -> tuple[int, bytes]:
             while len(body) < 4096 and (more := answer.read1(4096)):
                 body += more
                 if time.monotonic() > end:
-                    raise TimeoutError(f"no whole answer within {PROBE} s")
+                    raise TimeoutError(f"no complete answer within {PROBE} s")
             return answer.status, body
     except urllib.error.HTTPError as error:
         with error:

@@ -70,7 +70,7 @@ class QuarantinedRow:
             return "settled: a later reading of this depot and day counts"
         if self.rule in _ANOTHER_COUNTS:
             return "open: another row of this depot and day counts; released, this one does"
-        return "open: it does not count unless it is released, or its source tells of the day again"
+        return "open: it does not count unless it is released, or its source reports the day again"
 
 
 @dataclass(frozen=True)
@@ -167,12 +167,12 @@ def base_id(identity: str) -> str:
 
 def _undecided_rows(spec: Spec, selection: RowSelection) -> list[QuarantinedRow]:
     if selection == RowSelection():
-        raise SpecError("nothing says which rows are meant; wanted ids, or --rule, --depot or --batch")
+        raise SpecError("found no selection of rows; wanted ids, or --rule, --depot or --batch")
     if selection.rule is not None and selection.rule not in (*RULES, STOPPED):
         raise SpecError(f"--rule: found {selection.rule!r}, wanted one of {', '.join(RULES)}")
     rows = quarantined_rows(spec, selection, states=("open", "settled"))
     if not rows:
-        raise SpecError("no open row of the quarantine is meant; `forecaster quarantine list` shows which there are")
+        raise SpecError("no open row of the quarantine matches; `forecaster quarantine list` shows all open rows")
     return rows
 
 

@@ -43,7 +43,9 @@ class CleanupCounts:
 
     def sentence(self) -> str:
         parts = [
-            sentence(N_("{bundles} that never reigned"), bundles=counted(self.bundles, "{n} bundle", "{n} bundles")),
+            sentence(
+                N_("{bundles} that were never champion"), bundles=counted(self.bundles, "{n} bundle", "{n} bundles")
+            ),
             counted(self.checkpoints, "{n} checkpoint", "{n} checkpoints"),
             counted(self.caches, "{n} cached file or trace", "{n} cached files and traces"),
             counted(self.leftovers, "{n} leftover", "{n} leftovers"),

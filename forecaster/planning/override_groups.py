@@ -89,7 +89,7 @@ class OverrideGroup:
         if len(days) > MOST_CELLS:
             raise OverrideError(
                 _(
-                    "found {days} depots and days, wanted at most {most_cells} in one wish",
+                    "found {days} depots and days, wanted at most {most_cells} in one request",
                     days=f"{len(days):,}",
                     most_cells=f"{MOST_CELLS:,}",
                 )
@@ -188,7 +188,7 @@ class OverrideCells:
         if not 1 <= len(self.cells) <= MOST_CELLS:
             values = {"days": f"{len(self.cells):,}", "most_cells": f"{MOST_CELLS:,}"}
             raise OverrideError(
-                _("found {days} depots and days, wanted at least one and at most {most_cells} in one wish", **values)
+                _("found {days} depots and days, wanted at least one and at most {most_cells} in one request", **values)
             )
 
     @property

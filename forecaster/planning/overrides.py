@@ -108,7 +108,7 @@ class ProposedOverride:
 def check_words(by: str, note: str) -> None:
     """Raises OverrideError for who decides and why, where they are missing, too long or no text."""
     if not by.strip():
-        raise OverrideError(_("by: found nothing, wanted the name of who decides"))
+        raise OverrideError(_("by: found nothing, wanted the name of the person who decides"))
     if len(note) > MAX_LETTERS or len(by) > MAX_LETTERS:
         raise OverrideError(
             _("note: found more than {max_letters} letters, wanted a sentence or two", max_letters=MAX_LETTERS)

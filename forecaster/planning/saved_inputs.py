@@ -136,8 +136,8 @@ def too_large(inputs: SavedInputs) -> str | None:
         return None
     return sentence(
         N_(
-            "The night's inputs have {size} bytes, more than a page may hold ({most}): what-if and overrides at once "
-            "are left out"
+            "The night's inputs have {size} bytes, more than the page's limit ({most}): what-ifs and immediate "
+            "overrides are not available"
         ),
         size=size,
         most=MAX_BYTES,

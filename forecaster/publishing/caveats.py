@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 # In full and for readers, each of one depot and of several.
 COLD = (
     (
-        N_("Depot {depots} started cold: the model was not trained on it."),
-        N_("Depots {depots} started cold: the model was not trained on them."),
+        N_("Depot {depots} is a cold start: the model was not trained on it."),
+        N_("Depots {depots} are cold starts: the model was not trained on them."),
     ),
     (
-        N_("Depot {depots}: new to the model, which forecasts by what depots like it did."),
-        N_("Depots {depots}: new to the model, which forecasts by what depots like them did."),
+        N_("Depot {depots} is new to the model; its forecast is based on similar depots."),
+        N_("Depots {depots} are new to the model; their forecasts are based on similar depots."),
     ),
 )
 STRANGERS = (
@@ -54,14 +54,8 @@ STRANGERS = (
     ),
 )
 TOTALS = (
-    N_(
-        "Depot {depots} is the sum of others: the numbers of all depots together count it as well, so that orders "
-        "are in them more than once."
-    ),
-    N_(
-        "Depots {depots} are sums of others: the numbers of all depots together count them as well, so that orders are "
-        "in them more than once."
-    ),
+    N_("Depot {depots} is the sum of other depots, so totals of all depots count its orders twice."),
+    N_("Depots {depots} are sums of other depots, so totals of all depots count their orders twice."),
 )
 MAX_NAMED = 5  # depots
 ARCHIVE_DAYS = 60  # without any reading, after which no feed is late: the data are an archive
@@ -84,7 +78,7 @@ def shift_shares(learned: ShiftShares | None) -> list[str]:
     """That shares of shifts should be learned and no time of day is known, in a sentence."""
     if learned is None or learned.known:
         return []
-    return [sentence(N_("No time of day of an order is known yet, so shifts share the day as they share its hours."))]
+    return [sentence(N_("No order times are known yet, so shifts share the day by their hours."))]
 
 
 @dataclass(frozen=True)
@@ -125,7 +119,7 @@ def refuse_stale(panel: Panel, spec: Spec, as_of: datetime) -> None:
     if limit is not None and age > limit:
         last = int(np.argmax(np.isfinite(panel.demand[:, -1])))
         template = N_(
-            "the last reading is that of depot '{depot}' on {day}, {days} before the last day that was over; wanted at "
+            "the last reading is that of depot '{depot}' on {day}, {days} before the last complete day; wanted at "
             "most {limit} (demand.rules.max_age_days)"
         )
         depot, day = panel.depot_ids[last], panel.cutoff
@@ -138,13 +132,13 @@ def stale_feed(cutoff: date, spec: Spec, as_of: datetime) -> list[Note]:
     age, limit = _age(cutoff, spec, as_of), spec.demand.rules.late_days
     if age <= limit:
         return []
-    over = sentence(N_("All days that are forecast are over.")) if age >= spec.horizon else ""
+    over = sentence(N_("All forecast days are over.")) if age >= spec.horizon else ""
     values = {"day": cutoff, "days": _days(age)}
     late = N_(
-        "No reading is newer than {day}, {days} before the last day that was over; wanted at most {limit} "
+        "The newest reading is of {day}, {days} before the last complete day; wanted at most {limit} "
         "(demand.rules.late_days)."
     )
-    for_readers = N_("No reading is newer than {day}, {days} before the last day that was over.")
+    for_readers = N_("The newest reading is of {day}, {days} before the last complete day.")
     texts = (sentence(late, **values, limit=limit), sentence(for_readers, **values))
     return [Note(*(joined([text, over], " ") or "" for text in texts))]
 
@@ -171,7 +165,7 @@ def outdated(head: Head) -> str:
 def newer(head: Head, zone: ZoneInfo) -> str:
     """Remark on a forecast of an earlier time that is kept behind the shown publication."""
     template = N_(
-        "Publication {id} stays on the page: it is as of {instant}, which is later (--replace shows the new one)."
+        "Publication {id} stays on the page, because its date, {instant}, is later (--replace shows the new one)."
     )
     return sentence(template, id=head.publication_id, instant=f"{head.as_of.astimezone(zone):%Y-%m-%d %H:%M}")
 

@@ -14,9 +14,7 @@ from forecaster.ledger.store import Ledger
 from forecaster.serving.bundle import MANIFEST
 
 OBSTACLE = N_("the model in use was made for other days or inputs than are wanted now; the next night trains one")
-DIFFERENCE = N_(
-    "The model in use was made for other settings than are wanted now; it forecasts until a night has a new one."
-)
+DIFFERENCE = N_("The model in use was made for other settings; it stays in use until a night has a new one.")
 
 
 def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
@@ -27,8 +25,8 @@ def obstacles(spec: Spec, manifest: Mapping[str, Any]) -> str | None:
         template = N_("the champion forecasts {days}, the pipeline file wants {wanted}")
         reasons.append(sentence(template, days=counted(horizon, "{n} day", "{n} days"), wanted=spec.horizon))
     if gone := _covariates(manifest) - {*spec.calendar.known_future}:
-        one = N_("the champion reads the known-future covariate {names}, the pipeline file has no such")
-        several = N_("the champion reads the known-future covariates {names}, the pipeline file has no such")
+        one = N_("the champion reads the known-future covariate {names}, which the pipeline file does not have")
+        several = N_("the champion reads the known-future covariates {names}, which the pipeline file does not have")
         reasons.append(sentence(one if len(gone) == 1 else several, names=_names(gone)))
     if not reasons:
         return None
@@ -41,26 +39,26 @@ def differences(spec: Spec, manifest: Mapping[str, Any]) -> list[str]:
     levels, wanted = tuple(manifest["levels"]), tuple(spec.model.quantiles)
     if levels != wanted:
         template = N_(
-            "The champion forecasts the quantiles {levels}, the pipeline file wants {wanted}; it forecasts until a "
-            "night admits another."
+            "The champion forecasts the quantiles {levels}, the pipeline file wants {wanted}; it stays in use until "
+            "a night admits another."
         )
         texts.append(sentence(template, levels=_numbers(levels), wanted=_numbers(wanted)))
     if new := {*spec.calendar.known_future} - _covariates(manifest) - _declared(spec, manifest):
         one = N_(
-            "The champion was trained without the known-future covariate {names}; it forecasts until a night admits "
-            "another."
+            "The champion was trained without the known-future covariate {names}; it stays in use until a night "
+            "admits another."
         )
         several = N_(
-            "The champion was trained without the known-future covariates {names}; it forecasts until a night admits "
-            "another."
+            "The champion was trained without the known-future covariates {names}; it stays in use until a night "
+            "admits another."
         )
         texts.append(sentence(one if len(new) == 1 else several, names=_names(new)))
     trained = [name for name, _ in manifest["encoding"]["statics"]]
     static = spec.depots.static if spec.depots else ()
     if {*trained} != {*static}:
         template = N_(
-            "The champion knows depots by {names}, the pipeline file by {wanted}; it forecasts until a night admits "
-            "another."
+            "The champion describes depots by {names}, the pipeline file by {wanted}; it stays in use until a night "
+            "admits another."
         )
         nothing = sentence(N_("no attribute")), sentence(N_("none"))
         values = {"names": _names(trained) or nothing[0], "wanted": _names(static) or nothing[1]}

@@ -28,7 +28,7 @@ from forecaster.serving import bundle as bundles
 
 NOTE = "Made afterwards, with what was known that morning, by a model that was not trained on the days since."
 REPLAYED = N_(
-    "Made afterwards from history that was loaded later, each count as if known on the morning after its day."
+    "Made afterwards from history that was loaded later; each count is treated as known on the morning after its day."
 )
 
 

@@ -247,7 +247,7 @@ class PublicationDraft:
         before: dict[str, WeekPlan] = {}
         by_people: dict[str, Any] = {}
         plans: list[WeekPlan] = []
-        lacking = "who worked before is not known to the plans of the week"
+        lacking = "the plans of the week do not know who worked before"
         with troubles.collect(Exception, lacking), Ledger.open(spec.ledger_url) as ledger:
             head = ledger.current(spec.name) if self.onto_page else None
             before |= {plan.depot_id: plan for plan in ledger.plans(head.publication_id)} if head else {}
@@ -258,7 +258,7 @@ class PublicationDraft:
         people: Sequence[Any] | None = () if spec.staffing.people_table is None else None
         if people is None:
             with troubles.collect(
-                Exception, "the table of people is not read, and those of the plans before are planned"
+                Exception, "the table of people cannot be read; the people of the previous plans are planned"
             ):
                 people = _people(spec, self.result.panel, self.run_id)
         with troubles.collect(Exception, "no week is planned"):
@@ -336,7 +336,7 @@ def _save_inputs(
     if too_large := saved_inputs.too_large(saved):
         return None, sentence(N_("{sentence}."), sentence=too_large)
     name = None
-    with troubles.collect(Exception, "planners cannot change this publication at once"):
+    with troubles.collect(Exception, "planners cannot change this publication immediately"):
         name = saved_inputs.write(spec.paths.saved_inputs, saved)
     return name, None
 

@@ -62,7 +62,7 @@ def rollback(spec: Spec, *, by: str, reason: str, now: datetime) -> Change:
     with Ledger.open(spec.ledger_url) as ledger:
         target = previous_champion(ledger.promotions(spec.name))
         if target is None:
-            raise NoSuchRow(f"nothing to go back to: {spec.name} has had no other champion before this one")
+            raise NoSuchRow(f"nothing to roll back to: {spec.name} has had no earlier champion")
         digest, version = target.bundle_digest, target.model_version
         return _promote(spec, ledger, digest, target.run_id, version, by=by, reason=reason, now=now)
 

@@ -144,7 +144,7 @@ class MicroBatcher:
         """
         now = time.monotonic()
         if self._closing:
-            raise QueueClosed("the server is ending; ask another one")
+            raise QueueClosed("the server is shutting down; ask another one")
         if now >= deadline:
             raise DeadlinePassed("the deadline had passed before the request was read")
         if self.queued_rows and self.queued_rows + rows > self._limits.queue_rows:
@@ -174,7 +174,7 @@ class MicroBatcher:
                 await self._idle.wait()
         except TimeoutError:
             for request in tuple(self._waiting):
-                self._fail(request, QueueClosed("the server is ending; ask another one"))
+                self._fail(request, QueueClosed("the server is shutting down; ask another one"))
         self._threads.shutdown(wait=False, cancel_futures=False)
 
     # --- which batch goes, and when -----------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class MicroBatcher:
         """Turn it away where it still waits, or a piece of it does."""
         if request.sent < request.rows:
             self._fail(
-                request, DeadlinePassed("the deadline came before its turn; ask again later, or with a longer one")
+                request, DeadlinePassed("the deadline passed before its turn; ask again later, or with a longer one")
             )
 
     def _fail(self, request: _Request, error: Exception) -> None:

@@ -64,7 +64,7 @@ class Cipher:
         try:
             return AESGCM(self.key).decrypt(nonce, rest, _associated_data(bundle, file))
         except (InvalidTag, ValueError):
-            raise BundleError("what was encrypted has been changed since, or belongs to another bundle") from None
+            raise BundleError("the encrypted content was changed, or belongs to another bundle") from None
 
 
 _PARTS = (

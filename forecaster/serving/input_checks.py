@@ -37,7 +37,7 @@ class InputSpec:
         try:
             return cls(bundle.lookback, manifest["horizon"], encoding.covariates, tuple(manifest["calendar"]), labels)
         except (KeyError, TypeError, ValueError) as error:
-            raise BundleError(f"bundle {bundle.name}: the manifest does not say its inputs: {error}") from error
+            raise BundleError(f"bundle {bundle.name}: the manifest does not declare its inputs: {error}") from error
 
     def shapes(self, depots: int) -> dict[str, tuple[int, ...]]:
         """The shape of each input array for so many depots."""

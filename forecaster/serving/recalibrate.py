@@ -33,7 +33,7 @@ def medians(predicted: Floats, panel: Panel, bundle: Bundle, other: Bundle) -> D
     if share == other_share:
         return predicted.astype(float)
     if not share < 1:
-        raise BundleError(f"bundle {bundle.name}: its medians are the anchor's, which says nothing of its weights")
+        raise BundleError(f"bundle {bundle.name}: its medians equal the anchor's, which does not verify its weights")
     parts = []
     for start in range(0, len(panel.depot_ids), CHUNK):
         rows = slice(start, start + CHUNK)

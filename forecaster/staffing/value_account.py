@@ -42,25 +42,23 @@ SPANS = (8, 26, 52)  # weeks
 COMPARED = (PUBLISHED, LAST_WEEK, BUFFER, FORESIGHT)
 HOW: Mapping[str, str] = {
     PUBLISHED: N_(
-        "The crews of each day as they were published last by that morning, planners' numbers included, against the "
-        "drivers that the orders that came needed."
+        "The crews last published by each morning, planners' numbers included, compared with the drivers that the "
+        "actual orders needed."
     ),
-    LAST_WEEK: N_(
-        "What the same weekday needed when it was last known on that morning, with the same limits and vans."
-    ),
+    LAST_WEEK: N_("The crew that the last same weekday known that morning needed, with the same limits and vans."),
     BUFFER: N_(
-        "What the model's median needs and a buffer more, which is chosen anew each day as the cheapest of the eight "
+        "The crew for the model's median plus a buffer; each day takes the buffer that was cheapest over the eight "
         "weeks before."
     ),
-    FORESIGHT: N_("What limits and vans would have cost whoever knew the orders; nobody can save more."),
-    MODEL: N_("The crews that the model's own numbers asked for, without any planner's."),
+    FORESIGHT: N_("The cost with perfect foresight of the orders, within limits and vans; no policy can save more."),
+    MODEL: N_("The crews for the model's own numbers, without planners' numbers."),
     MORE_VANS: N_("The crews of the model with ten vans more, which may stand anywhere."),
     WORKED: N_("The drivers who worked, by recorded hours; only the depots and days where these are known."),
     AS_PLANNED: N_("Our rosters; only the depots and days where worked hours are known."),
 }
 RANGE = N_(
-    "Each range holds 90 % of what the same sum comes to when blocks of ⌈n^(1/3)⌉ neighbouring weeks of the n are "
-    "drawn again (circular block bootstrap); below four weeks there is none."
+    "Each range covers 90 % of the sums from resampled blocks of ⌈n^(1/3)⌉ neighboring weeks of the n (circular "
+    "block bootstrap); below four weeks there is none."
 )
 
 

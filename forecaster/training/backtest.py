@@ -89,7 +89,7 @@ def _known_before(reigning: Predictor, first: date, days: int) -> list[str]:
     if known <= 0:
         return []
     template = N_(
-        "the champion learned from {known} of the {days} held-out days, those up to {last}: its scores are too good"
+        "the champion was trained on {known} of the {days} held-out days, up to {last}: its scores are too optimistic"
     )
     return [sentence(template, known=known, days=days, last=first + timedelta(days=known))]
 

@@ -199,8 +199,8 @@ def _run_child(
 
 def _late_message(hours: float) -> str:
     template = N_(
-        "training took longer than schedule.max_training_hours ({hours}) and was ended; the next goes on from its "
-        "checkpoint"
+        "training took longer than schedule.max_training_hours ({hours}) and was stopped; the next training "
+        "continues from its checkpoint"
     )
     return sentence(template, hours=amount(hours, "g"))
 
@@ -264,18 +264,19 @@ def _messages(pipe: IO[bytes], hears: Listeners) -> tuple[bytes, ForecasterError
 def _death_message(code: int, complaints: bytes, *, several: bool) -> str:
     if several:
         template = N_(
-            "another of training.hosts died or did not come: the training process ended with {code}; start "
-            "`forecaster assist` on each of them, and the next training goes on from the last checkpoint"
+            "another of training.hosts died or did not connect: the training process ended with {code}; start "
+            "`forecaster assist` on each of them, and the next training continues from the last checkpoint"
         )
         return sentence(template, code=code)
     if code < 0:
         template = N_(
             "the training process was killed (signal {signal}), as the system does when memory runs out; fewer "
-            "training.members or a smaller training.batch_depots take less, and the next goes on from its checkpoint"
+            "training.members or a smaller training.batch_depots need less, and the next training continues from "
+            "its checkpoint"
         )
         return sentence(template, signal=-code)
     lines = complaints.decode("utf-8", "replace").strip().splitlines() or ["nothing"]
-    template = N_("the training process ended with exit code {code} and said: {words}")
+    template = N_("the training process ended with exit code {code} and printed: {words}")
     return sentence(template, code=code, words=lines[-1][:500])
 
 

@@ -94,20 +94,19 @@ class Gain:
     def sentence(self) -> str:
         difference = self.pairs.difference()
         if self.compared and np.array_equal(self.pairs.ours, self.pairs.theirs):
-            same = N_("the last {n} gained nothing that rosters noticed (their crews cost the same as before)")
+            same = N_("the last {n} did not improve rosters (their crews cost the same as before)")
             return sentence(same, n=self.trainings)
-        gain = sentence(N_("{amount} a day over {n} days"), amount=amount(self.a_day, "+,.2f"), n=difference.days)
+        gain = sentence(N_("{amount} per day over {n} days"), amount=amount(self.a_day, "+,.2f"), n=difference.days)
         values = {"n": self.trainings, "gain": gain}
         if not np.isfinite(difference.high):
-            few = N_("the last {n} gained nothing that rosters noticed (too few days to tell: {gain})")
+            few = N_("the last {n} did not improve rosters (too few days to judge: {gain})")
             return sentence(few, **values)
         values |= {"low": amount(-difference.high, "+.1%"), "high": amount(-difference.low, "+.1%")}
         if self.is_noticed:
-            return sentence(N_("the last {n} gained {gain} in rosters, {low} to {high} of what they cost"), **values)
-        nothing = N_("the last {n} gained nothing that rosters noticed ({gain}, {low} to {high} of what they cost)")
+            return sentence(N_("the last {n} improved rosters by {gain}, {low} to {high} of their cost"), **values)
+        nothing = N_("the last {n} did not improve rosters ({gain}, {low} to {high} of their cost)")
         too_little = N_(
-            "the last {n} gained nothing that rosters noticed ({gain}, {low} to {high} of what they cost; a training "
-            "costs {cost})"
+            "the last {n} did not improve rosters ({gain}, {low} to {high} of their cost; a training costs {cost})"
         )
         if not self.training_cost:
             return sentence(nothing, **values)

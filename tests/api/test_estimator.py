@@ -61,7 +61,7 @@ def test_a_covariate_that_is_not_known_ahead_is_asked_for(fitted: Forecaster) ->
         fitted.predict(future=ahead().drop(columns="promo"))
     with pytest.raises(SpecError, match="future: found the columns ds, promo; wanted depot_id, date or unique_id, ds"):
         fitted.predict(future=ahead().drop(columns="unique_id"))
-    with pytest.raises(SpecError, match=r"history: found the columns .* is given as future=…"):
+    with pytest.raises(SpecError, match=r"history: found the columns .* pass covariates of the days ahead as future=…"):
         fitted.predict(ahead())
 
 
@@ -102,7 +102,7 @@ def test_a_count_holds_where_days_ahead_begin_before_the_last_day(
         pd.testing.assert_frame_equal(fitted.predict(readings(), future=future), expected)
     blank = from_earlier.assign(unique_id=from_earlier["unique_id"].astype(str) + " ")
     pd.testing.assert_frame_equal(fitted.predict(future=blank), expected)
-    line = "future: 36 rows for days of which the readings have a count; the readings hold for these"
+    line = "future: 36 rows for days that have a count in the readings; the readings take precedence"
     assert [record.message for record in caplog.records] == [line]
 
 
@@ -258,7 +258,7 @@ def test_a_changed_bundle_is_not_believed(saved: Path, tmp_path: Path) -> None:
 
 def test_a_folder_with_something_in_it_is_not_written_over(fitted: Forecaster, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(SpecError, match="found something there, wanted a new folder"):
+    with pytest.raises(SpecError, match="found a folder with files, wanted a new folder"):
         fitted.save(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["notes.txt"]
     with pytest.raises(SpecError, match=r"forecaster.json: cannot be read"):

@@ -1,4 +1,4 @@
-"""A panel as the long frames that mlforecast and neuralforecast read: a row a depot and day, dates as numbers."""
+"""A panel as the long frames that mlforecast and neuralforecast read: one row per depot and day, dates as numbers."""
 
 from __future__ import annotations
 

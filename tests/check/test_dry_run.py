@@ -67,12 +67,12 @@ def test_readings_that_are_too_old_for_the_night_are_no_start(spec: Spec) -> Non
     trial = check(spec, now=NOW.replace(day=20))
     [sentence] = trial.caveats
     assert trial.fault is None
-    assert sentence.startswith("No reading is newer than 2024-03-05, 14 days before the last day that was over")
+    assert sentence.startswith("The newest reading is of 2024-03-05, 14 days before the last complete day")
     assert f"caveat    {sentence}" in [*render(trial, tables=False)]
     strict = FILES["pipeline.yaml"].replace("path: demand.csv}}", "path: demand.csv}, rules: {max_age_days: 13}}")
     (spec.folder / "pipeline.yaml").write_text(strict, "utf-8")
     trial = check(load(spec.folder / "pipeline.yaml"), now=NOW.replace(day=20))
-    assert "14 days before the last day that was over; wanted at most 13" in verdict(trial)
+    assert "14 days before the last complete day; wanted at most 13" in verdict(trial)
     assert trial.profile is not None
 
 

@@ -74,7 +74,7 @@ def test_a_page_says_what_the_screen_says_and_shows_it(trial: DryRun) -> None:
     headings = (
         "The network, day by day",
         "Every depot and day",
-        "Rows kept aside, by rule and file",
+        "Quarantined rows, by rule and file",
         "count_negative: ",
     )
     assert [document.text.index(heading) for heading in headings] == sorted(

@@ -119,7 +119,7 @@ def test_a_batch_that_was_stopped_says_so(spec: Spec) -> None:
     trial = trial_of(spec, profile(bare([[4.0] * 14])))
     assert trial.ingested is not None
     stopped = replace(trial, ingested=replace(trial.ingested, stopped="thin_feed: found 1 of 9 depots"))
-    assert line(stopped, "stopped") == "thin_feed: found 1 of 9 depots: nothing of this batch counts"
+    assert line(stopped, "stopped") == "thin_feed: found 1 of 9 depots: no row of this batch counts"
 
 
 def test_every_state_that_occurs_has_its_place_in_the_bar(spec: Spec) -> None:

@@ -125,7 +125,7 @@ def test_two_rollbacks_lead_two_champions_back_and_the_third_says_that_it_cannot
         assert "The registry's aliases are as they were: it has no model of bundle" in err
     code, _, err = call("rollback", file, "--reason", "x", "--by", "ada")
     assert code == 2
-    assert "nothing to go back to: t has had no other champion before this one" in err
+    assert "nothing to roll back to: t has had no earlier champion" in err
 
 
 def test_a_damaged_bundle_is_not_promoted(spec: Spec, file: Path, call: Call) -> None:

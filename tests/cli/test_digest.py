@@ -40,8 +40,8 @@ def test_a_digest_is_shown_as_text_as_html_and_as_a_chat_gets_it(call: Call, fil
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--depot", "BOS-01", "--city", "Boston"], "found --depot and --city, wanted one of them"),
-        (["--again"], "found --again without --send, which it is for"),
+        (["--depot", "BOS-01", "--city", "Boston"], "found --depot and --city, wanted only one of them"),
+        (["--again"], "found --again without --send, which it needs"),
         (
             ["--depot", "BOS-1"],
             "--depot: found 'BOS-1', wanted one of those that are published; did you mean 'BOS-01'?",

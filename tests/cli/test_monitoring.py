@@ -35,7 +35,7 @@ def test_what_is_wrong_is_told_with_an_exit_code(call: Call, file: Path) -> None
     code, _, err = call("metrics", file)
     assert (code, err.startswith("forecaster: there is no ledger at ")) == (2, True)
     code, _, err = call("metrics", file, "--port", "1", "--textfile", "x.prom")
-    assert (code, err) == (2, "forecaster: found --port and --textfile, wanted one of them\n")
+    assert (code, err) == (2, "forecaster: found --port and --textfile, wanted only one of them\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         code, _, err = call("metrics", file, "--port", port)
@@ -84,8 +84,8 @@ def test_promises_are_told_and_a_broken_one_has_an_exit_code(call: Call, file: P
         3,
         True,
     )
-    assert "promotions are frozen: promised was " in out
+    assert "promotions are frozen; missed objectives: " in out
     code, out, _ = call("slo", file, "--json")
     content = json.loads(out)
     assert (code, len(content["promises"]), content["promises"][-1]["state"]) == (3, 11, "broken")
-    assert content["frozen"].startswith("promotions are frozen: ")
+    assert content["frozen"].startswith("promotions are frozen; missed objectives: ")

@@ -84,7 +84,7 @@ def test_a_release_says_what_it_did_and_the_history_shows_both_sides(file: Path,
     ("arguments", "code", "message"),
     [
         (("quarantine", "release", "{}", "--rule", "spike", "--reason", " "), 2, "--reason: found nothing"),
-        (("quarantine", "release", "{}", "--reason", "x"), 2, "nothing says which rows are meant"),
+        (("quarantine", "release", "{}", "--reason", "x"), 2, "found no selection of rows"),
         (("quarantine", "show", "{}", "0000000"), 2, "no quarantined row has such an id"),
         (("history", "{}", "Depot 1", "soon"), 2, "DATE: found 'soon', wanted a day such as 2026-11-01"),
         (("history", "{}", "Depot1", LAST), 4, "no depot 'Depot1' is known; did you mean 'Depot 1'?"),

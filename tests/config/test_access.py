@@ -23,7 +23,7 @@ def access(tmp_path: Path, text: str) -> Path:
     ("text", "message"),
     [
         ("sign_in: basic", "page.access.sign_in: found 'basic', wanted 'none', 'header' or 'oidc'"),
-        ("sign_in: header", "sign_in: header believes nobody without `proxies`"),
+        ("sign_in: header", "sign_in: header trusts no one without `proxies`"),
         ("sign_in: oidc", "sign_in: oidc needs oidc, url, secret as well"),
         (f"sign_in: oidc, {OIDC}", "sign_in: oidc needs url, secret as well"),
         ("secret: hunter2", "found a secret in the file, wanted it named, as in ${PAGE_SECRET}"),

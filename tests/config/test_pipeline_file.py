@@ -132,7 +132,7 @@ def test_a_short_file_is_enough(read: Read) -> None:
         ("schedule: {deadline: '5:30'}", "schedule.deadline: found '5:30', wanted a local time as in '05:30'"),
         (
             "calendar: {subdivision: NY}",
-            "calendar: subdivision is given without country; wanted both, as in country: US, subdivision: NY",
+            "calendar: found subdivision without country; wanted both, as in country: US, subdivision: NY",
         ),
         ("training: {seed: 4294967296}", "training.seed: found 4294967296, wanted less than 4294967296"),
         (
@@ -344,13 +344,13 @@ def test_every_key_is_explained_in_the_json_schema() -> None:
 def test_only_demand_may_be_wide(read: Read, section: str) -> None:
     line = section + ": {source: {kind: csv, path: a.csv, wide: days}}" + "}" * section.count("{")
     [message] = mistakes(read, GOOD + line + "\n")
-    assert "wide lays out demand alone; wanted a table with a row for each of them" in message
+    assert "wide applies only to demand; wanted a table with one row for each record" in message
 
 
 def test_cells_of_a_wide_table_are_counts_and_not_counted(read: Read) -> None:
     demand = "{aggregate: count, source: {kind: csv, path: a.csv, wide: depots}}"
     [message] = mistakes(read, f"name: t\ndemand: {demand}\n")
-    assert "aggregate: count counts rows, and source.wide reads counts from cells; wanted one of both" in message
+    assert "aggregate: count counts rows, and source.wide reads counts from cells; wanted only one of them" in message
 
 
 def test_a_host_of_a_training_says_for_whom_it_waits_and_how_long() -> None:

@@ -53,23 +53,25 @@ WRONG = {
     SHIFTS.replace("22:30", "25:00"): "staffing.shifts.1.start: found 1500, wanted a local time as in '06:00'",
     SHIFTS.replace("06:00, end: 14:00", "6am, end: 14:00"): "found '6am', wanted a local time as in '06:00'",
     SHIFTS.replace("22:30", "06:00"): "found start and end at 06:00, wanted a shift of less than a day",
-    SHIFTS.replace("0.4", "learn"): "staffing: found share: learn of night and share: 0.6 of day, wanted learn of all",
+    SHIFTS.replace(
+        "0.4", "learn"
+    ): "staffing: found share: learn for night and share: 0.6 for day, wanted learn for all",
     SHIFTS.replace("0.4", "lern"): "staffing.shifts.1.share: found 'lern', wanted a share above 0 and up to 1, such as",
     SHIFTS.replace("0.4", "1.4"): "found 1.4, wanted a share above 0 and up to 1, such as 0.4, or learn",
-    LEARNED: "staffing.shifts: share: learn takes rows with a time of day, and demand.aggregate says that a row is a",
+    LEARNED: "staffing.shifts: share: learn needs rows with a time of day, but demand.aggregate declares a row to be a",
     LEARNED.replace("14:00", "14:15"): "found day from 06:00 to 14:15, wanted whole or half hours where shares are",
-    LEARNED.replace("14:00", "23:00"): "found day and night, which overlap, wanted shares as numbers, or shifts of",
+    LEARNED.replace("14:00", "23:00"): "found day and night, which overlap, wanted shares as numbers, or shifts that",
     LEARNED.replace("end: 06:00", "end: 07:00"): "found night and day, which overlap, wanted shares as numbers",
-    f"people: [{PERSON}]": "staffing: found people and no shifts, wanted the shifts that they work",
+    f"people: [{PERSON}]": "staffing: found people but no shifts, wanted their shifts",
     f"{SHIFTS}, people: [{{name: x}}]": "found the contract x of nobody, wanted per_depot, or the names",
-    f"{SHIFTS}, people_table: {TABLE}": "found people_table and no people, wanted the contracts of those in it",
-    f"{NAMED.replace('{}', '{off_to: a}')}": "columns.off_to is given without off_from; wanted both",
+    f"{SHIFTS}, people_table: {TABLE}": "found people_table but no people, wanted the contracts of the people in it",
+    f"{NAMED.replace('{}', '{off_to: a}')}": "found columns.off_to without off_from; wanted both",
     f"{NAMED.replace('{}', '{person: a, contract: a}')}": "columns name a, depot_id, a; wanted a column of its own",
     f"{SHIFTS}, people: [{PERSON}, {PERSON}]": "found people that are called full-time twice",
-    f"{SHIFTS}, people: [{PERSON.replace('3', 'crew')}]": "per_depot names a column of the depots source, and there",
+    f"{SHIFTS}, people: [{PERSON.replace('3', 'crew')}]": "per_depot names a column of the depots source, but there",
     f"{SHIFTS}, people: [{PERSON.replace('3', '-1')}]": "found -1, wanted a number of people up to 500, or a column",
     f"{SHIFTS}, people: [{PERSON.replace('3', '3, max_shifts_week: 8')}]": "found 8, wanted less than or equal to 7",
-    f"{SHIFTS}, people: [{PERSON.replace('3', '3, cost_overtime: 5')}]": "cost_overtime is given without hours_week",
+    f"{SHIFTS}, people: [{PERSON.replace('3', '3, cost_overtime: 5')}]": "found cost_overtime without hours_week",
     f"{SHIFTS}, people: [{PERSON.replace('3', '3, rest: 5')}]": "unknown key 'rest' in staffing.people.0",
 }
 
@@ -90,5 +92,5 @@ def test_shares_are_learned_where_rows_have_times_of_day(tmp_path: Path) -> None
     assert spec.staffing is not None
     assert spec.staffing.share_weeks == 12
     file.write_text(f"name: t\ndemand: {{date_zone: UTC, {demand}}}\nstaffing: {{{COSTS}, {LEARNED}}}\n", "utf-8")
-    with pytest.raises(SpecError, match=r"demand\.date_zone takes instants for days; wanted one of both"):
+    with pytest.raises(SpecError, match=r"demand\.date_zone turns instants into days; wanted only one of them"):
         load(file)

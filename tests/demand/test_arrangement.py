@@ -155,7 +155,7 @@ def test_a_word_that_cannot_be_read_is_no_reading_of_an_open_weekday(tmp_path: P
     ]
     spec = spec_of(tmp_path, "")
     [finding] = [finding for finding in of_rows(tmp_path, rows, spec).findings if finding.rule == "count_form"]
-    assert 'demand.closed_values: ["CLOSED"] says so' in finding.message
+    assert 'set demand.closed_values: ["CLOSED"]' in finding.message
     panel = build(read_as_of(spec, as_of=NOW), spec)
     is_sunday = (panel.days.astype(int) + 3) % 7 == 6
     assert not panel.open[0, is_sunday][-3:].any()
@@ -176,7 +176,7 @@ def test_of_the_night_before_an_export_nothing_is_known(tmp_path: Path) -> None:
     result, counts = ingested(tmp_path, rows, ', aggregate: count, day_starts: "03:00"')
     assert ("A", DAYS[0] - timedelta(days=1)) not in counts
     [finding] = [finding for finding in result.findings if finding.rule == "cut_day"]
-    assert "found 1 rows after midnight alone" in finding.message
+    assert "found only rows after midnight (1)" in finding.message
 
 
 @pytest.mark.parametrize("time", ["", " 00:00"])
@@ -252,5 +252,5 @@ def test_a_wide_source_has_depots_and_days_of_its_own(tmp_path: Path) -> None:
 
 def test_fill_down_is_a_key_of_demand_alone(tmp_path: Path) -> None:
     depots = "\ndepots: {source: {kind: csv, path: depots.csv, fill_down: [city]}}"
-    with pytest.raises(SpecError, match="fill_down fills columns of demand alone"):
+    with pytest.raises(SpecError, match="fill_down applies only to columns of demand"):
         spec_of(tmp_path, "", "}}" + depots + "\nx: {y: {z: 1")

@@ -339,5 +339,5 @@ def test_returns_are_refused_taken_off_or_left_out(tmp_path: Path, negative: str
 
 
 def test_returns_are_rows_of_a_sum(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match="negative: subtract is about the rows of a sum; wanted aggregate: sum"):
+    with pytest.raises(SpecError, match="negative: subtract applies to the rows of a sum; wanted aggregate: sum"):
         spec_of(tmp_path, PLAIN.removesuffix("}") + ", negative: subtract}")

@@ -131,7 +131,7 @@ def test_rows_are_chosen_by_city_and_searched_and_sorted(page: Page, address: st
     page.get_by_role("link", name="NYC-01", exact=True).wait_for(state="detached")
     assert names(page) == ["NYC-02"]
     page.get_by_role("searchbox").fill("nothing of this name")
-    page.get_by_text("No depot is meant by this.").wait_for()
+    page.get_by_text("No depot matches.").wait_for()
     page.get_by_role("searchbox").fill("nyc-01")
     page.get_by_role("link", name="NYC-01", exact=True).wait_for()
     assert "q=nyc-01" in str(page.get_by_role("link", name="CSV").get_attribute("href"))

@@ -58,7 +58,7 @@ def test_a_model_that_is_a_fifth_too_high_is_back_within_three_nights(known: Kno
     with Ledger.open_reader(known.spec.ledger_url) as ledger:
         last = ledger.promotions("known")[-1]
     assert (last.bundle_digest, last.by) == (known.bundles[1.0], "canary")
-    assert last.reason.startswith(f"stays, as canary {known.bundles[WORSE]} went back: ")
+    assert last.reason.startswith(f"stays, because canary {known.bundles[WORSE]} was withdrawn: ")
 
 
 def test_an_equal_model_comes_to_reign(known: Known) -> None:

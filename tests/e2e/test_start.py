@@ -96,7 +96,7 @@ def test_a_newcomer_comes_to_a_right_first_forecast(
         clicks.on(page.get_by_role("button", name="Right: write pipeline.yaml"))
         clicks.arrives("/start/check")
         assert page.get_by_role("heading", level=1).inner_text() == "A forecast can start from this"
-        assert page.get_by_role("img", name="What all depots counted together").is_visible()
+        assert page.get_by_role("img", name="Actual orders of all depots together").is_visible()
         clicks.on(page.get_by_role("button", name="Make the first forecast"))
         clicks.arrives("/start/forecast")
         page.get_by_role("heading", level=1, name="The first forecast is ready").wait_for(timeout=PATIENCE)

@@ -38,8 +38,8 @@ def test_backfilled_nights_have_a_value_on_the_page_in_the_api_and_on_the_comman
     with small_fleet.page(file) as client:
         page = client.get("/value?weeks=8").text
         assert "Cost of each rostering policy" in page
-        assert "6 days of these rest on a forecast that was made afterwards" in page
-        assert "What the forecasts cost" in page
+        assert "The forecasts of 6 of these days were made afterwards" in page
+        assert "Cost of the forecasts" in page
         assert client.get("/value").text.count('aria-current="page"') == 1
         rows = client.get("/api/v1/value").json()["rows"]
         assert {row["weeks"] for row in rows} == {8, 26, 52}

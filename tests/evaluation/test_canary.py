@@ -81,7 +81,7 @@ def test_where_nothing_is_sure_it_is_as_the_gate_said_after_all_nights() -> None
     assert judge(came, unsure, 6, CANARY, GATE).decision == "wait"
     last = judge(came, unsure, 7, CANARY, GATE)
     assert last.decision == "promote"
-    assert last.reason.endswith("nothing sure after 7 nights, so it is as the gate said")
+    assert last.reason.endswith("inconclusive after 7 nights, so the gate's verdict stands")
 
 
 def test_a_model_that_is_surely_worse_is_not_promoted_for_having_waited() -> None:

@@ -90,7 +90,7 @@ def test_without_a_champion_there_is_one_rival_less() -> None:
 
 def test_a_rival_that_was_not_compared_objects() -> None:
     assert verdict(Gate(beat=("lightgbm",))).objections == (
-        "lightgbm, which is to be beaten, was not compared: is it declared, and installed?",
+        "lightgbm, a required baseline, was not compared: is it declared, and installed?",
     )
 
 

@@ -56,7 +56,7 @@ def test_a_new_model_waits_and_the_champion_may_be_confirmed(file: Path) -> None
         )
     assert (night.outcome, night.promoted) == ("degraded", None)
     assert night.message == (
-        "not promoted: promotions are frozen: promised was 74% to 86% within the 80 % range, and it is 50.0%; "
+        "not promoted: promotions are frozen; missed objectives: 74% to 86% within the 80 % range, and it is 50.0%; "
         "`forecaster promote FILE b1 --reason …` lets it forecast"
     )
     assert (

@@ -100,8 +100,8 @@ def test_a_registry_that_hangs_or_refuses_is_told_of_after_the_forecast_is_out(
     assert process.returncode == 3, process.stderr
     run = last_run(file)
     assert str(run.message).startswith(
-        "the run could not be recorded in the registry; a later night does it: "
-        f"{registry}: MlflowException: API request to"
+        f"the run could not be recorded in the registry; a later night will record it: {registry}: MlflowException: "
+        f"API request to"
     )
     assert "Retrying (" not in process.stderr
     assert process.stderr.index("as publication 1") < process.stderr.index("the run into MLflow")

@@ -87,7 +87,7 @@ def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
     process.send_signal(number)
     _, stderr = process.communicate(timeout=240)
     assert process.returncode == code, stderr
-    sentence = f"{name} ended it; the next run goes on from the checkpoint"
+    sentence = f"{name} ended it; the next run continues from the checkpoint"
     assert stderr.count(sentence) == 1
     assert "Traceback" not in stderr
     assert children_left(file) == []
@@ -144,5 +144,5 @@ def test_what_is_told_to_stop_after_the_forecast_is_out_has_published(
     assert str(run.message) == (
         "Ctrl-C ended it after the forecast was out"
         if published
-        else "Ctrl-C ended it; the next run goes on from the checkpoint"
+        else "Ctrl-C ended it; the next run continues from the checkpoint"
     )

@@ -153,7 +153,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         ("hangs", "nothing that speaks HTTP answers at "),
         # Which sentence comes is tested beside the one function that says it.
         pytest.param("login", "is no Prefect API: it answers '<!doctype html>", marks=pytest.mark.exhaustive),
-        pytest.param("broken", "answers 500 when asked how it is", marks=pytest.mark.exhaustive),
+        pytest.param("broken", "answers its health check with 500", marks=pytest.mark.exhaustive),
         pytest.param("2.10.0", "is Prefect 2.10.0, this client 3.", marks=pytest.mark.exhaustive),
         pytest.param("dies", "nothing that speaks HTTP answers at ", marks=pytest.mark.exhaustive),
     ],
@@ -165,7 +165,7 @@ def test_an_api_that_is_none_leaves_the_refresh_published_with_a_note(champion: 
     with Ledger.open_reader(load(champion).ledger_url) as ledger:
         run = ledger.runs()[0]
     assert (run.kind, run.outcome) == ("refresh", "published")
-    assert str(run.message).startswith("Prefect did not come up, and the run went on without it: ")
+    assert str(run.message).startswith("Prefect did not start; the run continued without it: ")
     assert sentence in str(run.message)
     assert "Traceback" not in process.stderr
 
@@ -173,7 +173,7 @@ def test_an_api_that_is_none_leaves_the_refresh_published_with_a_note(champion: 
 def test_an_address_where_nothing_listens_leaves_the_refresh_published(champion: Path) -> None:
     process = forecaster("predict-only", champion, "http://127.0.0.1:9/api")
     assert process.returncode == 0, process.stderr
-    assert "Prefect did not come up, and the run went on without it: nothing that speaks HTTP answers" in process.stderr
+    assert "Prefect did not start; the run continued without it: nothing that speaks HTTP answers" in process.stderr
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_an_api_that_goes_in_the_middle_of_a_night_costs_nothing(tmp_path: Path,
         assert ledger.current("tiny") is not None
         assert ledger.champion("tiny") is not None
     assert run.outcome == "published"
-    assert "the run went on without it" in str(run.message)
+    assert "the run continued without it" in str(run.message)
     assert "Traceback" not in process.stderr
     print(f"{mode}: {seconds:.0f} s")
 

@@ -118,7 +118,7 @@ def test_a_run_is_named_and_reported_and_a_degraded_one_told_of(tmp_path: Path, 
         assert flow_run.name == "predict-only 2026-05-11 degraded"
         assert flow_run.labels["forecaster.run"] == run.run_id
         states = {name: client.read_flow_run(number).state for name, number in numbers.items()}
-        sentence = f"it was killed, or its machine went down; run {run.run_id} found it"
+        sentence = f"it was killed, or its machine went down; run {run.run_id} detected it"
         assert {name: (state.name, state.message) for name, state in states.items() if state} == {
             "unnamed": ("Crashed", sentence),
             "killed": ("Crashed", sentence),

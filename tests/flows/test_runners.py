@@ -139,7 +139,7 @@ def test_a_cluster_that_does_not_answer_is_told_of_and_the_work_is_done(monkeypa
     ):
         assert fan([os.getpid]) == [os.getpid()]
     [trouble] = troubles
-    assert trouble.startswith("dask on tcp://127.0.0.1:9 did not come up, and its work was done in turn: OSError")
+    assert trouble.startswith("dask on tcp://127.0.0.1:9 did not start; its work was done sequentially: OSError")
 
 
 def test_a_runner_that_is_not_installed_is_named_with_what_installs_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -147,12 +147,12 @@ def test_a_run_started_while_another_is_at_work_says_so_and_ends_with_five(tmp_p
     command = [sys.executable, "-m", "forecaster", "predict-only", str(file), "--plain"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert process.returncode == 5
-    assert f"not begun: run {first.run_id} is at work since " in process.stderr
+    assert f"not begun: run {first.run_id} has been active since " in process.stderr
     process = subprocess.run(
         [*command[:3], "predict", str(file)], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert process.returncode == 5
-    assert f"run {first.run_id} is at work since " in process.stderr
+    assert f"run {first.run_id} has been active since " in process.stderr
 
 
 def test_past_dates_of_which_none_is_a_night_are_refused_before_prefect_starts(
@@ -180,4 +180,4 @@ def test_without_prefects_server_the_run_goes_on_plainly(tmp_path: Path) -> None
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         [run] = ledger.runs()
         assert ledger.current("tiny") is not None
-    assert "; Prefect did not come up, and the run went on without it: " in str(run.message)
+    assert "; Prefect did not start; the run continued without it: " in str(run.message)

@@ -46,7 +46,7 @@ def test_trainings_that_gained_nothing_are_skipped_until_it_is_time(tmp_path: Pa
     assert (skipped.exit_code, skipped.trains) == (0, False), skipped.message
     assert skipped.publication["tier"] == "champion"
     assert skipped.message is not None
-    assert skipped.message.startswith("training skipped: the last 3 gained nothing that rosters noticed (")
+    assert skipped.message.startswith("training skipped: the last 3 did not improve rosters (")
     assert skipped.message.endswith("; next at the latest on Saturday 2026-05-16")
     due = Night.begin(str(file), NIGHT + timedelta(days=5))
     due.run(partial(without_its_training, due))

@@ -59,7 +59,7 @@ def test_who_comes_second_is_told_who_is_at_work_and_ends_as_busy(ledger: Ledger
     rival = begin(ledger, "second", NOW + timedelta(minutes=1)).rival
     assert rival is not None
     sentence = rival.sentence(SPEC.zone)
-    assert sentence.startswith("run first is at work since 2026-11-01 03:15 EST (process ")
+    assert sentence.startswith("run first has been active since 2026-11-01 03:15 EST (process ")
     assert outcomes(ledger) == {"first": "running", "second": "busy"}
     [second] = [run for run in ledger.runs() if run.run_id == "second"]
     assert (second.exit_code, second.message) == (BUSY, sentence)
@@ -95,7 +95,7 @@ def test_a_run_that_was_killed_here_is_found_at_once_and_closed(ledger: Ledger, 
     assert (begun.rival, begun.closed_runs) == (None, ("killed",))
     [killed] = [run for run in ledger.runs() if run.run_id == "killed"]
     assert (killed.outcome, killed.exit_code) == ("failed", OUR_FAULT)
-    assert killed.message == "it was killed, or its machine went down; run next found it"
+    assert killed.message == "it was killed, or its machine went down; run next detected it"
 
 
 def test_a_run_elsewhere_keeps_others_out_until_its_lease_has_expired(ledger: Ledger) -> None:
@@ -139,7 +139,7 @@ def test_a_living_run_here_that_does_not_renew_its_lease_loses_it_and_is_ended(
     assert start.hung.run_id == "hung"
     assert ended[0] == (os.getpid(), signal.SIGKILL)  # and then its children
     assert {sent for _, sent in ended} == {signal.SIGKILL}
-    with pytest.raises(LedgerError, match="not for run hung any more: run next is at work"):
+    with pytest.raises(LedgerError, match="not for run hung any more: run next has been active"):
         ledger.publish(publication("hung"))
 
 
@@ -156,7 +156,7 @@ def test_a_run_that_lost_its_lease_neither_publishes_nor_promotes(ledger: Ledger
     begin(ledger, "night-1")
     held_elsewhere(ledger)
     begin(ledger, "night-2", NOW + lease.LASTS)
-    with pytest.raises(LedgerError, match="not for run night-1 any more: run night-2 is at work"):
+    with pytest.raises(LedgerError, match="not for run night-1 any more: run night-2 has been active"):
         ledger.publish(publication("night-1"))
     with pytest.raises(LedgerError, match="not for run night-1 any more"):
         ledger.promote("harbor-fleet", run_id="night-1", bundle_digest="b0", by="gate", reason="better")

@@ -20,8 +20,8 @@ def spec(tmp_path: Path) -> Spec:
 
 def message(spec: Spec) -> str:
     return (
-        f"Lake and models of earlier nights are there, but no ledger at {spec.paths.ledger}: `forecaster restore` "
-        "brings it back from a backup; without it a new one begins."
+        f"Lake and models of earlier nights exist, but no ledger at {spec.paths.ledger}: `forecaster restore` "
+        f"restores it from a backup; otherwise a new one is created."
     )
 
 

@@ -171,7 +171,7 @@ def test_a_broken_promise_on_accuracy_freezes_until_somebody_says_why(spec: Spec
     freeze = slo.freeze(promised, ledger, NOON)
     assert freeze is not None
     assert freeze.sentence == (
-        "promotions are frozen: promised was WAPE at most 1.15 of the backtest's, and it is 12.0% against 10.0%"
+        "promotions are frozen; missed objectives: WAPE at most 1.15 of the backtest's, and it is 12.0% against 10.0%"
     )
     assert slo.freeze(spec, ledger, NOON) is None  # nothing is declared
     assert slo.freeze(promising(spec, freeze=False), ledger, NOON) is None

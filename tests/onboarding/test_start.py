@@ -105,7 +105,7 @@ def test_a_file_that_is_not_usable_is_written_and_told(tmp_path: Path) -> None:
     outcome, _, text = made(tmp_path / "fleet", file)
     assert any(line.startswith("check     not usable: the batch was stopped: cadence") for line in outcome.lines)
     assert [line.split()[1] for line in outcome.lines[outcome.lines.index("Next:") + 1 :]] == ["check"]
-    assert "daily counts are wanted" in text
+    assert "wanted daily counts" in text
 
 
 def test_what_the_contract_suspects_is_shown(tmp_path: Path) -> None:

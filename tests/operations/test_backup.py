@@ -117,7 +117,7 @@ def test_what_is_there_is_only_replaced_when_told_to(
 ) -> None:
     before = published(spec)
     backup(spec, tmp_path / "copy")
-    with pytest.raises(BackupError, match="found something there, wanted a new or an empty folder"):
+    with pytest.raises(BackupError, match="found a folder with files, wanted a new or an empty folder"):
         backup(spec, tmp_path / "copy")
     night(spec, 1)
     later = published(spec)
@@ -135,7 +135,7 @@ def test_a_backup_that_is_not_whole_or_of_another_pipeline_changes_nothing(tmp_p
     with pytest.raises(BackupError, match="found a backup of tiny, wanted one of other"):
         restore(spec.model_copy(update={"name": "other"}), copy, replace=True)
     (copy / "state" / "bundles" / "abc" / "model.onnx").write_bytes(b"grapH")
-    with pytest.raises(BackupError, match=r"model\.onnx: found another content than was backed up, or none"):
+    with pytest.raises(BackupError, match=r"model\.onnx: its content differs from the backup, or is missing"):
         restore(spec, copy, replace=True)
     (copy / "backup.json").unlink()
     with pytest.raises(BackupError, match=r"found no backup\.json, wanted a folder of `forecaster backup`"):
@@ -152,9 +152,7 @@ def test_a_backup_that_was_killed_is_no_backup_and_is_made_anew_in_its_folder(
         with pytest.raises(KeyboardInterrupt):
             backup(spec, copy)
     (copy / "lake" / "demand" / "half.parquet").write_bytes(b"half")
-    with pytest.raises(
-        BackupError, match=r"found a backup that was not finished, wanted a whole one; .* makes it anew"
-    ):
+    with pytest.raises(BackupError, match=r"found an unfinished backup, wanted a complete one; .* makes it again"):
         restore(spec, copy, replace=True)
     manifest = backup(spec, copy)
     assert {str(path.relative_to(copy)) for path in copy.rglob("*") if path.is_file()} == {
@@ -199,7 +197,7 @@ def killed(*_: object) -> None:
 def test_nothing_is_restored_during_a_run(tmp_path: Path, spec: Spec, replace: bool) -> None:
     backup(spec, tmp_path / "copy")
     begun = Night.begin(str(spec.folder / "pipeline.yaml"))
-    with pytest.raises(Busy, match=f"run {begun.run_id} is at work since"):
+    with pytest.raises(Busy, match=f"run {begun.run_id} has been active since"):
         restore(spec, tmp_path / "copy", replace=replace)
 
 

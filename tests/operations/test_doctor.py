@@ -139,7 +139,7 @@ def test_where_no_model_forecasts_it_is_told_where_to_look(spec: Spec, ledger: L
     text = "2024-03-06 12:00, tier fallback, t v1, cutoff 2024-03-05; no model of its own forecasts: "
     assert sign_text(spec, "published") == ("warn", f"{text}see why none was admitted yet")
     ledger.promote("t", run_id="n1", bundle_digest="abc", by="gate", reason="admitted", at=NOW)
-    assert sign_text(spec, "published") == ("warn", f"{text}see what is said of the champion")
+    assert sign_text(spec, "published") == ("warn", f"{text}see the line on the champion")
 
 
 def test_a_champion_whose_bundle_is_gone_is_a_warning(spec: Spec, ledger: Ledger) -> None:
@@ -147,7 +147,9 @@ def test_a_champion_whose_bundle_is_gone_is_a_warning(spec: Spec, ledger: Ledger
     ledger.promote("t", run_id="n1", bundle_digest="abc", by="gate", reason="admitted", at=NOW)
     state, text = sign_text(spec, "champion")
     assert state == "warn"
-    assert text.startswith("abc, since 2024-03-06 12:00: admitted; seasonal naive forecasts instead")
+    assert text.startswith(
+        "abc, since 2024-03-06 12:00: admitted; its bundle is unusable, so the seasonal naive forecasts"
+    )
     keys.signer(spec.paths.folder)
     assert sign_text(spec, "champion")[1].endswith(f"cannot be read: No such file or directory: {bundle.REMEDY}")
 
@@ -250,7 +252,7 @@ def test_devices_are_what_jax_says(
     ("compiler", "state", "expected"),
     [
         ("g++-12", "ok", "g++-12 compiles the recurrence for this processor"),
-        ("", "warn", "no C++ compiler, without which training takes up to half as long again: install one"),
+        ("", "warn", "no C++ compiler: training takes up to 1.5 times as long: install one"),
     ],
 )
 def test_where_a_processor_trains_its_compiler_is_told(

@@ -143,6 +143,6 @@ def test_systemd_tells_that_what_keeps_the_pipeline_up_has_failed(
 ) -> None:
     file, _ = declared(tmp_path, listener.url)
     heartbeat.main([str(file)])
-    sentence = "tiny: `forecaster up` has failed, and is started no more"
+    sentence = "tiny: `forecaster up` has failed and is not restarted"
     assert listener.pings == [("/ping/key/fail", sentence)]
     assert capsys.readouterr().out == f"{sentence}\n"

@@ -61,7 +61,7 @@ def test_what_has_changed_since_the_last_night_is_told_key_by_key(tmp_path: Path
     assert any(line.startswith("  calendar.events: null → ") for line in lines)
     assert "depots: 1 new: D9" in lines
     assert "calendar: 1 new: 2026-05-12 May sale" in lines
-    assert "training: anew, as data or file differ" in lines
+    assert "training: again, because data or file differ" in lines
     assert any(line.startswith("expected duration: ") for line in lines)
 
 
@@ -74,7 +74,7 @@ def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(t
     (tmp_path / "demand.csv").write_text("\n".join([*rows[:-40], "D0,2026-05-01,47", *rows[-39:]]) + "\n", "utf-8")
     night = NOW - timedelta(minutes=1)
     ingest(spec, now=night)
-    assert "training: anew, as data or file differ" in plan_lines(file)
+    assert "training: again, because data or file differ" in plan_lines(file)
     knowledge = read_as_of(spec, as_of=night)
     panel = panels.build(knowledge, spec)
     panel_at = Past(knowledge, panel, spec)

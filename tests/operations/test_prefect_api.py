@@ -29,7 +29,7 @@ def test_a_login_page_is_no_api() -> None:
 
 
 def test_a_server_that_answers_with_an_error_is_named() -> None:
-    with proxied("broken") as proxy, pytest.raises(ForecasterError, match="answers 500 when asked how it is"):
+    with proxied("broken") as proxy, pytest.raises(ForecasterError, match="answers its health check with 500"):
         prefect_api.probe(proxy.url)
 
 

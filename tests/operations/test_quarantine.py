@@ -101,7 +101,7 @@ def test_a_released_row_is_known_from_its_release_on_and_the_next_night_changes_
     assert Lake(spec.lake_url).versions() == before
     decided = only(quarantined_rows(spec, states=EVERYTHING))
     assert (decided.state, decided.by, decided.reason, decided.decided_at) == ("released", *WHO.values(), NOW + DAY)
-    with pytest.raises(SpecError, match="no open row of the quarantine is meant"):
+    with pytest.raises(SpecError, match="no open row of the quarantine matches"):
         release(spec, RowSelection((row.id,)), now=NOW + DAY, **WHO)
 
 
@@ -277,7 +277,7 @@ def test_rows_alike_are_each_kept_and_an_id_says_what_it_names(spec: Spec, tmp_p
         quarantined_rows(spec, RowSelection(("zzzz",)))
     with pytest.raises(SpecError, match=f"found id '{ids[0][:3]}', but wanted at least its first 4 digits"):
         quarantined_rows(spec, RowSelection((ids[0][:3],)))
-    with pytest.raises(SpecError, match="nothing says which rows are meant"):
+    with pytest.raises(SpecError, match="found no selection of rows"):
         discard(spec, RowSelection(), now=NOW, **WHO)
     with pytest.raises(SpecError, match="--rule: found 'spikes'"):
         discard(spec, RowSelection(rule="spikes"), now=NOW, **WHO)
@@ -297,7 +297,7 @@ def test_the_history_of_a_day_shows_every_version_and_what_was_refused(spec: Spe
     ]
     refused = only(list(day.refused))
     assert (refused.rule, refused.recorded_at, refused.state) == ("spike", NOW + DAY, "settled")
-    with pytest.raises(NoUsableData, match=r"nothing is known of depot 'A' on 2025-01-01; .* 2024-01-01 to 2024-02-11"):
+    with pytest.raises(NoUsableData, match=r"depot 'A' has no readings on 2025-01-01; .* 2024-01-01 to 2024-02-11"):
         versions(spec, "A", date(2025, 1, 1))
     with pytest.raises(NoUsableData, match=r"no depot 'B' is known.*1 depot"):
         versions(spec, "B", LAST)

@@ -108,7 +108,7 @@ def test_a_group_that_cannot_be_meant_is_refused(wrong: dict[str, Any], sentence
 
 def test_more_days_than_one_wish_may_have_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(override_groups, "MOST_CELLS", 3)
-    with pytest.raises(OverrideError, match="found 4 depots and days, wanted at most 3 in one wish"):
+    with pytest.raises(OverrideError, match="found 4 depots and days, wanted at most 3 in one request"):
         _cells(replace(GROUP, depot_ids=("A", "B")))
 
 

@@ -76,7 +76,7 @@ def test_what_is_published_shows_both_numbers() -> None:
     ("wrong", "message"),
     [
         ({"orders": -1}, "orders: found -1, wanted a whole number from 0 to 10,000,000"),
-        ({"by": " "}, "by: found nothing, wanted the name of who decides"),
+        ({"by": " "}, "by: found nothing, wanted the name of the person who decides"),
         ({"note": "x" * 501}, "note: found more than 500 letters"),
         ({"note": "a\0"}, r"note: found 'a\\x00', wanted letters"),
         ({"by": "\udcff"}, r"by: found '\\udcff', wanted letters"),

@@ -78,4 +78,4 @@ def test_one_that_is_damaged_gone_or_was_never_kept_is_told(tmp_path: Path) -> N
 def test_one_that_no_page_could_hold_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     assert saved_inputs.too_large(inputs()) is None
     monkeypatch.setattr(saved_inputs, "MAX_BYTES", 1000)
-    assert "more than a page may hold (1,000)" in str(saved_inputs.too_large(inputs()))
+    assert "more than the page's limit (1,000)" in str(saved_inputs.too_large(inputs()))

@@ -20,8 +20,7 @@ def panel_of(demand: np.ndarray, *names: str) -> Panel:
 def test_readers_are_told_of_a_depot_that_is_the_sum_of_the_others() -> None:
     panel = panel_of(np.vstack([COUNTS, COUNTS.sum(axis=0)]), "P1", "P2", "P3", "All sites")
     assert caveats.totals_among_depots(panel) == [
-        "Depot All sites is the sum of others: the numbers of all depots together count it as well, so that orders "
-        "are in them more than once."
+        "Depot All sites is the sum of other depots, so totals of all depots count its orders twice."
     ]
 
 

@@ -15,7 +15,7 @@ from tests import fleets
 from tests.calls import Call
 from tests.fleets import AS_OF
 
-UNTIL = "; it forecasts until a night admits another."
+UNTIL = "; it stays in use until a night admits another."
 
 
 @pytest.fixture
@@ -58,7 +58,7 @@ def test_where_the_file_is_what_it_was_nothing_is_said(call: Call, file: Path) -
         (
             "[promo]",
             "[]",
-            "the champion reads the known-future covariate promo, the pipeline file has no such",
+            "the champion reads the known-future covariate promo, which the pipeline file does not have",
         ),
     ],
 )
@@ -78,7 +78,7 @@ def test_one_that_cannot_forecast_says_so_and_what_comes_next(
     [
         ("0.5", "0.4, 0.5", "The champion forecasts the quantiles 0.1, 0.5, 0.9, the pipeline file wants "),
         ("[promo]", "[promo, rain]", "The champion was trained without the known-future covariate rain"),
-        ("static: [city]", "static: []", "The champion knows depots by city, the pipeline file by none"),
+        ("static: [city]", "static: []", "The champion describes depots by city, the pipeline file by none"),
     ],
 )
 def test_one_that_can_forecasts_on_and_says_what_it_does_otherwise(

@@ -244,18 +244,18 @@ def test_a_graph_that_reaches_outside_is_refused_though_we_signed_it(
 def test_a_history_older_than_declared_is_no_start(fleet: Fleet, call: Call) -> None:
     code, _, err = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=6)).isoformat())
     assert code == 4
-    assert "the last reading is that of depot 'A' on 2024-04-09, 6 days before the last day that was over" in err
+    assert "the last reading is that of depot 'A' on 2024-04-09, 6 days before the last complete day" in err
     assert "wanted at most 5 (demand.rules.max_age_days)" in err
     assert call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=5)).isoformat())[0] == 0
 
 
 def test_a_feed_that_has_stopped_is_told_of(fleet: Fleet, call: Call) -> None:
     _, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=3)).isoformat())
-    assert "No reading is newer" not in out
+    assert "The newest reading is of" not in out
     _, out, _ = call("predict", fleet.file, "--as-of", (AS_OF + timedelta(days=4)).isoformat())
-    sentence = "No reading is newer than 2024-04-09, 4 days before the last day that was over; wanted at most 3"
+    sentence = "The newest reading is of 2024-04-09, 4 days before the last complete day; wanted at most 3"
     assert sentence in out
-    assert "All days that are forecast are over." in out
+    assert "All forecast days are over." in out
 
 
 def test_a_silent_depot_is_named_where_the_others_are_not_silent(fleet: Fleet, call: Call) -> None:
@@ -269,7 +269,7 @@ def test_a_depot_that_the_bundle_does_not_know_starts_cold_and_says_so(fleet: Fl
     fleets.fill(fleet.spec, fleets.counts("E", first=97), {**fleets.CITIES, "E": "Ulm", "F": ""})
     code, output, _ = predicted(call, fleet)
     assert (code, output["depots"]) == (0, 6)
-    assert "Depot E started cold: the model was not trained on it." in str(output["note"])
+    assert "Depot E is a cold start: the model was not trained on it." in str(output["note"])
     assert "Depot F got the seasonal naive forecast" in str(output["note"])
     assert "no static attribute is known" in str(output["note"])
     with Ledger.open_reader(fleet.spec.ledger_url) as ledger:

@@ -115,7 +115,7 @@ def test_history_that_arrived_in_one_file_is_replayed_and_labelled(tmp_path: Pat
         kept = records.of_run(connection, "replayed")
         assert kept is not None
         assert kept.note is not None
-        assert "as if known on the morning after its day" in kept.note
+        assert "treated as known on the morning after its day" in kept.note
 
 
 def test_a_prediction_of_an_earlier_time_stays_behind_the_shown_one_unless_told_to_replace_it(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_a_prediction_of_an_earlier_time_stays_behind_the_shown_one_unless_told_
     behind = predict(fleet.spec, as_of=week_ago, **arguments)
     assert shown() == today.publication_id != behind.publication_id
     assert behind.remark is not None
-    assert "Publication 1 stays on the page: it is as of 2024-04-10 08:00" in behind.remark
+    assert "Publication 1 stays on the page, because its date, 2024-04-10 08:00" in behind.remark
     assert Lake(fleet.spec.lake_url).read("forecasts").num_rows == 2 * len(behind.forecast.open.ravel())
     again = predict(fleet.spec, as_of=AS_OF, **arguments)  # as of the same time, with later data
     assert (shown(), again.remark) == (again.publication_id, None)

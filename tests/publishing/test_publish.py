@@ -78,7 +78,7 @@ def test_a_fleet_too_large_for_the_pages_memory_is_a_note_and_no_trouble(
     outcome = one_day_later(spec)
     assert (outcome.publication_id, outcome.trouble) == (2, None)
     assert outcome.note is not None
-    assert "more than a page may hold (1,000): what-if and overrides at once are left out." in outcome.note
+    assert "more than the page's limit (1,000): what-ifs and immediate overrides are not available." in outcome.note
 
 
 def test_a_night_compares_another_system_and_goes_out_without_it(tmp_path: Path) -> None:

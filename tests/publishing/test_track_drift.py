@@ -268,7 +268,7 @@ def test_a_real_night_tells_a_planted_shift_on_its_page_in_its_outcome_and_to_pr
     assert "| depots | 1 (1 above) | 5% of 12 tested |" in card
     get = visitor(spec.ledger_url, at)
     page = get("/health")
-    assert "What drifts" in text(page)
+    assert "Drift" in text(page)
     assert '<a href="/depot/D3">D3</a>' in page.text
     assert re.search(r"D3 Actuals are 2\d\s?% above the forecast for 1[345] days\.", text(page))
     assert "above the forecast for 1" in text(get("/depot/D3"))

@@ -68,5 +68,5 @@ def test_what_does_not_fit_is_told_with_its_depot_and_day(arrays: dict[str, Any]
 
 def test_a_manifest_that_does_not_say_its_inputs_is_refused() -> None:
     manifest = {"encoding": {"covariates": [], "statics": []}, "lookback": 3}
-    with pytest.raises(BundleError, match=r"bundle f{16}: the manifest does not say its inputs: 'horizon'"):
+    with pytest.raises(BundleError, match=r"bundle f{16}: the manifest does not declare its inputs: 'horizon'"):
         InputSpec.of(Bundle("f" * 64, b"", manifest))

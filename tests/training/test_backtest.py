@@ -59,5 +59,5 @@ def test_a_champion_that_learned_from_held_out_days_is_told_of(
 ) -> None:
     """As where it was made while fewer days were held out."""
     assert [str(trouble) for trouble in troubles_of(fleet, validated_until, monkeypatch)] == [
-        f"the champion learned from {known} of the 30 held-out days, those up to {last}: its scores are too good"
+        f"the champion was trained on {known} of the 30 held-out days, up to {last}: its scores are too optimistic"
     ]

@@ -61,7 +61,7 @@ def reason(ledger: Ledger, spec: Spec) -> str:
 
 
 def test_without_staffing_nothing_can_be_weighed(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"training\.when: worthwhile weighs what trainings gained in rosters"):
+    with pytest.raises(SpecError, match=r"training\.when: worthwhile compares roster savings with training costs"):
         spec_of(tmp_path, more="")
 
 
@@ -130,7 +130,7 @@ def test_a_gain_that_is_the_same_each_day_is_noticed_unless_a_training_costs_mor
     orders = {"old": [120.0] * 6, "new": [110.0] * 6}
     assert gain(spec, 6, orders).is_noticed
     assert gain(spec, 6, orders).sentence() == (
-        "the last 1 gained +10.00 a day over 6 days in rosters, +50.0% to +50.0% of what they cost"
+        "the last 1 improved rosters by +10.00 per day over 6 days, +50.0% to +50.0% of their cost"
     )
     assert not gain(spec, 6, orders, cost=11).is_noticed
     assert "a training costs 11.00" in gain(spec, 6, orders, cost=11).sentence()
@@ -141,7 +141,7 @@ def test_a_gain_that_may_be_chance_a_loss_and_a_single_day_are_not_noticed(spec:
     assert not gain(spec, 4, {"old": [110.0] * 4, "new": [120.0] * 4}).is_noticed
     single = gain(spec, 1, {"old": [120.0], "new": [100.0]})
     assert not single.is_noticed
-    assert "too few days to tell" in single.sentence()
+    assert "too few days to judge" in single.sentence()
 
 
 def test_a_candidate_that_was_not_admitted_gained_nothing(spec: Spec) -> None:
@@ -149,7 +149,7 @@ def test_a_candidate_that_was_not_admitted_gained_nothing(spec: Spec) -> None:
     trainings = [PastTraining(panel.cutoff - timedelta(days=2), "old", "old")]
     found = worthwhile.gain_of(spec, panel, trainings, said(panel, {"old": [120.0] * 3}), 0.0)
     assert (found.a_day, found.is_noticed) == (0, False)
-    assert found.sentence().endswith("that rosters noticed (their crews cost the same as before)")
+    assert found.sentence().endswith("improve rosters (their crews cost the same as before)")
 
 
 def test_accuracy_slips_where_the_gate_would_object(spec: Spec) -> None:

@@ -55,12 +55,12 @@ def _local(request: Request) -> Person:
     name point here."""
     peer = networks.peer(request)
     if peer is None or not peer.is_loopback:
-        raise AccessRefused(403, "this page is for its own machine alone: how others sign in is not declared")
+        raise AccessRefused(403, "this page serves only its own machine: sign-in is not declared")
     if not networks.names_this_machine(request):
         called = request.headers.get("host", "")[:80]
         raise AccessRefused(403, f"this page is not called {called!r}; wanted localhost or 127.0.0.1")
     if any(name in request.headers for name in networks.FORWARDED):
-        raise AccessRefused(403, "a proxy brings this request, and how people sign in is not declared")
+        raise AccessRefused(403, "this request came through a proxy, but sign-in is not declared")
     return Person("local", "admin", "local")
 
 
@@ -86,7 +86,7 @@ def _refuse_spoofed(request: Request, context: AccessContext, names: Sequence[st
     if spoofed := [name for name in names if name in request.headers]:
         sent = ", ".join(spoofed)
         context.warnings.warn("refused: %s sends %s, and is no declared proxy", networks.peer(request), sent)
-        raise AccessRefused(403, f"only a declared proxy may say {spoofed[0]}")
+        raise AccessRefused(403, f"only a declared proxy may send {spoofed[0]}")
 
 
 def _by_session(context: AccessContext, cookie: Mapping[str, object]) -> Person | None:
@@ -97,10 +97,12 @@ def _by_session(context: AccessContext, cookie: Mapping[str, object]) -> Person 
 def _with_role(access: Access, name: str, groups: tuple[str, ...], via: str) -> Person:
     person = with_role(access, name, groups, "header" if via == "header" else "oidc")
     if person is None:
-        raise AccessRefused(403, f"{name} has signed in, and has no role here; whoever runs this page gives one")
+        raise AccessRefused(
+            403, f"{name} has signed in but has no role here; the administrator of this page assigns one"
+        )
     if person.cities is not None and not person.cities:
         raise AccessRefused(
-            403, f"{name} has signed in, and no city is declared that they see; whoever runs this page names them"
+            403, f"{name} has signed in but may see no city; the administrator of this page assigns cities"
         )
     return person
 

@@ -34,7 +34,7 @@ async def check(request: Request, token: str | None = None) -> None:
     """Raises HTTPException where the write did not come from one of our pages; `token` is the one of a form that the
     route has read itself."""
     if is_foreign(request, access_context(request)):
-        raise HTTPException(403, _("this came from another site; wanted a page of ours"))
+        raise HTTPException(403, _("cross-origin request rejected; wanted a request from this page"))
     try:
         whose = _signer(access_context(request)).loads(
             await _token(request) if token is None else token, max_age=HOURS * 3600

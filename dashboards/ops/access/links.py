@@ -170,7 +170,7 @@ def make_link(
 
     access = spec.page.access
     if access.secret is None or access.url is None or access.sign_in == "none":
-        raise SpecError("a link needs page.access with sign_in, url and secret: without them nobody else comes in")
+        raise SpecError("a link needs page.access with sign_in, url and secret: without them, no one else can sign in")
     keys = signing_keys(access)
     if days > ledger_access.MOST_DAYS:
         raise SpecError(f"--days: found {days}, wanted {ledger_access.MOST_DAYS} at most")

@@ -104,9 +104,9 @@ class AccessMiddleware:
             return self._unauthenticated(request)
         reads = request.method in SAFE or path == links.MY_WEEK  # where people answer
         if not person.opens(_page_of(request)) or (person.via == "link" and not reads):
-            raise AccessRefused(403, _("this link opens one view alone, for reading"))
+            raise AccessRefused(403, _("this link allows reading one view only"))
         if request.method not in SAFE and csrf.is_foreign(request, self.context):
-            raise AccessRefused(403, _("this came from another site; wanted a page of ours"))
+            raise AccessRefused(403, _("cross-origin request rejected; wanted a request from this page"))
         return None
 
     async def _sees_anything(self, request: Request) -> bool:
@@ -147,7 +147,7 @@ class AccessMiddleware:
         limiter = self.context.limiter
         if limiter is None or (wait := limiter.wait(person, address, self.rate(request))) is None:
             return None
-        answer = self.refuse(request, 429, _("that was too much at once; try again in {seconds} s", seconds=wait))
+        answer = self.refuse(request, 429, _("rate limit exceeded; try again in {seconds} s", seconds=wait))
         answer.headers["Retry-After"] = str(wait)
         return answer
 
@@ -158,7 +158,7 @@ class AccessMiddleware:
             return RedirectResponse(f"/sign-in?next={quote(target, safe='')}", 303)
         if oidc:
             return self.refuse(request, 401, _("nobody has signed in; sign in at /sign-in"))
-        sentence = _("nobody has signed in; the proxy in front of this page says who you are, and said nothing")
+        sentence = _("nobody has signed in; the proxy in front of this page must send your name, and sent none")
         return self.refuse(request, 401, sentence)
 
     def noting(self, request: Request, send: Send) -> Send:

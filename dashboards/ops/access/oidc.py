@@ -77,7 +77,7 @@ def router(context: AccessContext, page: Callable[..., bytes]) -> APIRouter:
     @routes.post("/sign-out")
     async def sign_out(request: Request) -> Response:
         if is_foreign(request, context):
-            raise HTTPException(403, _("this came from another site; wanted a page of ours"))
+            raise HTTPException(403, _("cross-origin request rejected; wanted a request from this page"))
         await _forget(request, context)
         request.state.audited = True  # nothing was written
         return RedirectResponse("/sign-out", 303, EMPTIED)
@@ -165,16 +165,16 @@ async def _source(
     try:
         source: Mapping[str, Any] = await provider.userinfo(token=token)
     except (TypeError, ValueError) as error:
-        raise ValueError("what it says of you is no JSON object") from error
+        raise ValueError("its answer about you is not a JSON object") from error
     if source.get("sub") != claims["sub"]:
-        raise ValueError("it tells of two people at once")
+        raise ValueError("it names two people at once")
     return source
 
 
 def _name(source: Mapping[str, Any], declared: Oidc) -> str:
     name = source.get(declared.name)
     if name is None or name == "":
-        raise ValueError(f"it did not tell your {declared.name}")
+        raise ValueError(f"it did not send your {declared.name}")
     if not _is_name(name):
         raise ValueError(f"{declared.name}: found {_shown(name)}, wanted text without spaces at its ends")
     verified = source.get("email_verified", True)  # some providers write it as a string

@@ -225,7 +225,7 @@ class ResponseCache:
                 if self._kept(question) is None:
                     await self._first(question, scope, _no_body, _discard)
             except Exception:  # who asks for it is told
-                log.exception("an answer could not be made anew: %s", scope["path"])
+                log.exception("an answer could not be recomputed: %s", scope["path"])
             finally:
                 del self._due[question]
 

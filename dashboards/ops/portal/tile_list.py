@@ -63,10 +63,10 @@ class TileList:
         if self.query.search:
             pipelines = _("{pipelines} for “{search}”", pipelines=pipelines, search=self.query.search)
         if not self.trouble:
-            return _("{pipelines}; all are as they should be.", pipelines=pipelines)
+            return _("{pipelines}; none need attention.", pipelines=pipelines)
         return ngettext(
-            "{pipelines}; {n} is not as it should be.",
-            "{pipelines}; {n} are not as they should be.",
+            "{pipelines}; {n} needs attention.",
+            "{pipelines}; {n} need attention.",
             self.trouble,
             n=display.number(self.trouble),
             pipelines=pipelines,

@@ -19,12 +19,8 @@ STALE_DAYS = 2  # the newest reading may be this old
 REPLAY = timedelta(days=1)  # between the instant whose knowledge was used and the publishing
 MEANING = {
     "fresh": N_("Made by the newest model: it was trained {night} and admitted."),
-    "champion": N_(
-        "Made by an earlier model that stays in charge: {night} none was trained that was ready and better."
-    ),
-    "prior": N_(
-        "Made by a general model that other networks’ days taught: {night} there was none of this network’s own."
-    ),
+    "champion": N_("Made by an earlier model, which stays in use: {night} no better model was ready."),
+    "prior": N_("Made by a general model trained on other networks: {night} this network had no model of its own."),
     "fallback": N_("No model could forecast {night}: these numbers repeat the same weekdays of earlier weeks."),
 }
 MODELS = {
@@ -171,7 +167,7 @@ def stale(targets: tuple[date, ...], cutoff: date, today: date) -> str | None:
 
 def without_fruit(began: datetime, zone: ZoneInfo) -> str:
     """Sentence about a failed last night."""
-    return _("What began {instant} published nothing.", instant=display.instant(began, zone))
+    return _("The run that began {instant} published nothing.", instant=display.instant(began, zone))
 
 
 def night(published: date, today: date) -> str:

@@ -24,7 +24,7 @@ class Notice:
         """One line for the front page."""
         if self.stopped:
             rules = display.listed(self.stopped)
-            return _("The last night quarantined its whole batch ({rules}): nothing of it counts.", rules=rules)
+            return _("The last night quarantined its whole batch ({rules}): none of its rows counts.", rules=rules)
         return ngettext(
             "The last night quarantined {n} row.",
             "The last night quarantined {n} rows.",

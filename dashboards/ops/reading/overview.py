@@ -194,6 +194,6 @@ def ready(future: Future[Count]) -> Count | None:
     if not future.done() or future.cancelled():
         return None
     if error := future.exception():
-        log.warning("what needs attention could not be counted: %s", error)
+        log.warning("counting what needs attention failed: %s", error)
         return None
     return future.result()

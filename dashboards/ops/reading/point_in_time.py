@@ -48,7 +48,7 @@ def find_publication(
     NotRetained."""
     zone = ZoneInfo(current.timezone)
     if as_of is not None and publication is not None:
-        raise BadParameter("found as_of and publication, wanted one of them")
+        raise BadParameter("found as_of and publication, wanted only one of them")
     at = None if as_of is None else instant(as_of, zone)
     number = publication if at is None else ledger.shown_at(current.pipeline, at)
     publications = ledger.publications(current.pipeline)

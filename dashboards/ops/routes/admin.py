@@ -26,14 +26,14 @@ class LinkRequest(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     view: str = Field(max_length=64, description="As in the addresses of the API: network, runs.")
-    city: str | None = Field(default=None, max_length=256, description="The one city that it shows; null: all.")
+    city: str | None = Field(default=None, max_length=256, description="The only city that it shows; null: all.")
     depot_id: str | None = Field(
         default=None,
         max_length=1000,
-        description="The one depot of a feed (`view: feed`) or of a person; null: all of the city.",
+        description="The depot of a feed (`view: feed`) or of a person; null: all of the city.",
     )
     person: str | None = Field(
-        default=None, max_length=200, description="Whose week it opens (`view: person`), as the plan names them."
+        default=None, max_length=200, description="Person whose week it opens (`view: person`), as named in the plan."
     )
     days: int = Field(default=90, ge=1, le=ledger_access.MOST_DAYS)
 

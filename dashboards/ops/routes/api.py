@@ -24,8 +24,8 @@ AsOf = Annotated[
     str | None,
     Query(
         max_length=64,
-        description="What was up at this instant, as in 2026-10-27T06:00, on the pipeline's clocks where it has no "
-        "offset; of a bare day, what was up at its end.",
+        description="The publication shown at this instant, as in 2026-10-27T06:00, in the pipeline's time zone if "
+        "it has no offset; for a day alone, at its end.",
         examples=["2026-10-27T06:00"],
     ),
 ]
@@ -52,14 +52,14 @@ def sorry(description: str) -> dict[str, Any]:
 TROUBLE: dict[int | str, dict[str, Any]] = {
     401: sorry("Nobody has signed in"),
     403: sorry("Not for this person"),
-    422: sorry("A parameter that says nothing we know"),
-    429: sorry("Too much at once; Retry-After says how long to wait"),
+    422: sorry("Invalid parameter"),
+    429: sorry("Rate limit exceeded; Retry-After gives the wait in seconds"),
     503: sorry("The ledger cannot be read, or nothing has been published"),
 }
-GONE: dict[int | str, dict[str, Any]] = {404: sorry("No such depot, or kept no longer")}
+GONE: dict[int | str, dict[str, Any]] = {404: sorry("No such depot, or no longer stored")}
 AS_CSV: dict[int | str, dict[str, Any]] = {
     200: {"content": {"text/csv": {"schema": {"type": "string"}}}, "headers": {"ETag": {"schema": {"type": "string"}}}},
-    304: {"description": "What the browser has under this ETag still holds"},
+    304: {"description": "Not modified since this ETag"},
 }
 
 

@@ -102,7 +102,7 @@ def _board_file(request: Request, renderer: Renderer, query: BoardQuery) -> Resp
 
     def make(edition: Edition) -> bytes:
         if not selected(edition, query)[0]:
-            raise HTTPException(404, _("No depot is meant by this."))
+            raise HTTPException(404, _("No depot matches."))
         return write(edition, query)
 
     try:

@@ -25,13 +25,13 @@ from forecaster.core.language import N_, _
 from forecaster.errors import ForecasterError, LedgerError
 
 HEADINGS = {
-    400: N_("That cannot be read"),
+    400: N_("Invalid request"),
     401: N_("Nobody has signed in"),
-    403: N_("Not for you"),
+    403: N_("Not allowed"),
     404: N_("No such page"),
-    405: N_("Not that way"),
-    422: N_("That cannot be read"),
-    429: N_("Too much at once"),
+    405: N_("Method not allowed"),
+    422: N_("Invalid request"),
+    429: N_("Too many requests"),
     500: N_("Something went wrong here"),
     503: N_("No forecasts to show"),
 }
@@ -68,7 +68,7 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
     @app.exception_handler(NotRetained)
     @app.exception_handler(DeadLink)
     def not_there(request: Request, error: LookupError) -> Response:
-        return refuse(request, 404, str(error) or _("this link opens nothing any more; ask for a new one"))
+        return refuse(request, 404, str(error) or _("this link is no longer valid; ask for a new one"))
 
     @app.exception_handler(BadParameter)
     def bad_ask(request: Request, error: BadParameter) -> Response:
@@ -87,14 +87,14 @@ def handle(app: FastAPI, refuse: Refuse) -> None:
 
     @app.exception_handler(ClientDisconnect)
     def gone(request: Request, error: ClientDisconnect) -> Response:  # who hears it no more, and no log is filled
-        return refuse(request, 400, _("the body broke off"))
+        return refuse(request, 400, _("the request body is incomplete"))
 
     @app.exception_handler(Exception)
     def our_fault(request: Request, error: Exception) -> Response:
         return refuse(
             request,
             500,
-            _("the page could not be made; the forecasts are untouched, and the server's log says more"),
+            _("the page could not be rendered; the forecasts are unaffected, and the server's log has the details"),
         )
 
 

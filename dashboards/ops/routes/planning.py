@@ -66,7 +66,9 @@ from forecaster.planning.value_added import Account, account
 Change = service.OverrideChange | service.GroupChange
 Answer = Callable[[Change], Response]
 
-UNANSWERED: dict[int | str, dict[str, Any]] = {409: sorry("What the night kept, or its model, cannot answer this")}
+UNANSWERED: dict[int | str, dict[str, Any]] = {
+    409: sorry("The stored inputs of the night, or its model, cannot answer this")
+}
 Planner = Annotated[Person, Depends(require("planner"))]
 Number = Annotated[int, Path(ge=1, le=LARGEST_ID)]
 
@@ -188,13 +190,13 @@ class PlanningRoutes:
     def what_if(
         self,
         request: Request,
-        depot: Annotated[list[str], Query(min_length=1, description="The depot; again for further ones")],
+        depot: Annotated[list[str], Query(min_length=1, description="The depot; repeat for several")],
         day: Annotated[date, Query(alias="date")],
         kind: Annotated[str, Query(description="orders, percent, closed, open, or a covariate such as promo")],
         value: Annotated[
             float | None, Query(description="Orders, per cent, or the covariate's value; not for closed and open")
         ] = None,
-        last: Annotated[date | None, Query(description="The last day of a range that begins with date")] = None,
+        last: Annotated[date | None, Query(description="Last day of a range that begins with date")] = None,
         format: Format = "json",
     ) -> Response:
         """A depot's day if one thing were otherwise, or several depots' days; as CSV a row for each number, before and

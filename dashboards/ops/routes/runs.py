@@ -34,7 +34,7 @@ def router(spec: Spec | None) -> APIRouter:
             raise HTTPException(403, _(HIDDEN_MESSAGE))
         file = report_file(spec, run_id) if spec else None
         if file is None:
-            raise HTTPException(404, _("There is no report of this run here: it trained no model, or was tidied away."))
+            raise HTTPException(404, _("This run has no report here: it trained no model, or the report was removed."))
         return Response(file.read_bytes(), media_type=HTML, headers=HEADERS)
 
     return routes

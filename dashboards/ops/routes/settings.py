@@ -195,7 +195,7 @@ class SettingsRoutes:
         """Start a night, unless one is at work."""
         log = self._current().paths.guide_log
         if self._run_at_work() or not self.night.begin(self.path, log, outlives=True):
-            raise HTTPException(409, _("a run is at work; wait for its end"))
+            raise HTTPException(409, _("a run is active; wait until it ends"))
         audit(request, "started a night")
         return self._to("schedule")
 

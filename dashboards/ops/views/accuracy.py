@@ -35,7 +35,7 @@ PARTS = {  # what a breakdown is called, and its first column
     HORIZON: (N_("By days ahead"), N_("Days ahead")),
     WEEKDAY: (N_("By weekday"), N_("Weekday")),
     CITY: (N_("By city"), N_("City")),
-    TIER: (N_("By who forecast"), N_("Who forecast")),
+    TIER: (N_("By forecast source"), N_("Forecast source")),
 }
 A_MONDAY = date(2024, 1, 1)
 
@@ -212,7 +212,7 @@ def _afterwards(mondays: Sequence[date], first_night: date | None) -> str:
     if first_night is None or not mondays or mondays[0] >= first_night:
         return ""
     return _(
-        "Forecasts of days before {day} were made afterwards, as of each morning: nobody worked by them.",
+        "Forecasts of days before {day} were made afterwards, as of each morning; nobody used them.",
         day=display.short_day(first_night),
     )
 
@@ -228,10 +228,12 @@ def worth(tallies: Sequence[Tally], weeks: int = SPANS[0]) -> str:
     span = ngettext("the last week", "the last {n} weeks", len(summary.weeks), n=len(summary.weeks))
     values = {"weeks": span, "error": summary.whole.wape, "naive": summary.whole.naive}
     if not summary.legacy:
-        return _("In {weeks} forecasts missed {error} of the orders; the same weekday repeated {naive}.", **values)
+        return _(
+            "Over {weeks}, forecasts missed {error} of the orders; repeating the same weekday missed {naive}.", **values
+        )
     return _(
-        "In {weeks} forecasts missed {error} of the orders; the same weekday repeated {naive}, the legacy system "
-        "{legacy}{on_days}.",
+        "Over {weeks}, forecasts missed {error} of the orders; repeating the same weekday missed {naive}, the "
+        "legacy system {legacy}{on_days}.",
         legacy=summary.whole.legacy,
         on_days=summary.legacy_days,
         **values,
@@ -262,11 +264,11 @@ def _of_models(tallies: Sequence[Tally]) -> str:
     days = display.depot_days(fallback.days)
     if models is None:
         return _(
-            "Of these, {depot_days} repeat the same weekday, as no model could forecast; no model forecast any.",
+            "Of these, {depot_days} repeat the same weekday because no model could forecast; no model forecast any.",
             depot_days=days,
         )
     return _(
-        "Of these, {depot_days} repeat the same weekday, as no model could forecast; models alone missed {error}.",
+        "Of these, {depot_days} repeat the same weekday because no model could forecast; models alone missed {error}.",
         depot_days=days,
         error=_percent(models.wape),
     )
@@ -277,7 +279,7 @@ def _days_of_legacy(whole: Sequence[Tally]) -> str:
     if not 0 < legacy < ours:
         return ""
     return _(
-        " (on the {n} of {all} depot-days of which it said something)",
+        " (on the {n} of {all} depot-days that it forecast)",
         n=display.number(legacy),
         all=display.number(ours),
     )

@@ -116,15 +116,15 @@ def _move(depot: PublishedDepot, day: PublishedDay, head: Head, before: EarlierM
     cause to act. A day that closed comes before any other."""
     change, was = change_of(depot, day, head, before)
     if not day.open and was >= MOVED_LEAST:
-        return float("inf"), _("closed; {n} orders were said before", n=display.orders(was))
+        return float("inf"), _("closed; the previous forecast was {n} orders", n=display.orders(was))
     if not day.open or change is None or abs(change) < max(MOVED_LEAST, MOVED * was):
         return None
     amount = display.orders(abs(change))
     if was > 0:
         amount = _("{n} ({share})", n=amount, share=display.percent(abs(change) / was, 0))
     if change > 0:
-        return abs(change), _("{n} more than was said before", n=amount)
-    return abs(change), _("{n} fewer than was said before", n=amount)
+        return abs(change), _("{n} more than the previous forecast", n=amount)
+    return abs(change), _("{n} fewer than the previous forecast", n=amount)
 
 
 def change_of(

@@ -52,7 +52,7 @@ def rows_view(
 
 def _of_people() -> Iterator[View]:
     if people := optional("people.rows"):
-        says = "Who works which shift of the days ahead, and which are open; nothing where no people are declared."
+        says = "Shifts of people on the days ahead, and open shifts; empty if no people are declared."
         rows = people.PersonShiftsOut, people.person_shifts, people.PersonShiftRow
         yield rows_view("shifts", says, *rows, page="/roster")
 
@@ -94,7 +94,7 @@ VIEWS: tuple[View, ...] = (
     ),
     rows_view(
         "network",
-        "What each depot has to expect on the day in front, tomorrow as a rule.",
+        "Forecast of each depot for the main day, usually tomorrow.",
         api_rows.NetworkOut,
         api_rows.network,
         api_rows.DepotDayRow,
@@ -102,29 +102,29 @@ VIEWS: tuple[View, ...] = (
     ),
     rows_view(
         "depots",
-        "What each depot has to expect on each day.",
+        "Forecast of each depot on each day.",
         api_rows.DepotsOut,
         api_rows.depots,
         api_rows.DepotDayRow,
     ),
     rows_view(
         "totals",
-        "What the network (no city) and each city have to expect together. Who does not see every city gets theirs.",
+        "Forecast totals of the network (no city) and of each city. Readers of some cities get theirs.",
         api_rows.TotalsOut,
         api_rows.totals,
         TotalOut,
     ),
     rows_view(
         "levels",
-        "What the network and each group of each level, such as cities, have to expect together, by day and by week. "
-        "Who does not see every city gets theirs.",
+        "Forecast totals of the network and of each group of each level, such as cities, by day and by week. "
+        "Readers of some cities get theirs.",
         api_rows.LevelsOut,
         api_rows.levels,
         LevelOut,
     ),
     rows_view(
         "wall",
-        "The same as `network`, for a screen that all see.",
+        "The same as `network`, for a shared screen.",
         api_rows.NetworkOut,
         api_rows.network,
         api_rows.DepotDayRow,
@@ -132,7 +132,7 @@ VIEWS: tuple[View, ...] = (
     ),
     rows_view(
         "rosters",
-        "Whom each depot rosters on each day.",
+        "Roster of each depot on each day.",
         api_rows.RostersOut,
         api_rows.rosters,
         api_rows.RosterRow,
@@ -149,7 +149,7 @@ VIEWS: tuple[View, ...] = (
     ),
     View(
         "runs",
-        "The last nights: outcome, findings, seconds by stage, and what they measured of themselves.",
+        "The last nights: outcome, findings, seconds by stage, and their own metrics.",
         RunsOut,
         _runs,
         lambda answer: sheet(RunOut, answer.runs),
@@ -158,7 +158,7 @@ VIEWS: tuple[View, ...] = (
     ),
     rows_view(
         "champions",
-        "Which model became champion when, and why.",
+        "History of champions, with dates and reasons.",
         api_rows.ChampionsOut,
         api_rows.champions,
         api_rows.ChampionRow,
@@ -167,7 +167,7 @@ VIEWS: tuple[View, ...] = (
     ),
     rows_view(
         "accuracy",
-        "What came of earlier forecasts, by week and part: sums from which rates are made.",
+        "Accuracy of earlier forecasts, by week and part, as sums from which rates are computed.",
         api_rows.AccuracyOut,
         api_rows.accuracy,
         api_rows.AccuracyRow,
@@ -176,7 +176,7 @@ VIEWS: tuple[View, ...] = (
     ),
     rows_view(
         "value",
-        "What rosters cost and saved in money over the last 8, 26 and 52 weeks, beside other ways to roster.",
+        "Cost and savings of rosters over the last 8, 26 and 52 weeks, compared with other rostering policies.",
         ValueOut,
         value_out,
         ValueRow,

@@ -12,17 +12,17 @@ from forecaster.core.language import N_, _
 from forecaster.ledger.publication import PublishedChange, PublishedDay
 
 PART_NAMES = {
-    "calendar": N_("what is known of the days ahead"),
+    "calendar": N_("covariates of the days ahead"),
     "restated": N_("corrected counts"),
-    "actuals": N_("orders that came since"),
+    "actuals": N_("actual orders since"),
     "model": N_("another model"),
     "calibration": N_("its calibration"),
     "override": N_("planners"),
 }
 CAUSES = {
-    "calendar": N_("what is now known of that day"),
+    "calendar": N_("new information about that day"),
     "restated": N_("counts that were corrected"),
-    "actuals": N_("the orders that came since"),
+    "actuals": N_("the actual orders since then"),
     "model": N_("a newly trained model"),
     "calibration": N_("a newly trained model"),
     "override": N_("a planner’s number"),
@@ -102,11 +102,11 @@ def in_few_words(change: PublishedChange | None, today: date) -> str:
     }
     if change.since == today - timedelta(days=1):
         if sign > 0:
-            return _("{n} more than said yesterday, mostly because of {cause}", **values)
-        return _("{n} fewer than said yesterday, mostly because of {cause}", **values)
+            return _("{n} more than yesterday’s forecast, mostly because of {cause}", **values)
+        return _("{n} fewer than yesterday’s forecast, mostly because of {cause}", **values)
     if sign > 0:
-        return _("{n} more than said on {day}, mostly because of {cause}", **values)
-    return _("{n} fewer than said on {day}, mostly because of {cause}", **values)
+        return _("{n} more than the forecast of {day}, mostly because of {cause}", **values)
+    return _("{n} fewer than the forecast of {day}, mostly because of {cause}", **values)
 
 
 def _sum(parts: Iterable[tuple[str, int]], sign: int) -> int:

@@ -274,5 +274,5 @@ def _in_words(past: list[RecentDay], lines: list[DayAheadRow]) -> str:
     expected = _("Expected, with the 80 % range: {days}.", days=display.listed(ahead))
     if not counts:
         return expected
-    came = _("On the open days before, {range} orders came.", range=display.span(min(counts), max(counts)))
+    came = _("Actual orders on the open days before: {range}.", range=display.span(min(counts), max(counts)))
     return f"{came} {expected}"

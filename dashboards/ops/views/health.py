@@ -24,8 +24,8 @@ SEVERITIES: Mapping[str, tuple[str, str]] = {
     "stop": (
         N_("the whole batch is quarantined"),
         N_(
-            "Nothing of this batch counts: the forecasts rest on what was known before. See its rows with the command "
-            "below and mend the source; the next night reads it again."
+            "No row of this batch counts: the forecasts use the earlier readings. List its rows with the command "
+            "below, and correct the source; the next night reads it again."
         ),
     ),
     "quarantine": (
@@ -36,24 +36,24 @@ SEVERITIES: Mapping[str, tuple[str, str]] = {
         ),
     ),
     "warn": (
-        N_("the rows are taken"),
-        N_("Where rows are taken nothing has to be done; the depots named may want a look."),
+        N_("the rows are accepted"),
+        N_("Accepted rows need no action; check the depots named."),
     ),
 }
 COMMAND = "forecaster quarantine list FILE"
 OUTCOMES: Mapping[str, tuple[str, str, str]] = {  # in a word, how good it is, and what it means
     "published": (N_("published"), "good", N_("New forecasts are out.")),
-    "degraded": (N_("degraded"), "fair", N_("New forecasts are out, but not all went as it should.")),
+    "degraded": (N_("degraded"), "fair", N_("New forecasts are out, but not everything worked.")),
     "failed": (
         N_("failed"),
         "bad",
-        N_("It published nothing: what is shown is older, and the log says where it broke off."),
+        N_("It published nothing: the numbers shown are older, and the log shows where it stopped."),
     ),
-    "no_data": (N_("no data"), "bad", N_("No forecast could start from the readings: what is shown is older.")),
+    "no_data": (N_("no data"), "bad", N_("The readings do not allow a new forecast: the numbers shown are older.")),
     "running": (N_("running"), "fair", N_("It is not over yet.")),
-    "busy": (N_("not begun"), "fair", N_("Another run was at work.")),
+    "busy": (N_("not begun"), "fair", N_("Another run was active.")),
     "done": (N_("done"), "good", N_("It publishes nothing.")),
-    "lost": (N_("broken off"), "bad", N_("It never came to its end: it was killed, or the machine went down.")),
+    "lost": (N_("broken off"), "bad", N_("It did not finish: it was killed, or the machine went down.")),
 }
 
 
@@ -136,11 +136,11 @@ def _last(runs: Sequence[Run]) -> Run | None:
 def _nothing_found(run: Run) -> str:
     """Without findings: whether the readings were looked at, or none were read."""
     if "ingest" in run.timings:
-        return _("Nothing: every reading was as it should be.")
+        return _("Nothing: all readings passed the checks.")
     still = run.finished_at is None
     if still:
         return _("No readings have been read yet.")
-    return _("No readings were read, so that nothing is known of them.")
+    return _("No readings were read, so nothing is known about them.")
 
 
 def by_severity(findings: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
@@ -193,7 +193,7 @@ def _computing(run: Run) -> str:
     of_night, of_each = (
         display.small_money(amount, computed.currency) for amount in (computed.cost, computed.cost_per_forecast)
     )
-    cost = _("It cost {amount}, {each} a forecast.", amount=of_night, each=of_each)
+    cost = _("It cost {amount}, {each} per forecast.", amount=of_night, each=of_each)
     return f"{sentence} {cost}"
 
 

@@ -63,14 +63,14 @@ def left(day: PublishedDay) -> str:
         return _("set to {crew} by a planner: {gain}", **values)
     if plan.hour is not None:
         return _(
-            "left at {crew} as published before: {gain}, from {hour}:00 on a depot has one change a day",
+            "left at {crew} as published before: {gain}, but from {hour}:00 on a depot may change only once a day",
             hour=plan.hour,
             **values,
         )
     if saving < 0:
         return _(
-            "left at {crew} as published before: {gain} here, and what that would save others is less than the changes "
-            "cost",
+            "left at {crew} as published before: {gain} here, and the savings elsewhere are less than the cost of "
+            "the changes",
             **values,
         )
     cost = display.number(plan.change_cost)
@@ -112,10 +112,11 @@ def shares(day: PublishedDay) -> str:
         )
     if learned.source == "network":
         return _(
-            "Orders of the day by shift: {split}, as in the whole network; too few days of this depot are known.",
+            "Orders of the day by shift: {split}, from the whole network, because too few days of this depot are "
+            "known.",
             split=split,
         )
-    return _("Orders of the day by shift: {split}, as they share its hours; no time of day is known yet.", split=split)
+    return _("Orders of the day by shift: {split}, by their hours, because no order times are known yet.", split=split)
 
 
 def chance(share: float) -> str:

@@ -52,7 +52,7 @@ def read_as_of(spec: Spec, *, as_of: datetime, versions: Mapping[str, int] | Non
     demand = reading_versions.latest(every_version(lake, spec, as_of, versions["demand"]))
     small = {table: frame(lake, table, version=versions[table], until=as_of) for table in KEYS}
     refused = refused_readings(lake, as_of, version=NOT_THERE)
-    with _not_needed(lacking, "days whose readings are in quarantine count as days without"):
+    with _not_needed(lacking, "days with quarantined readings count as days without readings"):
         refused = refused_readings(lake, as_of)
     knowledge = replace(assemble(demand, small, refused, spec, as_of, versions), lacking=tuple(lacking))
     if not spec.demand.columns.sold_out_at or stored.TABLE not in versions:

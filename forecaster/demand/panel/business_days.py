@@ -95,13 +95,13 @@ def _contradiction(
         for template, day, has_count in zip((_BEFORE, _AFTER), span, counts, strict=True)
         if has_count.any()
     ]
-    open_ = N_("depot {depot} {when}: forecast as open all the same, as it counts")
+    open_ = N_("depot {depot} {when}: forecast as open, because it has counts")
     template = open_ if is_open else N_("depot {depot} {when}")
     return sentence(template, depot=depot, when=joined(parts, N_(", and ")) or "")
 
 
-_BEFORE = N_("is not in business before {day}, and counts came on {days} before, up to {last}")
-_AFTER = N_("is out of business from {day} on, and counts came on {days} since, up to {last}")
+_BEFORE = N_("is not in business before {day} but has counts on {days} before, up to {last}")
+_AFTER = N_("is out of business from {day} on but has counts on {days} since, up to {last}")
 
 
 def _outside(days: Days, opened: Days, closed: Days) -> Bools:

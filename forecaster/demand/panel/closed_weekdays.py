@@ -115,7 +115,9 @@ def marks(is_off: Bools, spec: Spec, grid: Grid) -> list[tuple[Mark, Ints]]:
         rows = np.flatnonzero(is_off[:, column]).astype(np.int32)
         if len(rows):
             day: date = grid.days[column].astype(object)
-            learnt = f"taken as closed, as no {day:%A} ever comes" if spec.demand.weekdays == "learn" else "closed"
+            learnt = (
+                f"taken as closed, because no {day:%A} has readings" if spec.demand.weekdays == "learn" else "closed"
+            )
             named.append((Mark(day, CLOSED_WEEKDAY, f"{day:%A}: {learnt}"), rows))
     return named
 
@@ -150,8 +152,8 @@ def _message(habits: Sequence[tuple[int, ...]], first: str) -> str:
         named.append(sentence(N_("other days {n}"), n=more))
     first_depot = sentence(N_("first {message}"), message=first)
     examples = first_depot if one_habit else joined([joined(named, ", ") or "", first_depot])
-    one = N_("1 depot never has {days}: taken as closed; demand.weekdays says otherwise ({examples})")
-    several = N_("{n} depots never have {days}: taken as closed; demand.weekdays says otherwise ({examples})")
+    one = N_("1 depot never counts on {days}: taken as closed; demand.weekdays overrides this ({examples})")
+    several = N_("{n} depots never count on {days}: taken as closed; demand.weekdays overrides this ({examples})")
     return sentence(one if len(habits) == 1 else several, n=len(habits), days=which, examples=examples or "")
 
 

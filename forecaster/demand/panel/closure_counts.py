@@ -45,7 +45,7 @@ def closure_counts(knowledge: Knowledge, panel: Panel, spec: Spec) -> tuple[Find
         return ()
     rows = rows[np.argsort(-number[rows], kind="stable")]
     last = [str(grid.days[np.flatnonzero(has_count[row])[-1]]) for row in rows[:_PLACES]]
-    template = N_("depot {depot} is closed by an event, and counts came on {days} of it, up to {day}")
+    template = N_("depot {depot} is closed by an event but has counts on {days} of it, up to {day}")
     names = [
         sentence(
             template,

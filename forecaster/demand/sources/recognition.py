@@ -136,11 +136,11 @@ def _packed(content: bytes) -> str:
 def _of_markup(content: bytes) -> str:
     start = content.removeprefix(b"\xef\xbb\xbf").lstrip()[:1000].lower()
     if start.startswith((b"<!doctype html", b"<html", b"<head", b"<body", b"<script", b"<table")):
-        return "; it looks like a web page, as of a login or an error: wanted the file itself; look at it in a browser"
+        return "; it looks like a web page, perhaps a login or error page: wanted the file itself; open it in a browser"
     if start.startswith(b"<"):
         return "; it looks like XML; wanted an export of another form"
     if start[:1] in (b"{", b"[") and start[1:].lstrip()[:1] in (b'"', b"{", b"[", b"}", b"]"):
-        return "; it looks like JSON, as an interface answers; wanted an export of another form"
+        return "; it looks like JSON, perhaps the answer of an API; wanted an export of another form"
     return ""
 
 

@@ -173,7 +173,7 @@ def _sound(file: File, line: int) -> Iterator[None]:
 
 def _damaged(file: File, line: int, error: Exception) -> SourceError:
     after = f" after line {line - 1}" if line > 1 else ""
-    return SourceError(f"{file.place}: breaks off or is damaged{after} ({error}); wanted a whole compressed file")
+    return SourceError(f"{file.place}: is truncated or damaged{after} ({error}); wanted a complete compressed file")
 
 
 def _is_macos_note(name: str) -> bool:

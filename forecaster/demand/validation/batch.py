@@ -198,7 +198,7 @@ def _without_first_night(whole: Batch, contract: Contract) -> Batch:
     is_cut[is_cut] = ~ids.isin(contract.waived).to_numpy()
     rows = whole.accepted[is_cut]
     message = RowSentences.of(
-        N_("{place}: depot {depot} on {day}: found {rows} rows after midnight alone, wanted {wanted}"),
+        N_("{place}: depot {depot} on {day}: found only rows after midnight ({rows}), wanted {wanted}"),
         rows.index,
         **start(rows),
         rows=rows["rows"],

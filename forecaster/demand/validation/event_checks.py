@@ -141,7 +141,7 @@ def _place_hint(word: str, name: str, scope: EventScope, former: Collection[str]
         return sentence(N_("; no depot has a {name}: it is an attribute of depots.static"), name=name)
     meant = nearest_word(word, places)
     if meant and unicodedata.normalize("NFC", meant) == unicodedata.normalize("NFC", word) and meant != word:
-        return sentence(N_("; it differs from '{name}' in Unicode form alone"), name=meant)
+        return sentence(N_("; it differs from '{name}' only in its Unicode form"), name=meant)
     # which is right, and of another depot's address
     return did_you_mean(meant if meant != word else None)
 

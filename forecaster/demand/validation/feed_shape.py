@@ -89,7 +89,9 @@ def unread_sheets(
         detail = sentence(template, file=workbook.file, read=workbook.read, sheets=listed)
         hint = sentence(N_("set demand.source.sheet: {value}"), value='"*"')
         if spec.demand.depot is not None:
-            hint = sentence(N_("where sheets are depots, put their rows on one, with a column that names the depot"))
+            hint = sentence(
+                N_("if each sheet is a depot, put all rows on one sheet, with a column that names the depot")
+            )
         yield batch_finding("unread_sheets", len(names), detail, hint, spec)
 
 
@@ -122,7 +124,7 @@ def decimals(notation: notation_hints.Decimals, spec: Spec) -> list[Finding]:
     if isinstance(spec.demand.source, WrittenSource):
         return [batch_finding("decimals", notation.counts, detail, "", spec)]
     template = N_(
-        "numbers instead of text from a source of kind {kind}, or demand.rules.severity: {setting} where 1.234 is "
+        "numbers instead of text from a source of kind {kind}, or demand.rules.severity: {setting} if 1.234 is "
         "little more than one"
     )
     wanted = sentence(template, kind=spec.demand.source.kind, setting="{decimals: warn}")

@@ -93,8 +93,8 @@ def other_depots(
         return []
     detail = sentence(
         N_(
-            "found {n} of {came} depots that were never heard of ({new}), and none of {missing} of the {known} that "
-            "were ({lost})"
+            "found {n} of {came} depots for the first time ({new}), and no readings of {missing} of the {known} "
+            "known depots ({lost})"
         ),
         n=len(new),
         came=len(came),
@@ -132,8 +132,8 @@ def restated(repeated_days: RepeatedDays | None, last_readings: LastReadings, sp
     known_depots = int(np.count_nonzero(last_readings.last_counted > NEVER))
     detail = sentence(
         N_(
-            "depot {depot}: found another count than is known, or none, on {changed} of {days} that are told again, "
-            "and so on most days of {n} of {all} depots"
+            "depot {depot}: found a different count, or none, on {changed} of {days} that were reported before, and "
+            "likewise on most days of {n} of {all} depots"
         ),
         depot=str(repeated_days.depots[depots[0]]),
         changed=int(days_changed[depots[0]]),

@@ -161,7 +161,9 @@ def _later_than_others(
         return accepted.iloc[:0], "", {}
     is_late = accepted["demand"].notna() & (accepted["day"] < newest - spec.demand.rules.late_days)
     is_late &= accepted["depot_id"].isin(last_readings.depots[last_readings.last_counted > NEVER])
-    template = N_("{place}: depot {depot} on {day}: found a count that came after those of {newest}, wanted {wanted}")
+    template = N_(
+        "{place}: depot {depot} on {day}: found a count that arrived after those of {newest}, wanted {wanted}"
+    )
     return accepted[is_late], template, {"newest": _date(newest)}
 
 
@@ -239,8 +241,8 @@ def _meter_findings(grid: CountGrid, spec: Spec) -> list[Finding]:
     name, low, high, days = _first_of(grid, meters.depots)
     detail = sentence(
         N_(
-            "depot {depot}: found counts that only rise, from {low} to {high} on {days}, at {n} of {all} depots, as "
-            "the readings of a meter do"
+            "depot {depot}: found counts that only rise, from {low} to {high} on {days}, at {n} of {all} depots, "
+            "like meter readings"
         ),
         depot=name,
         low=amount(low, "g"),

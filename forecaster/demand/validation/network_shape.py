@@ -325,11 +325,11 @@ def _same_digits(counts: Any) -> Bools:
 
 SPREAD = {
     "week": N_(
-        "depot {depot}: found one value on all days of each week, at {n} of {all} depots, as averages or totals of "
-        "weeks have that are spread over days"
+        "depot {depot}: found one value on all days of each week, at {n} of {all} depots, like weekly averages or "
+        "totals spread over days"
     ),
     "month": N_(
-        "depot {depot}: found one value on all days of each month, at {n} of {all} depots, as averages or totals of "
-        "months have that are spread over days"
+        "depot {depot}: found one value on all days of each month, at {n} of {all} depots, like monthly averages or "
+        "totals spread over days"
     ),
 }

@@ -25,14 +25,13 @@ FEW_COUNTS = 5  # with a point, which may look like thousands by chance
 NEARLY_ALL = 0.95  # of the values that a notation must read, to be worth naming
 _UNREAD_DAYS = {  # a form that no notation reads, and what is wrong with it
     r"[^\x00-\x7f]{1,4}[./-][^\x00-\x7f]{1,2}[./-][^\x00-\x7f]{1,4}": N_(
-        "they are written in digits of another script, which are not read: write them as in 2024-03-05"
+        "they are written in digits of another script, which cannot be read: write them as in 2024-03-05"
     ),
-    r"\d{4}-?W\d{1,2}": N_("they look like weeks: a count a day is wanted"),
-    r"\d{4}[-/]\d{1,2}|\d{1,2}/\d{4}": N_("they look like months: a count a day is wanted"),
+    r"\d{4}-?W\d{1,2}": N_("they look like weeks; wanted a count for each day"),
+    r"\d{4}[-/]\d{1,2}|\d{1,2}/\d{4}": N_("they look like months; wanted a count for each day"),
     r"\d{1,2}[./-]\d{1,2}\.?": N_("they have no year: write days with one, as in 2024-03-05"),
     r"(\w+\.?,? )?\d{1,2}\.?[ -]*[^\W\d]{3,}\.?[ -]*\d{2,4}": N_(
-        "months are written in another language than English, which is not read: write them as numbers, as in "
-        "2024-03-05"
+        "month names in languages other than English cannot be read: write months as numbers, as in 2024-03-05"
     ),
 }
 _ERAS = {  # years as they are written, now and for twenty years each way
@@ -143,7 +142,7 @@ def hint(refused: pd.DataFrame, accepted_days: pd.Series[Any], spec: Spec) -> st
         return _of_bytes(refused.head(LOOKED_AT)) or _of_fields(refused.head(LOOKED_AT), source)
     if rule == "depot_missing":
         setting = f"demand.source.fill_down: {json.dumps([spec.demand.columns.depot_id], ensure_ascii=False)}"
-        template = N_("where a depot stands on the first row of its block or order alone, {setting} fills it down")
+        template = N_("if a depot is named only on the first row of its block or order, {setting} fills it down")
         return sentence(template, setting=setting)
     column = {"date_form": spec.demand.columns.date, "count_form": spec.demand.columns.demand}.get(rule)
     if not isinstance(column, str):
@@ -249,8 +248,8 @@ def _of_days(values: pd.Series[str], accepted: pd.Series[Any], spec: Spec) -> st
         return sentence(N_("they look like {forms}: make them dates, or text such as 2024-03-05"), forms=forms)
     if len(accepted) and not any(_reads_some(form, accepted, spec) for form in fit):
         template = N_(
-            "{forms} would read {which}, and none of the days that are read now: they are written in two ways, of "
-            "which demand.source.date_format reads one"
+            "{forms} would read {which}, but none of the days that are read now: the days have two notations, and "
+            "demand.source.date_format reads one"
         )
         return sentence(template, forms=forms, which=_of_them(best))
     return _would_read(joined(["date_format:", forms], " ") or "", best)
@@ -312,7 +311,7 @@ def _of_closed_words(values: pd.Series[str]) -> str:
         return ""
     listed = json.dumps(words.value_counts().index[:_MOST_NAMES].tolist(), ensure_ascii=False)
     setting = f"demand.closed_values: {listed}"
-    return sentence(N_("where they are words for closed days, {setting} says so"), setting=setting)
+    return sentence(N_("if they are words for closed days, set {setting}"), setting=setting)
 
 
 def _of_marks(values: pd.Series[str]) -> str:
@@ -351,15 +350,15 @@ def advice(values: pd.Series[Any]) -> pd.Series[Any]:
 def _advice(text: str, marks: str) -> str:
     if text.lower() in _NULL_WORDS:
         setting = f"demand.source.null_values: {json.dumps([text], ensure_ascii=False)}"
-        return sentence(N_("; where it is a word for nothing, {setting} says so"), setting=setting)
+        return sentence(N_("; if it is a word for nothing, set {setting}"), setting=setting)
     if separated := re.fullmatch(r"[+-]?[1-9]\d{0,2}([,.' \u00a0\u202f\u2019])\d{3}(?:\1\d{3})*", text):
         setting = f"demand.source.{_keys(separated[1], '.')}"
-        return sentence(N_("; {setting} reads it where it is more than a thousand"), setting=setting)
+        return sentence(N_("; if it is more than a thousand, set {setting}"), setting=setting)
     if marks:
         return sentence(N_("; it has {marks} next to the number: write numbers alone"), marks=_named(marks))
     if WORD.fullmatch(text):
         setting = f"demand.closed_values: {json.dumps([text], ensure_ascii=False)}"
-        return sentence(N_("; where it is a word for closed days, {setting} says so"), setting=setting)
+        return sentence(N_("; if it is a word for closed days, set {setting}"), setting=setting)
     return ""
 
 

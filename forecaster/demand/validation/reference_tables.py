@@ -120,7 +120,7 @@ def _one_row_each(table: pd.DataFrame, rows: pd.DataFrame, column: str, tell: Ro
     """Rows with a valid id, the last one of each depot."""
     tell("depot_missing", rows[table["depot_id"] == ""], column, N_("a depot id"), LEFT_OUT)
     is_odd = (rows[sources.FAULT] != "") & ~rows[sources.FAULT].str.startswith(sources.NO_TEXT)
-    tell("row_form", rows[is_odd], column, N_("as many fields as the header"), N_("the row is taken as it reads"))
+    tell("row_form", rows[is_odd], column, N_("as many fields as the header"), N_("the row is accepted as it is"))
     misnamed = ~parsing.in_one_line(table["depot_id"])
     form = data_rules.requirement("depot_form", longest=parsing.LONGEST)
     tell("depot_form", rows[misnamed], column, form, LEFT_OUT)

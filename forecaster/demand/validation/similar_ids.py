@@ -91,9 +91,9 @@ def difference(first: str, second: str) -> str:
     """In what two ids differ that have the same key."""
     kinds = [name for name in _FORMS if key(first, name) != key(second, name)]
     if not kinds:
-        return sentence(N_("in how it is written alone"))
+        return sentence(N_("only in notation"))
     listed = joined((as_sentence(kind) for kind in kinds), N_(" and ")) or ""
-    return sentence(N_("in {kinds} alone"), kinds=listed)
+    return sentence(N_("only in {kinds}"), kinds=listed)
 
 
 def findings(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) -> list[Finding]:
@@ -143,8 +143,8 @@ def counts_left_out(grid: CountGrid, former: pd.DataFrame | None, spec: Spec) ->
             values: dict[str, object] = {"depot": repr(str(grid.depots[new])), "former": repr(str(grid.depots[old]))}
             values |= {"days": counted(days, "{n} day", "{n} days"), "day": date.fromisoformat(grid.day(last))}
             template = N_(
-                "depot {depot}: found counts of its former id {former} on {days}, the last on "
-                "{day}; its own counts hold"
+                "depot {depot}: found counts of its former id {former} on {days}, the last on {day}; its own counts "
+                "take precedence"
             )
             details.append(sentence(template, **values))
             places.append((str(grid.depots[old]), grid.day(last)))
@@ -160,9 +160,7 @@ def _detail(old: str, new: str, grid: CountGrid, has_old: Bools, has_new: Bools)
         template = N_("depot {depot}: found since {first}, which differs from {other}, silent since {last}, {how}")
         days = {"first": date.fromisoformat(grid.day(first)), "last": date.fromisoformat(grid.day(last))}
         return sentence(template, depot=repr(new), other=repr(old), **days, how=difference(old, new))
-    template = N_(
-        "depot {depot}: found beside {other}, with counts of {n} of the same days, from which it differs {how}"
-    )
+    template = N_("depot {depot}: found next to {other}, which has counts on {n} of the same days and differs {how}")
     return sentence(template, depot=repr(new), other=repr(old), n=both, how=difference(old, new))
 
 

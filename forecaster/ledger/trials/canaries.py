@@ -122,7 +122,7 @@ def take_back(connection: sa.Connection, trial: CanaryTrial, *, reason: str, now
             model_version=champion.model_version,
             by=CANARY,
             reason=sentence(
-                N_("stays, as canary {bundle} went back: {reason}"), bundle=trial.bundle_digest, reason=reason
+                N_("stays, because canary {bundle} was withdrawn: {reason}"), bundle=trial.bundle_digest, reason=reason
             ),
             at=now,
         )

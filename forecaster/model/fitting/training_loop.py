@@ -201,7 +201,7 @@ def _resume(checkpoints: Checkpoints, state: State, monitoring: Monitoring) -> t
         return state, []
     if checkpoint is None:
         return state, []
-    monitoring.report(sentence(N_("training goes on after epoch {n}"), n=checkpoint.number))
+    monitoring.report(sentence(N_("training continues after epoch {n}"), n=checkpoint.number))
     return checkpoint.state, [Epoch(**row) for row in checkpoint.history]
 
 

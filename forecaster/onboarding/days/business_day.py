@@ -36,7 +36,7 @@ def of(description: Description) -> tuple[Description, tuple[str, str] | None]:
     shift = np.where(hours < start, 1, 0)
     days = rows["day"] - pd.to_timedelta(shift, unit="D")
     share = float((hours < start).sum() / len(hours))
-    evidence = f"{share:.0%} of the rows come after midnight and before {start:02d}:00, when nothing comes for hours"
+    evidence = f"{share:.0%} of the rows are between midnight and {start:02d}:00, followed by hours without rows"
     return replace(description, rows=rows.assign(day=days)), (f"{start:02d}:00", evidence)
 
 

@@ -43,8 +43,8 @@ def _reason(values: Any) -> str:
     if parts := notation.two_forms(values):
         first, second = (f"'{part.iloc[0]}' ({len(part) / len(values):.0%})" for part in parts)
         return (
-            f"they are written in two ways, some as {first} and others as {second}, as where a program took days for "
-            f"months in those that it read: {_WHOLE}"
+            f"they have two notations, some as {first} and others as {second}, so a program may have swapped days "
+            f"and months: {_WHOLE}"
         )
     if len(buddhist := notation.of_buddhist_era(values)):
         return f"'{buddhist.iloc[0]}' looks like a day of the Buddhist era, whose years are 543 ahead: {_WHOLE}"

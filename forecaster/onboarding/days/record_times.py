@@ -34,7 +34,7 @@ def guess(table: FileTable, readings: Description, zone: ZoneInfo, now: datetime
     """Column with the instants at which rows were recorded: nothing where it has no column of such
     a name."""
     if readings.recorded_at is not None:
-        return RecordedAt(readings.recorded_at, "says when a fact was reported again: the last report counts")
+        return RecordedAt(readings.recorded_at, "dates repeated reports: the last report counts")
     used = (readings.depot_column, readings.date_column, readings.demand_column)
     names = column_names.best([name for name in table.frame if name not in used], "recorded")
     names = [name for name in names if table.frame[name].notna().any()]
@@ -48,7 +48,7 @@ def guess(table: FileTable, readings: Description, zone: ZoneInfo, now: datetime
     reasons = {name: _why_not(table.frame[name], readings, zone, now) for name in names}
     fit = next((name for name in names if reasons[name] is None), None)
     if fit is not None:
-        return RecordedAt(fit, "says when each row was recorded: of several of a depot and day the latest counts")
+        return RecordedAt(fit, "dates the recording of each row: of several rows of a depot and day, the latest counts")
     note = f"column '{names[0]}' is left out as `demand.columns.recorded_at`: {reasons[names[0]]}"
     several = "; of several rows of a depot and day the one that stands last in the file counts"
     return RecordedAt(note=note + several * (readings.aggregate == "none"))

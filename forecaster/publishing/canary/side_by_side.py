@@ -56,7 +56,7 @@ class Faulty:
                 with ledger.transaction() as connection:
                     lease.admit(connection, spec.name, run_id)
                     canaries.take_back(connection, self.trial, reason=self.reason, now=now)
-                went_back = sentence(N_("canary {bundle} went back: {reason}"), bundle=digest, reason=self.reason)
+                went_back = sentence(N_("canary {bundle} was withdrawn: {reason}"), bundle=digest, reason=self.reason)
         return went_back
 
 

@@ -65,7 +65,7 @@ def start(spec: Spec, ledger: Ledger, panel: Panel, *, run_id: str, bundle: str,
             values = {"bundle": bundle, "canary": current.bundle_digest, "day": since}
             return CanaryStart(False, sentence(template, **values))
         if (earlier := canaries.was_taken_back(connection, spec.name, bundle)) is not None:
-            template = N_("bundle {bundle} is not tried again: it went back: {reason}")
+            template = N_("bundle {bundle} is not tried again: it was withdrawn: {reason}")
             return CanaryStart(False, sentence(template, bundle=bundle, reason=earlier.reason or ""))
         depots = cohort(panel, bundle, spec.canary.share)
         alone = _cannot_be_compared(spec, champion.bundle_digest, bundle)
@@ -92,7 +92,7 @@ def _cannot_be_compared(spec: Spec, champion: str, bundle: str) -> str | None:
     before, new = manifests
     for key in ("horizon", "levels"):
         if before[key] != new[key]:
-            template = N_("the champion has the {key} {before}, and it has {new}")
+            template = N_("the champion has the {key} {before}, and this model has {new}")
             return sentence(template, key=key, before=str(before[key]), new=str(new[key]))
     return None
 
@@ -128,7 +128,7 @@ def look(
         if verdict.decision == "go back":
             canaries.take_back(connection, trial, reason=verdict.reason, now=now)
             back = sentence(
-                N_("canary {bundle} went back: {reason}"), bundle=trial.bundle_digest, reason=verdict.reason
+                N_("canary {bundle} was withdrawn: {reason}"), bundle=trial.bundle_digest, reason=verdict.reason
             )
             return CanaryOutcome(trial.bundle_digest, "rolled_back", back)
         if verdict.decision == "promote" and frozen is None:
@@ -136,7 +136,7 @@ def look(
             won = N_("canary {bundle} is champion now: {reason}")
             reigns = sentence(won, bundle=trial.bundle_digest, reason=verdict.reason)
             return CanaryOutcome(trial.bundle_digest, "promoted", reigns)
-    further = N_("canary {bundle} goes on, night {night}: {reason}")
+    further = N_("canary {bundle} continues, night {night}: {reason}")
     goes_on: str = sentence(further, bundle=trial.bundle_digest, night=verdict.look, reason=verdict.reason)
     if verdict.decision == "promote":
         goes_on = sentence(N_("{outcome}; not promoted: {why}"), outcome=goes_on, why=frozen or "")

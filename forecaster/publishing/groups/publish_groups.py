@@ -216,7 +216,7 @@ def combined_findings(parts: Sequence[GroupForecast]) -> Iterator[Finding]:
     for findings in of_rule.values():
         first, others = findings[0], len(findings) - 1
         if others:
-            further = N_("{message}; and so in {n} more groups of depots")
+            further = N_("{message}; likewise in {n} more groups of depots")
             message = sentence(further, message=first.message, n=others)
             places = tuple(place for finding in findings for place in finding.places)[:50]
             first = replace(first, count=sum(finding.count for finding in findings), message=message, places=places)

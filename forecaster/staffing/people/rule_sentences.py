@@ -42,9 +42,9 @@ def summary(plan: WeekPlan, money: Money = whole_money, number: Number = plain_n
     """Sentence about uncovered shifts of the week, their expected cost, and the overtime."""
     wanted = sum(cover.wanted for cover in plan.shifts)
     if not wanted:
-        return _("Nobody is wanted in these days.")
+        return _("No drivers are needed on these days.")
     if plan.missing:
-        drivers = ngettext("{n} driver wanted", "{n} drivers wanted", wanted, n=number(wanted))
+        drivers = ngettext("{n} driver needed", "{n} drivers needed", wanted, n=number(wanted))
         text = ngettext(
             "{drivers} over the week; {n} of them is not covered",
             "{drivers} over the week; {n} of them are not covered",
@@ -54,8 +54,8 @@ def summary(plan: WeekPlan, money: Money = whole_money, number: Number = plain_n
         )
     else:
         text = ngettext(
-            "The {n} driver wanted over the week is covered",
-            "The {n} drivers wanted over the week are covered",
+            "The {n} driver needed over the week is covered",
+            "The {n} drivers needed over the week are covered",
             wanted,
             n=number(wanted),
         )
@@ -71,7 +71,7 @@ def summary(plan: WeekPlan, money: Money = whole_money, number: Number = plain_n
         text = _("{text}, at an expected cost of {cost}", text=text, cost=money(plan.cost))
     if plan.gap <= 0.5:
         return f"{text}."
-    gap = _("A plan that costs {amount} less may exist: the time was over.", amount=money(plan.gap))
+    gap = _("A plan that costs {amount} less may exist; the time limit was reached.", amount=money(plan.gap))
     return f"{text}. {gap}"
 
 
@@ -79,15 +79,17 @@ def rule_sentence(rule: RuleCost, money: Money = whole_money, number: Number = p
     """Sentence about the cost of the rule this week, all others in force."""
     if rule.rule == "days_off":
         return _(
-            "Days off ({contract}) cost {cost}: shifts are open that those who are off could work.",
+            "Days off ({contract}) cost {cost}: people who are off could work open shifts.",
             contract=rule.contract,
             cost=money(rule.cost),
         )
     if rule.rule == "spread_weight":
-        return _("To spread weekend and late shifts over people and grant wishes costs {cost}.", cost=money(rule.cost))
+        return _(
+            "Spreading weekend and late shifts over people and granting wishes costs {cost}.", cost=money(rule.cost)
+        )
     if rule.rule == "per_depot":
         return _(
-            "One more {contract} driver beside the {limit} would save {cost}.",
+            "One more {contract} driver in addition to the {limit} would save {cost}.",
             contract=rule.contract,
             limit=number(rule.limit),
             cost=money(rule.cost),

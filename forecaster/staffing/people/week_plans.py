@@ -81,7 +81,7 @@ def plan_weeks(
     try:
         plans = [plan for plans in in_processes(_plan, _chunks(tasks, start), workers) for plan in plans]
         if len(plans) < len(tasks):
-            late = N_("{n} depots have no plan of the week: {seconds} seconds are over")
+            late = N_("{n} depots have no plan of the week: the limit of {seconds} seconds was reached")
             troubles.append(sentence(late, n=len(tasks) - len(plans), seconds=amount(PLAN_SECONDS, "g")))
         troubles += _forbidden(plans)
         _explain_dearest(tasks, plans, start, workers)

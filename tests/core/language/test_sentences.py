@@ -84,8 +84,8 @@ def test_several_in_a_row_stay_several_and_the_first_can_be_taken_off() -> None:
 
 
 def test_numbers_and_days_are_written_as_the_reader_writes_them() -> None:
-    text = sentence(N_("{amount} a day over {n} days"), amount=amount(-1234.5, "+,.2f"), n=1000)
-    assert text == "-1,234.50 a day over 1,000 days"
+    text = sentence(N_("{amount} per day over {n} days"), amount=amount(-1234.5, "+,.2f"), n=1000)
+    assert text == "-1,234.50 per day over 1,000 days"
     day = sentence(N_("{depot} ({day})"), depot="A", day=date(2024, 3, 5))
     assert day == "A (2024-03-05)"
     with use_language("de"):

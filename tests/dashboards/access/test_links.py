@@ -86,7 +86,7 @@ def test_a_link_is_for_reading(app: FastAPI, url: str, method: str) -> None:
     screen = Guest(app)
     screen(hang_up(url)[1])
     answer = screen("/api/v1/network", method)
-    assert (answer.status_code, answer.json()["detail"]) == (403, "this link opens one view alone, for reading")
+    assert (answer.status_code, answer.json()["detail"]) == (403, "this link allows reading one view only")
 
 
 def test_a_revoked_link_opens_nothing_from_the_next_request_on(app: FastAPI, url: str) -> None:
@@ -99,7 +99,7 @@ def test_a_revoked_link_opens_nothing_from_the_next_request_on(app: FastAPI, url
     assert screen("/").status_code == 401
     again = Guest(app)(address)
     assert again.status_code == 404
-    assert "opens nothing any more" in again.text
+    assert "is no longer valid" in again.text
 
 
 def test_a_link_expires(url: str) -> None:

@@ -115,7 +115,7 @@ def test_groups_give_roles(guest: Guest, provider: Provider) -> None:
     ("wrong", "sentence"),
     [
         ({"audience": "another page"}, "aud"),
-        ({"signs_in": {"name": "Ada"}}, "it did not tell your email"),
+        ({"signs_in": {"name": "Ada"}}, "it did not send your email"),
         *(
             ({"signs_in": {"email": "ada@example.com", "email_verified": value}}, "has not verified")
             for value in (False, "false", "no", 0, 1, None, "", [True])

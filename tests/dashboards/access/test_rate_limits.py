@@ -20,7 +20,7 @@ def test_who_asks_too_much_waits_and_others_do_not(url: str) -> None:
     assert [ada("/api/v1/me").status_code for _ in range(4)] == [200, 200, 200, 429]
     late = ada("/api/v1/me")
     assert 0 < int(late.headers["retry-after"]) <= 3600
-    assert "too much at once" in late.json()["detail"]
+    assert "rate limit exceeded" in late.json()["detail"]
     assert vic("/api/v1/me").status_code == 200
     assert [stranger("/").status_code for _ in range(3)] == [401, 401, 429]
     assert [stranger(path).status_code for path in ("/healthz", "/static/style.css")] == [200, 200]
@@ -36,7 +36,7 @@ def test_whoever_is_turned_away_counts_as_a_stranger_and_fills_no_log(
     others = [Guest(app, {"X-Forwarded-User": "ada"}, address=f"10.0.1.{number}") for number in range(9)]
     assert [other("/").status_code for other in others] == [403] * 9
     assert len([record for record in caplog.records if "is no declared proxy" in record.getMessage()]) == 1
-    for name, sentence in (("nora", "has no role here"), ("carl", "no city is declared that they see")):
+    for name, sentence in (("nora", "has no role here"), ("carl", "may see no city")):
         guest = Guest(app, {"X-Forwarded-User": name, "X-Forwarded-For": f"192.0.2.{len(name) + ord(name[0])}"})
         assert sentence in guest("/").text
         assert [guest("/").status_code for _ in range(3)] == [403, 403, 429]

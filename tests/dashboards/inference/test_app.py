@@ -178,7 +178,7 @@ def test_inputs_that_the_model_has_no_number_for_are_the_callers_and_a_model_wit
             answer = await served.client.post(INFER, json=absurd)
             assert (answer.status_code, answer.json()["error"]) == (
                 400,
-                "the forecast of row 0 is not a number; wanted inputs nearer to those of a night",
+                "the forecast of row 0 is not a number; wanted inputs closer to those of a night",
             )
             before = served.service.models.champion
             promote(spec, write_bundle(spec, float("nan")))

@@ -253,7 +253,7 @@ def test_who_waits_for_a_night_that_is_read_or_for_a_thread_waits_until_the_dead
                 answer = await served.client.post(FORECAST, json={}, headers={"X-Deadline-Ms": "50"})
                 assert not first.done()
             assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
-            assert answer.json()["error"].startswith("the deadline came before its turn")
+            assert answer.json()["error"].startswith("the deadline passed before its turn")
             assert (await first).status_code == 200
 
     run(body)

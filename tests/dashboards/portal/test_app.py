@@ -132,15 +132,15 @@ def test_a_pipeline_that_a_reader_may_not_see_answers_as_one_that_is_not_there(
 
 def test_the_front_page_tells_the_day_in_front_and_how_many_depots_need_attention(portal: Portal) -> None:
     words = text(ask(portal, "admin-viewer", "/"))
-    assert "2 pipelines; all are as they should be." in words
+    assert "2 pipelines; none need attention." in words
     alpha, bravo = "Alpha Fleet Boston, New York and Philadelphia", "Bravo Fleet Boston, New York and Philadelphia"
     numbers = "900 orders tomorrow, Wed 18 Jun 80 % range 800–1,000 new model"
     assert f"{alpha} {numbers} No depot of 3 needs attention. {bravo} {numbers}" in words
     assert "none need attention" in text(ask(portal, "admin-viewer", "/p/alpha/"))
     found = text(ask(portal, "admin-viewer", "/?q=bravo"))
-    assert "1 pipeline for “bravo”; all are as they should be. Bravo Fleet" in found
+    assert "1 pipeline for “bravo”; none need attention. Bravo Fleet" in found
     assert "Alpha Fleet" not in found
-    assert "No pipeline is meant by this." in text(ask(portal, "admin-nothing", "/?q=bravo"))
+    assert "No pipeline matches." in text(ask(portal, "admin-nothing", "/?q=bravo"))
     (row,) = ask(portal, "admin-nothing", "/api/v1/pipelines").json()["rows"]
     assert [row[key] for key in ("name", "address", "state", "low", "median", "high", "depots", "attention")] == [
         "alpha", "/p/alpha/", "fresh", 800.0, 900.0, 1000.0, 3, 0,
@@ -153,7 +153,7 @@ def test_the_front_page_tells_the_day_in_front_and_how_many_depots_need_attentio
 def test_a_late_pipeline_comes_first_and_says_so(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FrontPage, "now", lambda _: NOON + timedelta(days=9))
     words = text(ask(portal, "admin-nothing", "/"))
-    assert "1 pipeline; 1 is not as it should be." in words
+    assert "1 pipeline; 1 needs attention." in words
     assert "late" in words
     assert "These forecasts are stale." in words
 
@@ -273,4 +273,6 @@ def test_a_ledger_that_is_away_or_damaged_takes_down_nobody_else(
             ledger.finish_run(run_id, "failed" if at == NOON else "no_data", 1, at=at)
     rows = {row["name"]: row for row in local("/api/v1/pipelines").json()["rows"]}
     assert (rows["bravo"]["state"], rows["alpha"]["state"]) == ("failed", "fresh")
-    assert "The last run failed. What began Tue 17 Jun, 12:00 EDT published nothing." in rows["bravo"]["sentence"]
+    assert (
+        "The last run failed. The run that began Tue 17 Jun, 12:00 EDT published nothing." in rows["bravo"]["sentence"]
+    )

@@ -227,7 +227,7 @@ def test_what_is_not_kept_is_told_with_the_oldest_that_is(get: Get, query: str) 
     [
         ("as_of=tuesday", "as_of: found 'tuesday', wanted a day such as 2026-10-27 or an instant: 2026-10-27T06:00"),
         ("as_of=0001-01-01T00:00:00", "as_of: found '0001-01-01T00:00:00', wanted a day"),
-        ("as_of=2025-06-16&publication=1", "found as_of and publication, wanted one of them"),
+        ("as_of=2025-06-16&publication=1", "found as_of and publication, wanted only one of them"),
         ("publication=x", "publication: found 'x', wanted a valid integer"),
         ("publication=99999999999999999999", "publication: found '99999999999999999999', wanted less than or equal"),
         ("format=xml", "format: found 'xml', wanted 'json' or 'csv'"),
@@ -270,7 +270,7 @@ def test_when_a_night_failed_the_last_forecasts_stay_up_and_say_so(tmp_path_fact
     fill(ledger_url, publication())
     night(ledger_url, "night-2", began=NOON - timedelta(hours=1), outcome="failed", message="the source was not there")
     get = visitor(ledger_url)
-    sentence = "What began Tue 17 Jun, 11:00 EDT published nothing."
+    sentence = "The run that began Tue 17 Jun, 11:00 EDT published nothing."
     whose = " These forecasts are of Tue 17 Jun, 03:24 EDT."
     for path in ("/", "/depot/BOS-01", "/wall", "/champion"):
         assert f"The last run failed. {sentence}{whose} What happened" in text(get(path))
@@ -290,7 +290,7 @@ def test_days_after_a_night_that_failed_one_line_says_all_and_nothing_is_of_this
     answer = visitor(ledger_url, later)("/")
     assert answer.text.count('<p class="stale" role="status"><') == 1
     page = text(answer)
-    sentence = "What began Fri 20 Jun, 03:00 EDT published nothing. The newest reading is of Mon 16 Jun."
+    sentence = "The run that began Fri 20 Jun, 03:00 EDT published nothing. The newest reading is of Mon 16 Jun."
     assert f"Stale, and the last run failed. {sentence} The last night quarantined its whole batch" in page
     assert "it was trained in the night to Tue 17 Jun and admitted." in page
     assert "this night" not in page

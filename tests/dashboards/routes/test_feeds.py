@@ -159,7 +159,7 @@ def test_an_admin_makes_an_address_on_the_page_and_others_read_whom_to_ask(reade
     ada, bob = signed_in(reader.app, "ada"), signed_in(reader.app, "bob")
     assert "In your calendar" in text(ada("/depot/BOS-01"))
     assert "Make an address" in text(ada("/subscribe?depot=BOS-01"))
-    assert "ask an admin" in text(bob("/subscribe?depot=BOS-01"))
+    assert "An administrator creates an address" in text(bob("/subscribe?depot=BOS-01"))
     assert bob("/subscribe?depot=NYC-01").status_code == 404
     assert bob("/subscribe?city=Ulm").status_code == 404
     assert bob.writes("/subscribe?depot=BOS-01").status_code == 403

@@ -54,7 +54,7 @@ STORED = re.compile(
     r"|forecaster \w+( list)? FILE( --reason \"why\")?|Free delivery weekend"
     r"|Memorial Day|Juneteenth National Independence Day|\bseasonal naive\b"
 )
-LATE = N_("No reading is newer than {day}, {days} before the last day that was over.")
+LATE = N_("The newest reading is of {day}, {days} before the last complete day.")
 TWO = counted(2, "{n} day", "{n} days")
 ENGLISH = re.compile(r"\b(the|of|and|with|from|what|which|that|this|days?|orders?|depots?|drivers?|no|not)\b", re.I)
 ALSO = {"de": {"Depot", "depot", "Depots", "depots"}, "es": {"no", "No"}, "ar": set()}  # words of both languages
@@ -71,9 +71,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> object:
     note = joined(
         [
             sentence(N_("Tonight {what}."), what=sentence(N_("the sources could not be read"))),
-            sentence(
-                N_("No reading is newer than {day}, {days} before the last day that was over."), day=CUTOFF, days=TWO
-            ),
+            sentence(N_("The newest reading is of {day}, {days} before the last complete day."), day=CUTOFF, days=TWO),
         ],
         " ",
     )

@@ -138,7 +138,7 @@ def test_a_wish_for_a_free_day_is_granted_where_another_can_work(call: Call, tmp
     assert ("♡", "would like the day off") in marks(bo)
     assert audit(wishing.spec) == ["wished a free day of 2024-04-11 at A"]
     shift_edits.save(wishing.spec, "A", [ShiftEdit("Bo", THURSDAY, "early")], by="vic")
-    assert "You asked for this day off, and are needed." in text(bo("/my-week"))
+    assert "You asked for this day off, but you are needed." in text(bo("/my-week"))
     assert reply(bo, "unwished", "early") == 303
     assert "asked for this day off" not in text(bo("/my-week"))
 
@@ -228,7 +228,7 @@ def test_who_is_not_planned_any_more_is_told(call: Call, fleet: Fleet) -> None:
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         assert plan_rows.forget_person(connection, fleet.spec.name, "A", "Bo") == 2
     answer = bo("/my-week")
-    assert (answer.status_code, "You are not in the plan of A any more" in text(answer)) == (404, True)
+    assert (answer.status_code, "You are no longer in the plan of A" in text(answer)) == (404, True)
     assert bo("/my-week/calendar").status_code == 404
 
 

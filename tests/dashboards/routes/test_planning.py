@@ -58,7 +58,7 @@ def test_the_depots_page_tells_why_and_the_api_the_parts(url: str, get: Get) -> 
     assert "No forecast of these days was published the day before." in text(get("/depot/BOS-01"))
     fill(url, _with(tuple(replace(day, change=CHANGE) if day == DAY else day for day in depot(0).days)))
     page = get("/depot/BOS-01")
-    assert "corrected counts −3, orders that came since +9, another model +6." in text(page)
+    assert "corrected counts −3, actual orders since +9, another model +6." in text(page)
     assert page.text.count('<svg class="parts"') == 1
     change = get("/api/v1/depots/BOS-01").json()["days"][1]["change"]
     assert change["before"] + sum(orders for _, orders in change["parts"]) == WHOLE
@@ -100,11 +100,11 @@ def test_what_no_text_or_object_can_hold_is_refused_in_a_sentence(app: FastAPI, 
 @pytest.mark.parametrize(
     ("headers", "sentence"),
     [
-        ({"origin": "http://evil.example"}, "this came from another site"),
+        ({"origin": "http://evil.example"}, "cross-origin request rejected"),
         ({"host": "evil.example:8000"}, "this page is not called"),
-        ({"sec-fetch-site": "cross-site"}, "this came from another site"),
-        ({"origin": "null"}, "this came from another site"),
-        ({"x-forwarded-for": "192.0.2.1"}, "a proxy brings this request"),
+        ({"sec-fetch-site": "cross-site"}, "cross-origin request rejected"),
+        ({"origin": "null"}, "cross-origin request rejected"),
+        ({"x-forwarded-for": "192.0.2.1"}, "this request came through a proxy"),
     ],
 )
 def test_nobody_elsewhere_and_no_page_of_others_may_write(
@@ -122,7 +122,7 @@ def test_nobody_elsewhere_and_no_page_of_others_may_write(
     [
         ({"orders": "many"}, "orders: found 'many', input should be a valid integer"),
         ({"orders": -3}, "orders: found -3, wanted a whole number"),
-        ({"by": ""}, "by: found nothing, wanted the name of who decides"),
+        ({"by": ""}, "by: found nothing, wanted the name of the person who decides"),
         ({"reason": "mood"}, "reason: found 'mood', wanted one of local event"),
         ({"target_date": "2025-06-19"}, "BOS-01 is closed on 2025-06-19; wanted an open day"),
         ({"extra": 1}, "extra: found 1, extra inputs are not permitted"),

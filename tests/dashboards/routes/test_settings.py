@@ -228,7 +228,7 @@ def test_a_night_is_started_and_its_end_without_forecasts_is_told(spec: Spec, ad
 def test_a_run_that_others_started_is_shown_and_no_second_one_begins(spec: Spec, ada: Guest) -> None:
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         lease.take(connection, "harbor-fleet", "night-2", NOON)
-    assert "Run night-2 is at work since 2025-06-17 16:00 UTC" in text(ada("/settings"))
+    assert "Run night-2 has been active since 2025-06-17 16:00 UTC" in text(ada("/settings"))
     assert ada.writes("/settings/run").status_code == 409
     assert sentences(spec.ledger_url) == []
 

@@ -35,11 +35,11 @@ def test_a_depots_week_says_who_works_when_what_is_open_and_what_rules_cost(get:
     answer = get("/depot/BOS-01")
     page = text(answer)
     assert answer.status_code == 200
-    assert "14 drivers wanted over the week; 8 of them are not covered, at an expected cost of 170." in page
+    assert "14 drivers needed over the week; 8 of them are not covered, at an expected cost of 170." in page
     assert "E early, 06:00–14:00" in page
     assert "x 1 48 h" in page
     assert "Tue 17 Jun, early (06:00–14:00): 1 of 2 drivers missing, at an expected cost of 20" in page
-    assert "One more x driver beside the 1 would save 130." in page
+    assert "One more x driver in addition to the 1 would save 130." in page
     html = Balanced()
     html.feed(answer.text)
     assert (html.wrong, len(html.ids)) == ([], len(set(html.ids)))

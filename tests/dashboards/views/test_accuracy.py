@@ -15,14 +15,12 @@ def test_accuracy_is_told_beside_the_naive_part_by_part(url: str) -> None:
     fill(url, publication())
     remember(url)
     page = text(visitor(url)("/accuracy"))
-    assert "Of the orders that came in 3 weeks, forecasts missed 10.0 %" in page
+    assert "Of the actual orders of 3 weeks, forecasts missed 10.0 %" in page
     assert "Repeating the same weekday missed 16.0 % on the same days." in page
     assert "Bias −1.5 %, above zero is too much Inside 80 % 80 % of depot-days" in page
-    assert "No other system is declared to compare with" in page
+    assert "No other system is declared for comparison" in page
     assert "9 Jun 10.0 % 16.0 % −1.5 % 80 % 40 2 Jun 10.0 %" in page
-    assert (
-        "By days ahead The weeks together; each line leads to its own, one by one Days ahead Error Same weekday" in page
-    )
+    assert "By days ahead All weeks together; each line links to its single weeks Days ahead Error Same weekday" in page
     assert "Days 1 day 10.0 %" in page
     assert page.index("Mon 10.0 %") < page.index("Tue 10.0 %") < page.index("Sun 10.0 %")
     assert "Boston 10.0 % 16.0 %" in page
@@ -42,7 +40,7 @@ def test_another_system_stands_beside_ours_on_the_days_of_which_it_spoke(url: st
         accuracy.replace_weeks(connection, "harbor-fleet", [week], [*ours, *legacy])
     get = visitor(url)
     page = text(get("/accuracy"))
-    sentence = "the legacy system 12.0 % (on the 30 of 120 depot-days of which it said something)."
+    sentence = "the legacy system 12.0 % (on the 30 of 120 depot-days that it forecast)."
     assert sentence in page
     assert "Boston 10.0 % 16.0 % 12.0 %" in page
     assert sentence in text(get("/champion"))
@@ -88,21 +86,24 @@ def _write_tiers(url: str, *tiers: tuple[str, float]) -> None:
 def test_what_the_fallback_forecast_is_not_told_as_a_models(url: str) -> None:
     _write_tiers(url, ("champion", 100.0), ("fallback", 300.0))
     page = text(visitor(url)("/accuracy"))
-    assert "Of the orders that came in 1 week, forecasts missed 20.0 %" in page
+    assert "Of the actual orders of 1 week, forecasts missed 20.0 %" in page
     assert (
-        "Of these, 10 depot-days repeat the same weekday, as no model could forecast; models alone missed 10.0 %."
+        "Of these, 10 depot-days repeat the same weekday because no model could forecast; models alone missed 10.0 %."
         in page
     )
     assert "The model in use 10.0 % 20.0 %" in page
     assert "No model: the same weekday 30.0 % 20.0 %" in page
     champion = text(visitor(url)("/champion"))
-    assert "In the last week forecasts missed 10.0 % of the orders; the same weekday repeated 20.0 %." in champion
+    assert (
+        "Over the last week, forecasts missed 10.0 % of the orders; repeating the same weekday missed 20.0 %."
+        in champion
+    )
 
 
 def test_where_the_fallback_alone_forecast_no_model_is_told_of(url: str) -> None:
     _write_tiers(url, ("fallback", 300.0))
     page = text(visitor(url)("/accuracy"))
-    assert "10 depot-days repeat the same weekday, as no model could forecast; no model forecast any." in page
+    assert "10 depot-days repeat the same weekday because no model could forecast; no model forecast any." in page
     assert "forecasts missed" not in text(visitor(url)("/champion"))
 
 
@@ -145,4 +146,4 @@ def test_a_city_a_weekday_or_a_number_of_days_ahead_is_told_week_by_week(url: st
 
 def test_before_anything_came_true_accuracy_says_so(url: str) -> None:
     fill(url, publication())
-    assert "No forecast has come true yet" in text(visitor(url)("/accuracy"))
+    assert "No forecast day is over yet" in text(visitor(url)("/accuracy"))

@@ -21,8 +21,8 @@ def test_the_champion_is_told_with_its_verdicts_and_the_way_back(url: str) -> No
 def test_without_a_champion_the_page_says_who_forecasts(url: str) -> None:
     fill(url, publication())
     page = text(visitor(url)("/champion"))
-    assert "No model has reigned yet The seasonal naive forecasts until the gate lets a model in." in page
-    assert "There is nobody to go back to yet." in page
+    assert "No model has been champion yet The seasonal naive forecasts until the gate admits a model." in page
+    assert "There is no earlier champion yet." in page
 
 
 def test_verdicts_are_told_in_the_readers_language_where_their_template_was_kept(url: str) -> None:

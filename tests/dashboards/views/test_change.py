@@ -21,7 +21,7 @@ WHOLE = round(DAY.quantiles[2])
 def test_a_change_is_one_sentence_and_a_bar_about_nought() -> None:
     [change] = why([replace(DAY, change=CHANGE)])
     assert (change.moved, change.day) == ("+12", "Wed 18 Jun")
-    moved = "corrected counts −3, orders that came since +9, another model +6."
+    moved = "corrected counts −3, actual orders since +9, another model +6."
     assert change.sentence == f"{WHOLE - 12:,} on Mon 16 Jun, {WHOLE:,} now: {moved}"
     assert change.middle == 14
     assert [(piece.name, piece.x, piece.width) for piece in change.pieces] == [

@@ -30,10 +30,10 @@ def test_a_depots_last_forecasts_are_told_beside_what_came(url: str) -> None:
     assert actual is not None
     off = round(forecast - actual)
     page = text(visitor(url)("/depot/BOS-01"))
-    section = page[page.index("What the last forecasts were worth") :]
+    section = page[page.index("Accuracy of the last forecasts") :]
     assert f"Mon 16 Jun {round(forecast)} " in section
     assert f"{round(actual)} {'+' if off > 0 else '−'}{abs(off)} " in section
-    assert "What the last forecasts were worth" not in text(visitor(url)("/depot/none"))
+    assert "Accuracy of the last forecasts" not in text(visitor(url)("/depot/none"))
 
 
 def _front(url: str, first: PublishedDepot, now: datetime = NOON, **changes: Any) -> str:
@@ -49,9 +49,11 @@ def test_beside_the_number_stands_what_moved_it_where_that_is_much(url: str) -> 
 
     first, yesterday = depot(0), CUTOFF
     much = PublishedChange(yesterday, 100, (("calendar", -2), ("actuals", 14)))
-    assert "12 more than said yesterday, mostly because of the orders that came since" in page(much, "a")
+    assert "12 more than yesterday’s forecast, mostly because of the actual orders since then" in page(much, "a")
     fewer = PublishedChange(yesterday - timedelta(days=2), 130, (("calendar", -20), ("actuals", 2)))
-    assert "18 fewer than said on Sat 14 Jun, mostly because of what is now known of that day" in page(fewer, "b")
+    assert "18 fewer than the forecast of Sat 14 Jun, mostly because of new information about that day" in page(
+        fewer, "b"
+    )
     little = PublishedChange(yesterday, 110, (("actuals", 2),))
     week_before = first.recent[-6]  # Wednesday 11 June
     assert week_before.demand is not None

@@ -58,15 +58,15 @@ def test_the_last_night_is_told_with_its_outcome_and_length(url: str) -> None:
     page = health_text(url)
     assert "The last night began Tue 17 Jun, 07:15 UTC It took 12 min 5 s." in page
     assert "published New forecasts are out. The gate said no As of Tue 17 Jun" in page
-    assert "Nothing: every reading was as it should be." in page
+    assert "Nothing: all readings passed the checks." in page
     assert "Forecast by new model" in page
 
 
 def test_where_nothing_was_read_nothing_is_said_of_the_readings(url: str) -> None:
     night(url, "n1", timings={"predict": 2.0, "night": 2.1})
-    assert "No readings were read, so that nothing is known of them." in health_text(url)
+    assert "No readings were read, so nothing is known about them." in health_text(url)
     night(url, "n2", timings={"ingest": 2.0, "night": 2.1}, began=BEGAN + timedelta(days=1))
-    assert "Nothing: every reading was as it should be." in health_text(url)
+    assert "Nothing: all readings passed the checks." in health_text(url)
 
 
 def test_instants_are_on_the_clocks_of_the_publication(url: str) -> None:
@@ -79,20 +79,19 @@ def test_findings_are_told_the_gravest_first_with_what_to_do(url: str) -> None:
     night(url, "n1", LATE, NEGATIVE, THIN, DOUBLE)
     page = health_text(url)
     expected = (
-        f"thin_feed the whole batch is quarantined 1 {THIN.message} "
-        f"duplicate_row the rows are quarantined 12 {DOUBLE.message} "
-        f"count_negative the rows are quarantined 3 {NEGATIVE.message} "
-        f"late the rows are taken 40 {LATE.message}"
+        f"thin_feed the whole batch is quarantined 1 {THIN.message} duplicate_row the rows are quarantined 12 "
+        f"{DOUBLE.message} count_negative the rows are quarantined 3 {NEGATIVE.message} late the rows are accepted "
+        f"40 {LATE.message}"
     )
     assert expected in page
-    assert "Nothing of this batch counts" in page
+    assert "No row of this batch counts" in page
     assert "forecaster quarantine list FILE" in page
 
 
 def test_where_no_row_is_kept_aside_there_is_no_command_to_list_them(url: str) -> None:
     night(url, "n1", LATE)
     page = health_text(url)
-    assert "nothing has to be done" in page
+    assert "need no action" in page
     assert "quarantine" not in page
 
 
@@ -151,8 +150,8 @@ def test_the_front_page_tells_of_what_was_kept_aside_and_leads_there(url: str) -
     night(url, "night-1", NEGATIVE, DOUBLE, LATE)
     fill(url, publication())
     page = visitor(url)("/")
-    assert "The last night quarantined 15 rows. What was found, and what to do" in text(page)
-    assert '<a href="/health">What was found' in page.text
+    assert "The last night quarantined 15 rows. Findings, and what to do" in text(page)
+    assert '<a href="/health">Findings' in page.text
 
 
 @pytest.mark.parametrize(
@@ -161,7 +160,7 @@ def test_the_front_page_tells_of_what_was_kept_aside_and_leads_there(url: str) -
         ((), None),
         ((LATE,), None),
         ((NEGATIVE, LATE), "The last night quarantined 3 rows."),
-        ((NEGATIVE, THIN), "The last night quarantined its whole batch (thin_feed): nothing of it counts."),
+        ((NEGATIVE, THIN), "The last night quarantined its whole batch (thin_feed): none of its rows counts."),
     ],
 )
 def test_the_notice_is_about_what_was_kept_aside(url: str, findings: Sequence[Finding], sentence: str | None) -> None:

@@ -63,13 +63,13 @@ def day(drivers: int | None = 12, roster: PublishedRoster | None = CREW, **chang
         ),
         (
             day(4, vans=None, borrowed=(), left=LeftCrew(3, -8, 20)),
-            "4 drivers; left at 4 as published before: 3 would cost 8 more here, and what that would save others is "
-            "less than the changes cost; 1 chance in 8 of being short",
+            "4 drivers; left at 4 as published before: 3 would cost 8 more here, and the savings elsewhere are less "
+            "than the cost of the changes; 1 chance in 8 of being short",
         ),
         (
             day(4, vans=None, borrowed=(), left=LeftCrew(5, 12, 0, 14)),
-            "4 drivers; left at 4 as published before: 5 would save 12, from 14:00 on a depot has one change a day; "
-            "1 chance in 8 of being short",
+            "4 drivers; left at 4 as published before: 5 would save 12, but from 14:00 on a depot may change only "
+            "once a day; 1 chance in 8 of being short",
         ),
         (
             day(

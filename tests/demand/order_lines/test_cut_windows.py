@@ -54,9 +54,9 @@ def test_known_counts_stay_where_the_export_begins_within_a_day(tmp_path: Path) 
     assert (result.accepted, result.quarantined) == (0, 3 * 4)
     [found] = [finding for finding in result.findings if finding.rule == "cut_day"]
     assert found.message == (
-        "orders.csv:5: depot A on 2024-03-05: found 4 where 10 are known, on the first day of the export, which seems "
-        "to begin within it; wanted exports of whole days, from midnight on where the depots are; what is known of the "
-        "day stays"
+        "orders.csv:5: depot A on 2024-03-05: found 4 where 10 are known, on the first day of the export, which "
+        "seems to begin within it; wanted exports of whole days, from midnight in the depots' time zone; the known "
+        "count of the day stays"
     )
     assert known(spec, 4) == {"A": 10.0, "B": 10.0, "C": 10.0}
 

@@ -249,5 +249,5 @@ def test_rows_without_a_number_all_count(tmp_path: Path) -> None:
 
 
 def test_order_ids_take_rows_that_are_orders(tmp_path: Path) -> None:
-    with pytest.raises(SpecError, match=r"columns\.order_id says which rows are the same order"):
+    with pytest.raises(SpecError, match=r"columns\.order_id identifies rows of the same order"):
         spec_of(tmp_path, "none", ", columns: {order_id: order}")

@@ -37,23 +37,23 @@ def business(
         (
             "2027-01-01",
             None,
-            "is not in business before 2027-01-01, and counts came on 33 days before, up to 2024-03-04",
+            "is not in business before 2027-01-01 but has counts on 33 days before, up to 2024-03-04",
         ),
         (
             None,
             "2016-01-01",
-            "is out of business from 2016-01-01 on, and counts came on 33 days since, up to 2024-03-04",
+            "is out of business from 2016-01-01 on but has counts on 33 days since, up to 2024-03-04",
         ),
         (
             None,
             "2024-02-20",
-            "is out of business from 2024-02-20 on, and counts came on 14 days since, up to 2024-03-04",
+            "is out of business from 2024-02-20 on but has counts on 14 days since, up to 2024-03-04",
         ),
         (  # swapped
             "2027-01-01",
             "2016-01-01",
-            "is not in business before 2027-01-01, and counts came on 33 days before, up to 2024-03-04, and is out of "
-            "business from 2016-01-01 on, and counts came on 33 days since, up to 2024-03-04",
+            "is not in business before 2027-01-01 but has counts on 33 days before, up to 2024-03-04, and is out of "
+            "business from 2016-01-01 on but has counts on 33 days since, up to 2024-03-04",
         ),
     ],
 )
@@ -65,8 +65,8 @@ def test_a_depot_that_counts_on_most_of_the_newest_days_is_open_and_a_finding(
     assert (finding.rule, finding.severity) == ("out_of_business", "warn")
     assert finding.places == (("B", NEWEST),)
     assert finding.message == (
-        f"depot B {sentence}: forecast as open all the same, as it counts; wanted no counts before `opened` and from "
-        "`closed` on, or other days in the depots source"
+        f"depot B {sentence}: forecast as open, because it has counts; wanted no counts before `opened` and from "
+        f"`closed` on, or other days in the depots source"
     )
 
 
@@ -116,7 +116,7 @@ def test_a_depot_that_is_forecast_as_open_comes_before_one_of_more_days_and_five
     demand += [("H", day, 7.0) for day in days("2024-02-25", NEWEST)]
     known, spec = knowledge(demand, depots=depots), spec_of(tmp_path, DEPOTS)
     [finding] = panel_findings(known, build(known, spec), spec)
-    assert finding.message.startswith("depot H is not in business before 2124-03-01, and counts came on 9 days before")
+    assert finding.message.startswith("depot H is not in business before 2124-03-01 but has counts on 9 days before")
     assert "depot E is not" in finding.message
     assert "depot F" not in finding.message
     assert "; and 2 more depots; wanted" in finding.message

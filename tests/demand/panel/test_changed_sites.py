@@ -50,7 +50,7 @@ def test_a_few_days_of_the_new_id_are_compared_with_the_same_weekdays() -> None:
         counts(range(150, 200), 160),  # another level
         counts(range(140, 200), 100),  # side by side
         counts(range(170, 200), 100),  # weeks later
-        counts(range(150, 153), 100),  # too few days to tell
+        counts(range(150, 153), 100),  # too few days to judge
     ],
 )
 def test_an_id_at_another_level_or_time_is_another_site(new: np.ndarray) -> None:

@@ -205,8 +205,8 @@ def test_the_finding_names_weekdays_depots_and_key(tmp_path: Path) -> None:
     demand = [row for name in "AB" for row in rows(name, WORKDAYS, 8)] + rows("C", EVERY_DAY, 8)
     [finding] = closed_weekdays.never_on_weekdays(panel_of(tmp_path, demand), pipeline(tmp_path))
     assert (finding.rule, finding.severity, finding.count) == ("closed_weekday", "warn", 2)
-    taken = "taken as closed; demand.weekdays says otherwise"
-    assert finding.message == f"2 depots never have a Saturday or Sunday: {taken} (first A)"
+    taken = "taken as closed; demand.weekdays overrides this"
+    assert finding.message == f"2 depots never count on a Saturday or Sunday: {taken} (first A)"
     assert finding.places == (("A", "2024-03-02"), ("B", "2024-03-02"))
     [finding] = closed_weekdays.never_on_weekdays(
         panel_of(tmp_path, demand + rows("D", NO_SUNDAY, 8)), pipeline(tmp_path)
@@ -220,5 +220,5 @@ def test_each_day_off_has_a_mark(tmp_path: Path) -> None:
     panel = panel_of(tmp_path, rows("A", NO_SUNDAY, 8) + rows("B", EVERY_DAY, 8))
     [past, ahead] = panel.marks.of(0)
     assert (past.date, ahead.date) == (date(2024, 2, 25), date(2024, 3, 3))
-    assert ahead.name == "Sunday: taken as closed, as no Sunday ever comes"
+    assert ahead.name == "Sunday: taken as closed, because no Sunday has readings"
     assert panel.marks.of(1) == ()

@@ -31,7 +31,7 @@ def test_a_depot_that_counts_while_an_event_closes_it_is_forecast_as_closed_and_
     assert (finding.rule, finding.severity, finding.count) == ("closure_counts", "warn", 4)
     assert finding.places == (("A", NEWEST),)
     assert finding.message == (
-        "depot A is closed by an event, and counts came on 4 days of it, up to 2024-03-04: forecast as closed; wanted "
+        "depot A is closed by an event but has counts on 4 days of it, up to 2024-03-04: forecast as closed; wanted "
         "no counts while an event closes a depot, or another last day of it"
     )
 

@@ -202,7 +202,7 @@ def test_a_compressed_file_that_breaks_off_is_refused(spec: Spec, suffix: str) -
     content = ("depot,day\n" + "".join(f"D{n % 97},{n * n}\n" for n in range(10_000))).encode()
     packed = PACKED[suffix](content)
     for broken in (packed[: len(packed) // 2], b"depot,day\n", packed[:20] + bytes(100) + packed[120:]):
-        with pytest.raises(SourceError, match=rf"demand.csv.{suffix}: breaks off or is damaged") as caught:
+        with pytest.raises(SourceError, match=rf"demand.csv.{suffix}: is truncated or damaged") as caught:
             read(spec, broken, "depot", file=f"demand.csv.{suffix}")
         assert not isinstance(caught.value, SourceUnreachable)
 

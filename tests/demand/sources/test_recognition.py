@@ -80,9 +80,9 @@ def message(folder: Path, content: str | bytes, source: str = "kind: csv, path: 
         (LONG.encode("utf-32"), "; it looks like UTF-32: set encoding: utf-32"),
         (
             "<!DOCTYPE html>\n<html><body>Sign in</body></html>",
-            "; it looks like a web page, as of a login or an error: wanted the file itself; look at it in a browser",
+            "; it looks like a web page, perhaps a login or error page: wanted the file itself; open it in a browser",
         ),
-        ('[{"site": "A"}]', "; it looks like JSON, as an interface answers; wanted an export of another form"),
+        ('[{"site": "A"}]', "; it looks like JSON, perhaps the answer of an API; wanted an export of another form"),
         ('<?xml version="1.0"?><a/>', "; it looks like XML; wanted an export of another form"),
         (b"%PDF-1.7\n", "; it looks like a PDF"),
         ("", "; the file is empty"),

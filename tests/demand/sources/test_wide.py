@@ -55,7 +55,7 @@ def test_each_cell_of_a_column_a_day_is_a_reading_on_its_line(spec: Spec) -> Non
 def test_columns_that_hold_no_readings_are_ignored_by_name(spec: Spec) -> None:
     source = csv_source(spec, "date,weekday,Alder,Total\n2024-03-05,Tue,92,92\n", ignore=["weekday", "Total"])
     assert readings(source, spec) == [("Alder", "2024-03-05", "92", 2)]
-    with pytest.raises(ValidationError, match="ignore names columns of a wide table, and wide is not set"):
+    with pytest.raises(ValidationError, match="ignore names columns of a wide table, but wide is not set"):
         CsvSource(kind="csv", path="a.csv", ignore=("Total",))
 
 

@@ -277,8 +277,8 @@ def test_without_instants_a_count_is_late_when_the_feed_had_gone_on_before(tmp_p
     (finding,) = late_counts(checked(tmp_path, content).typed, last_readings, spec_of(tmp_path))
     assert (finding.count, finding.places) == (1, (("D1", "2024-02-26"),))
     assert finding.message == (
-        "demand.csv:2: depot D1 on 2024-02-26: found a count that came after those of 2024-03-01, wanted at most 3 "
-        "days after its day (demand.rules.late_days)"
+        "demand.csv:2: depot D1 on 2024-02-26: found a count that arrived after those of 2024-03-01, wanted at most "
+        "3 days after its day (demand.rules.late_days)"
     )
     archive = spec_of(tmp_path, PLAIN + ", recorded: next_day")
     assert late_counts(checked(tmp_path, content).typed, last_readings, archive) == []

@@ -91,7 +91,7 @@ def test_text_in_a_sheet_is_read_in_the_order_that_is_named(tmp_path: Path) -> N
 @pytest.mark.parametrize("kind", ["parquet", "sql", "excel"])
 def test_a_source_that_declares_no_form_is_to_be_mended(tmp_path: Path, kind: str) -> None:
     stopped = result_of(tmp_path, written(FIRST_DAYS, "%Y-%d-%m"), kind=kind).stopped or ""
-    assert "; with day and month the other way round they are 12 days from 2026-11-01 to 2026-11-12" in stopped
+    assert "; with day and month swapped, they are 12 days from 2026-11-01 to 2026-11-12" in stopped
     assert "date_format" not in stopped
 
 
@@ -107,9 +107,7 @@ def test_days_of_which_a_program_swapped_those_up_to_the_12th_stop_the_batch(tmp
         day.strftime("%Y-%d-%m" if day.day <= 12 else "%Y-%m-%d") for day in pd.date_range("2026-01-01", "2026-09-30")
     ]
     stopped = result_of(tmp_path, days, kind=kind).stopped or ""
-    assert (
-        "; with day and month the other way round, those up to the 12th of a month alone, they are 273 days" in stopped
-    )
+    assert "; with day and month swapped up to the 12th of each month, they are 273 days" in stopped
 
 
 @pytest.mark.parametrize(

@@ -129,7 +129,7 @@ def test_a_place_in_another_unicode_form_is_told_to_be_one(tmp_path: Path) -> No
     [(_, _, message)] = findings(
         tmp_path, f"2024-03-05,,promo,x,,{unicodedata.normalize('NFD', 'Köln')},,", depots=depots
     )
-    assert "(it differs from 'Köln' in Unicode form alone)" in message
+    assert "(it differs from 'Köln' only in its Unicode form)" in message
 
 
 def test_without_a_depots_source_events_are_for_the_depots_that_count(tmp_path: Path) -> None:
@@ -152,8 +152,8 @@ def test_a_closure_that_goes_on_after_the_last_day_ahead_is_a_finding_the_longes
     )
     assert (rule, count) == ("long_closure", 2)
     assert message == (
-        "events.csv:4: found Nice closed until 9999-12-31, after 2024-03-12, the last day ahead; also A closed until "
-        "2024-03-20; wanted closures that end by the last day ahead, or are meant to last"
+        "events.csv:4: found Nice closed until 9999-12-31, after 2024-03-12, the last day ahead; also A closed "
+        "until 2024-03-20; wanted closures that end by the last day ahead, or are meant to be permanent"
     )
 
 

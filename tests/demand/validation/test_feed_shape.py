@@ -353,10 +353,7 @@ def test_numbers_with_three_decimals_in_a_typed_column_are_what_they_are(tmp_pat
 def test_days_written_in_two_ways_are_told_of_as_such(tmp_path: Path) -> None:
     rows = [f"{depot},{day if day.month == 1 else f'{day:%d.%m.%Y}'},{count}" for depot, day, count in depot_days()]
     message = stopped_for(result_of(tmp_path, *rows), "unreadable")
-    assert (
-        "; '%d.%m.%Y' would read all of them, and none of the days that are read now: they are written in two"
-        in message
-    )
+    assert "; '%d.%m.%Y' would read all of them, but none of the days that are read now: the days have two" in message
 
 
 def test_depots_that_always_count_the_same_are_no_totals(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_the_readings_of_other_depots_stop_the_batch(
     night(table(), more=more)
     result = night(table(("K1", "K2", "K3", "K4")), more=more)
     message = told(result)["other_depots"]
-    assert "found 4 of 4 depots that were never heard of (K1, K2, K3, …), and none of 4 of the 4 that were" in message
+    assert "found 4 of 4 depots for the first time (K1, K2, K3, …), and no readings of 4 of the 4 known" in message
     assert "depots.aliases" in message
     assert result.stopped is not None
     assert result.accepted == 0
@@ -154,8 +154,8 @@ def test_other_counts_of_most_past_days_stop_the_batch(night: Callable[..., Inge
     again = RESTATEMENTS[how](table())
     for _ in range(2):
         result = night(again)
-        assert "found another count than is known, or none, on 46 of 46 days" in told(result)["restated"]
-        assert "and so on most days of 4 of 4 depots; wanted past days as reported" in told(result)["restated"]
+        assert "found a different count, or none, on 46 of 46 days" in told(result)["restated"]
+        assert "and likewise on most days of 4 of 4 depots; wanted past days as reported" in told(result)["restated"]
         assert (result.accepted, result.stopped is None) == (0, False)
     declared = "{kind: csv, path: demand.csv}, rules: {severity: {restated: warn}}"
     assert night(again, source=declared).accepted == 240

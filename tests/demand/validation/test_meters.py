@@ -61,7 +61,7 @@ def month_to_date(depot: int, day: int) -> float:
 def test_counts_that_only_rise_stop_the_batch(tmp_path: Path, count: Count) -> None:
     stopped = result_of(tmp_path, count, ", rules: {max_demand: 1000000}").stopped or ""
     assert stopped.startswith("meter: depot A: found counts that only rise, from ")
-    assert ", at 3 of 3 depots, as the readings of a meter do, wanted the count of each day: " in stopped
+    assert ", at 3 of 3 depots, like meter readings, wanted the count of each day: " in stopped
 
 
 def test_three_weeks_tell_a_meter(tmp_path: Path) -> None:
@@ -73,7 +73,7 @@ def test_a_meter_among_depots_that_count_is_told(tmp_path: Path) -> None:
     assert result.stopped is None
     (finding,) = [finding for finding in result.findings if finding.rule == "meter"]
     assert (finding.severity, finding.count, finding.places) == ("warn", 1, (("A", "2024-03-31"),))
-    assert ", at 1 of 3 depots, as the readings of a meter do" in finding.message
+    assert ", at 1 of 3 depots, like meter readings" in finding.message
 
 
 def test_what_is_declared_holds_for_one_meter_too(tmp_path: Path) -> None:

@@ -73,12 +73,12 @@ def test_seconds_fall_on_the_local_day_and_what_is_none_is_told_with_an_example(
 @pytest.mark.parametrize(
     ("days", "words"),
     [
-        ([f"2024-W{week:02}" for week in range(1, 53)], "they look like weeks: a count a day is wanted"),
+        ([f"2024-W{week:02}" for week in range(1, 53)], "they look like weeks; wanted a count for each day"),
         ([f"{year}-{month:02}" for year in (2022, 2023) for month in range(1, 13)], "they look like months"),
         ([f"{day:%d.%m.}" for day in DAYS], "they have no year: write days with one, as in 2024-03-05"),
         ([f"{day:%d/%m}/1446" for day in DAYS], "wanted years as in 2024-03-05: they look like years of the Hijri"),
-        ([f"{day.day} stycznia 2024" for day in DAYS[:31]], "months are written in another language than English"),
-        ([f"{day.day:02}-stycz-24" for day in DAYS[:31]], "months are written in another language than English"),
+        ([f"{day.day} stycznia 2024" for day in DAYS[:31]], "month names in languages other than English"),
+        ([f"{day.day:02}-stycz-24" for day in DAYS[:31]], "month names in languages other than English"),
     ],
 )
 def test_days_that_no_form_reads_are_told_by_what_they_are(tmp_path: Path, days: list[str], words: str) -> None:
@@ -116,7 +116,7 @@ def test_a_word_for_nothing_is_told_with_the_key_that_declares_it(tmp_path: Path
     content = long([f"{day}" for day in DAYS], counts)
     (finding,) = result_of(tmp_path, content).findings
     key = f'null_values: ["{word}"]'
-    assert finding.message.endswith(f"; where it is a word for nothing, demand.source.{key} says so")
+    assert finding.message.endswith(f"; if it is a word for nothing, set demand.source.{key}")
     result = result_of(tmp_path, content, f", {key}")
     assert (result.accepted, result.quarantined, result.findings) == (60, 0, ())
 
@@ -125,7 +125,7 @@ def test_thousands_of_peaks_alone_are_told_with_the_key_that_reads_them(tmp_path
     counts = ["1'022" if place % 20 == 3 else f"{990 + place % 7}" for place in range(60)]
     content, key = long([f"{day}" for day in DAYS], counts), 'thousands: "\'"'
     (finding,) = result_of(tmp_path, content).findings
-    assert finding.message.endswith(f"; demand.source.{key} reads it where it is more than a thousand")
+    assert finding.message.endswith(f"; if it is more than a thousand, set demand.source.{key}")
     assert result_of(tmp_path, content, f", {key}").accepted == 60
 
 
@@ -140,10 +140,8 @@ def test_a_batch_of_words_for_nothing_is_stopped_with_all_of_them(tmp_path: Path
 def test_a_word_among_counts_may_close_the_day(tmp_path: Path) -> None:
     counts = ["soon" if place % 20 == 3 else f"{90 + place % 7}" for place in range(60)]
     (finding,) = result_of(tmp_path, long([f"{day}" for day in DAYS], counts)).findings
-    assert (
-        "found 'soon', wanted a number, or nothing where the count is not known; where it is a word" in finding.message
-    )
-    assert finding.message.endswith('demand.closed_values: ["soon"] says so')
+    assert "found 'soon', wanted a number, or nothing where the count is not known; if it is a word" in finding.message
+    assert finding.message.endswith('set demand.closed_values: ["soon"]')
 
 
 def test_a_delimiter_within_values_is_told(tmp_path: Path) -> None:

@@ -180,7 +180,7 @@ def test_a_byte_of_another_encoding_costs_an_attribute_or_its_row(tmp_path: Path
     byte = r"found a byte that is not utf-8 text, as in 'K\xf6ln'; wanted the `encoding`, as in cp1252, of its source"
     assert [(finding.rule, finding.message) for finding in findings] == [
         ("row_form", f"depots.csv:2: {byte}; taken as nothing"),
-        ("row_form", "depots.csv:5: found 1 fields, wanted 5 as in the header; the row is taken as it reads"),
+        ("row_form", "depots.csv:5: found 1 fields, wanted 5 as in the header; the row is accepted as it is"),
         ("depot_form", f"depots.csv:4: {byte}; the row is left out"),
     ]
 

@@ -34,18 +34,18 @@ def told(folder: Path, *lines: str, more: str = "") -> list[Finding]:
 @pytest.mark.parametrize(
     ("old", "new", "kinds"),
     [
-        ("Cedar", "CEDAR", "in upper and lower case alone"),
-        ("Cedar Park", "Cedar  Park", "in blanks alone"),
-        ("Cedar Park", "CedarPark", "in blanks alone"),
-        ("Cedar Park", "Cedar\u00a0Park", "in blanks alone"),
-        ("Cedar", "Ce\u200bdar", "in blanks alone"),
-        ("Zürich", unicodedata.normalize("NFD", "Zürich"), "in Unicode form alone"),
-        ("A12", "\uff21\uff11\uff12", "in Unicode form alone"),
-        ("7", "007", "in zeros in front or a decimal point alone"),
-        ("101", "101.0", "in zeros in front or a decimal point alone"),
-        ("Store 7", "Store 07", "in zeros in front or a decimal point alone"),
-        ("St-Denis", "St\u2013Denis", "in dashes alone"),
-        ("St-Denis", "ST\u2212DENIS", "in upper and lower case and dashes alone"),
+        ("Cedar", "CEDAR", "only in upper and lower case"),
+        ("Cedar Park", "Cedar  Park", "only in blanks"),
+        ("Cedar Park", "CedarPark", "only in blanks"),
+        ("Cedar Park", "Cedar\u00a0Park", "only in blanks"),
+        ("Cedar", "Ce\u200bdar", "only in blanks"),
+        ("Zürich", unicodedata.normalize("NFD", "Zürich"), "only in Unicode form"),
+        ("A12", "\uff21\uff11\uff12", "only in Unicode form"),
+        ("7", "007", "only in zeros in front or a decimal point"),
+        ("101", "101.0", "only in zeros in front or a decimal point"),
+        ("Store 7", "Store 07", "only in zeros in front or a decimal point"),
+        ("St-Denis", "St\u2013Denis", "only in dashes"),
+        ("St-Denis", "ST\u2212DENIS", "only in upper and lower case and dashes"),
     ],
 )
 def test_ids_that_differ_in_what_never_tells_depots_apart_are_named_with_their_days(
@@ -60,7 +60,7 @@ def test_ids_that_differ_in_what_never_tells_depots_apart_are_named_with_their_d
 
 def test_ids_that_both_come_on_the_same_days_are_named_too(tmp_path: Path) -> None:
     (finding,) = told(tmp_path, *rows("Cedar"), *rows("CEDAR", first=20))
-    assert "found beside 'Cedar', with counts of 40 of the same days, from which it differs" in finding.message
+    assert "found next to 'Cedar', which has counts on 40 of the same days and differs" in finding.message
 
 
 def test_a_night_that_brings_the_new_id_alone_names_the_old_one(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_ids_that_differ_otherwise_are_two_depots(one: str, other: str) -> None:
 
 def test_each_way_of_writing_is_told_beside_the_one_before_it() -> None:
     assert list(pairs(["a", "b", "A", "ａ"])) == [("a", "A"), ("A", "ａ")]
-    assert difference("a", "Ａ") == "in Unicode form and upper and lower case alone"
+    assert difference("a", "Ａ") == "only in Unicode form and upper and lower case"
 
 
 @given(st.lists(st.text("aAB01.,_- \t\u00a0\u200bß\n", max_size=6), unique=True, max_size=30))
@@ -116,7 +116,8 @@ def left_out(folder: Path, *aliases: str) -> list[str]:
 def test_counts_of_a_former_id_that_its_depot_leaves_out_are_told_of(tmp_path: Path) -> None:
     (message,) = left_out(tmp_path, "Birch,Alder")
     assert message.startswith(
-        "depot 'Alder': found counts of its former id 'Birch' on 30 days, the last on 2024-02-29; its own counts hold"
+        "depot 'Alder': found counts of its former id 'Birch' on 30 days, the last on 2024-02-29; its own counts "
+        "take precedence"
     )
     (tmp_path / "merged").mkdir()
     (message,) = left_out(tmp_path / "merged", "Birch,Alder", "Cedar,Alder")

@@ -82,4 +82,4 @@ def test_where_sheets_may_be_depots_the_way_out_is_a_column(tmp_path: Path) -> N
     one = "depot: Nord, columns: {date: Tag, demand: Pakete}"
     finding = unread(tmp_path, {"Nord": depot(90), "West": depot(70)}, demand=one)
     assert finding is not None
-    assert "where sheets are depots, put their rows on one, with a column that names the depot" in finding.message
+    assert "if each sheet is a depot, put all rows on one sheet, with a column that names the depot" in finding.message

@@ -305,4 +305,4 @@ def test_nothing_is_sent_of_a_past_instant(tmp_path: Path, inbox: Inbox) -> None
     spec = pipeline(tmp_path, TO_DEPOT, publication(as_of=NOON - timedelta(days=400)))
     result = send(spec)
     assert (result.sent, inbox.mails) == (0, [])
-    assert result.faults == ("what is published was made as of a past instant, which is no morning's news",)
+    assert result.faults == ("the publication was made as of a past instant, so no digest is sent",)

@@ -93,7 +93,7 @@ def test_it_goes_back_and_the_champion_is_confirmed(ledger: Ledger, running: Can
     champion = ledger.champion(PIPELINE)
     assert champion is not None
     assert (champion.bundle_digest, champion.by, champion.model_version) == ("b0", "canary", "1")
-    assert champion.reason == "stays, as canary b1 went back: 6 % worse"
+    assert champion.reason == "stays, because canary b1 was withdrawn: 6 % worse"
     assert newest(ledger).state == "rolled_back"
 
 

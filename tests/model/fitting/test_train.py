@@ -138,14 +138,14 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_parameters(tm
         assert troubles == []
         resumed: list[int] = []
         after = fit(on_epoch=lambda epoch: resumed.append(epoch.number))
-    assert troubles == ["training goes on after epoch 3"]
+    assert troubles == ["training continues after epoch 3"]
     assert resumed == [4, 5, 6]
     for left, right in zip(leaves(train.fit(panel(), spec(epochs=6))), leaves(after), strict=True):
         assert left.tobytes() == right.tobytes()
     assert [row["number"] for row in after.summary["history"]] == list(range(1, 7))
     # What is finished is there whole; other data are another training.
     fit()
-    assert troubles[1:] == ["training goes on after epoch 6"]
+    assert troubles[1:] == ["training continues after epoch 6"]
     train.fit(panel(), spec(seed=1, epochs=1), checkpoints=tmp_path, on_trouble=troubles.append)
     assert len(troubles) == 2
 

@@ -32,24 +32,23 @@ def long(header: str, days: list[str]) -> str:
     [
         (
             [f"{day.day} {POLISH[day.month - 1]} 2026" for day in DAYS],
-            "'1 stycznia 2026' in line 2: months are written in another language than English, which is not read: "
-            "write them as numbers, as in 2024-03-05",
+            "'1 stycznia 2026' in line 2: month names in languages other than English cannot be read: write months "
+            "as numbers, as in 2024-03-05",
         ),
         (
             [f"{day:%d/%m/%Y}".translate({48 + digit: 0x660 + digit for digit in range(10)}) for day in DAYS],
-            "'٠١/٠١/٢٠٢٦' in line 2: they are written in digits of another script, which are not read: write them as "
-            "in 2024-03-05",
+            "'٠١/٠١/٢٠٢٦' in line 2: they are written in digits of another script, which cannot be read: write them "
+            "as in 2024-03-05",
         ),
         (
             [f"{day:%Y-%d-%m}" if day.day <= 12 else f"{day:%d/%m/%Y}" for day in DAYS],
-            "'2026-01-01' in line 2: they are written in two ways, some as '2026-01-01' (52%) and others as "
-            "'13/01/2026' (48%), as where a program took days for months in those that it read: write all days as in "
-            "2024-03-05",
+            "'2026-01-01' in line 2: they have two notations, some as '2026-01-01' (52%) and others as '13/01/2026' "
+            "(48%), so a program may have swapped days and months: write all days as in 2024-03-05",
         ),
         (
             [f"{day:%m/%d/%Y}" if day.day > 12 else f"{day:%d.%m.%y}" for day in DAYS],
-            "'01.01.26' in line 2: they are written in two ways, some as '01.01.26' (52%) and others as '01/13/2026' "
-            "(48%), as where a program took days for months in those that it read: write all days as in 2024-03-05",
+            "'01.01.26' in line 2: they have two notations, some as '01.01.26' (52%) and others as '01/13/2026' "
+            "(48%), so a program may have swapped days and months: write all days as in 2024-03-05",
         ),
         (
             [f"{day:%d/%m}/{day.year + 543 * (day.month > 1)}" for day in DAYS],

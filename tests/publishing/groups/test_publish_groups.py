@@ -62,5 +62,5 @@ def test_of_each_rule_there_is_one_finding_that_counts_all_groups() -> None:
     findings = [Finding("r", "warn", count, f"depot {count}", ((str(count), "2024-01-01"),)) for count in (1, 2, 3)]
     parts = [GroupForecast(1, 1, (), (finding,), ((), 0), ()) for finding in findings]
     [finding] = publish_groups.combined_findings(parts)
-    assert (finding.count, finding.message) == (6, "depot 1; and so in 2 more groups of depots")
+    assert (finding.count, finding.message) == (6, "depot 1; likewise in 2 more groups of depots")
     assert [depot for depot, _ in finding.places] == ["1", "2", "3"]

@@ -55,7 +55,7 @@ def test_what_a_plan_may_cost_too_much_is_told(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(flow, "_solve", lambda program, **_: _Unsolved())
     result = task(1, week, crew).plan(0)
     assert (result.cost, result.gap) == (38, 38)
-    assert summary(result).endswith("A plan that costs 38 less may exist: the time was over.")
+    assert summary(result).endswith("A plan that costs 38 less may exist; the time limit was reached.")
 
 
 class _Unsolved:

@@ -75,7 +75,7 @@ def test_spreading_costs_money_only_up_to_its_weight_and_says_how_much() -> None
     assert {who.name for who in plan.positions if who.duties} == {"full-time 2"}
     cost = next(rule for rule in plan.rules if rule.rule == "spread_weight")
     assert cost == RuleCost("", "spread_weight", 4.0, 20.0)
-    assert rule_sentence(cost) == "To spread weekend and late shifts over people and grant wishes costs 20."
+    assert rule_sentence(cost) == "Spreading weekend and late shifts over people and granting wishes costs 20."
     assert plan.late_shifts == ("late",)
 
 

@@ -47,9 +47,9 @@ def test_five_of_seven_days_are_worked_and_the_two_that_save_least_are_not() -> 
     assert (result.cost, result.missing, result.gap) == (12, 2, 0)
     assert result.rules == (RuleCost("full-time", "per_depot", 1, 12), RuleCost("full-time", "max_shifts_week", 5, 7))
     # without the limit of five, six days in a row are worked at most, and the one that saves 5 stays open
-    assert summary(result) == "7 drivers wanted over the week; 2 of them are not covered, at an expected cost of 12."
+    assert summary(result) == "7 drivers needed over the week; 2 of them are not covered, at an expected cost of 12."
     assert [rule_sentence(rule) for rule in result.rules] == [
-        "One more full-time driver beside the 1 would save 12.",
+        "One more full-time driver in addition to the 1 would save 12.",
         "“At most 5 shifts a week” (full-time) costs 7.",
     ]
 
@@ -110,7 +110,7 @@ def test_a_night_shift_is_an_hour_longer_where_clocks_go_back_and_is_counted_so(
     assert (duty.hours, result.overtime_hours, result.cost) == (9, 1, 2.5)
     assert plan(saturday, 1, [night], staff(1, hours_week=8)).missing == 1
     assert summary(result) == (
-        "The 1 driver wanted over the week is covered, with 1 hour of overtime, at an expected cost of 2."
+        "The 1 driver needed over the week is covered, with 1 hour of overtime, at an expected cost of 2."
     )
     assert " with 7,5 hours of overtime" in summary(
         replace(result, overtime_hours=7.5), number=lambda value: f"{value:g}".replace(".", ",")
@@ -152,7 +152,7 @@ def test_without_people_or_shifts_there_is_an_empty_plan() -> None:
     assert (nobody.positions, nobody.cost) == ((), 30)
     assert nobody.rules == (RuleCost("full-time", "per_depot", 0, 30),)
     idle = plan(MONDAY, 2, [], staff(1))
-    assert (worked(idle), idle.cost, summary(idle)) == ({"full-time 1": []}, 0, "Nobody is wanted in these days.")
+    assert (worked(idle), idle.cost, summary(idle)) == ({"full-time 1": []}, 0, "No drivers are needed on these days.")
 
 
 def test_whoever_is_off_works_on_other_days_and_what_that_costs_is_said() -> None:
@@ -172,7 +172,7 @@ def test_whoever_is_off_works_on_other_days_and_what_that_costs_is_said() -> Non
         RuleCost("full-time", "per_depot", 2, 30),
     )
     assert rule_sentence(result.rules[0]) == (
-        "Days off (full-time) cost 30: shifts are open that those who are off could work."
+        "Days off (full-time) cost 30: people who are off could work open shifts."
     )
     with use_language("de"):
         assert rule_sentence(result.rules[0]).startswith("Freie Tage (full-time) kosten 30: ")

@@ -76,7 +76,7 @@ def test_where_time_is_over_the_depots_that_are_left_are_told(tmp_path: Path, mo
     monkeypatch.setattr(week_plans, "PLAN_SECONDS", -1.0)
     result, _ = planned(tmp_path)
     assert result.plans == ()
-    assert result.troubles == ("2 depots have no plan of the week: -1 seconds are over",)
+    assert result.troubles == ("2 depots have no plan of the week: the limit of -1 seconds was reached",)
 
 
 def test_a_number_of_people_that_cannot_be_read_is_told_and_taken_as_nothing(tmp_path: Path) -> None:

@@ -201,7 +201,7 @@ def test_a_night_publishes_the_shares_on_the_pages_and_an_override_keeps_them(tm
     for page in ("/depot/A",):
         assert "Orders of the day by shift: early 7" in text(get(page))
         assert "learned from 41 days of this depot, 6 of them this weekday." in text(get(page))
-    assert "as in the whole network; too few days of this depot are known." in text(get("/depot/B"))
+    assert "from the whole network, because too few days of this depot are known." in text(get("/depot/B"))
     row = get("/api/v1/rosters").json()["rows"][0]
     assert (row["share_source"], row["share_days"], row["share_weekdays"]) == ("depot", 41, 6)
     assert [name for name, _ in row["shares"]] == ["early", "late"]
@@ -219,5 +219,5 @@ def test_where_no_time_is_known_yet_the_publication_says_so(tmp_path: Path) -> N
     (tmp_path / "pipeline.yaml").write_text(declared, "utf-8")
     ingest(load(tmp_path / "pipeline.yaml"), now=NOW)
     published = predict(spec, as_of=NOW, bundle=None, run_id=None, note=None)
-    sentence = "No time of day of an order is known yet, so shifts share the day as they share its hours."
+    sentence = "No order times are known yet, so shifts share the day by their hours."
     assert sentence in (published.note or "")

@@ -23,8 +23,8 @@ FILTERS: Mapping[str, str] = {
 }
 ACTUAL = "actual"
 BESIDE: Mapping[str, str] = {
-    "last-week": N_("Beside the week before"),
-    ACTUAL: N_("Beside what came"),
+    "last-week": N_("Compared with the week before"),
+    ACTUAL: N_("Compared with actuals"),
 }
 LONGEST = 200  # letters of a city or a search
 

@@ -177,7 +177,7 @@ def _remedies(
     change = plan.change_cost if plan else costs.staffing.change_cost if costs else 0.0  # premiums are in the plan's
     actions: list[tuple[float, str, str, int | None]] = [(*each, None) for each in _requests(cell, costs)]
     if plan is not None:
-        text = _("Change to {n} as planned anew", n=display.number(plan.drivers))
+        text = _("Change to {n}, as in the new plan", n=display.number(plan.drivers))
         actions.append((cell.replanned - change, text, cell.href, None if roster.shifts else plan.drivers))
     if not roster.missing and _has_van(cell, costs) and (plan is None or plan.drivers != cell.drivers + 1):
         text = _("Raise to {n}", n=display.number(cell.drivers + 1))

@@ -91,7 +91,7 @@ def _lines(digest: Digest, changed: tuple[str, ...]) -> Iterator[str]:
     yield f"\n{expected}: {numbers(digest.meant)}"
     yield from (part for part in (digest.planned, digest.because) if part)
     if digest.outstanding:
-        yield "\n" + _("What stands out")
+        yield "\n" + _("Highlights")
         yield from map("- {}".format, outstanding(digest))
     yield "\n" + _("The days ahead")
     for day in digest.days[:GLANCE]:  # the page has the others

@@ -49,7 +49,7 @@ def _error(tallies: Sequence[Tally]) -> str:
     if FORECAST not in rates or NAIVE not in rates:
         return ""
     return _(
-        "In {weeks} forecasts missed {error} of the orders; the same weekday repeated {naive}.",
+        "Over {weeks}, forecasts missed {error} of the orders; repeating the same weekday missed {naive}.",
         weeks=ngettext("the last week", "the last {n} weeks", len(weeks), n=len(weeks)),
         error=display.percent(rates[FORECAST]),
         naive=display.percent(rates[NAIVE]),
@@ -69,8 +69,8 @@ def _kept(book: Logbook) -> str:
         return ""
     kept = sum(line.quality == "good" for line in known)
     return ngettext(
-        "{kept} of {n} promise that can be measured is kept.",
-        "{kept} of {n} promises that can be measured are kept.",
+        "{kept} of {n} measurable objective is met.",
+        "{kept} of {n} measurable objectives are met.",
         len(known),
         kept=display.number(kept),
         n=display.number(len(known)),

@@ -24,10 +24,10 @@ def turned_away(depots: Sequence[PublishedDepot], staffing: Staffing | None) -> 
     orders = sum((day.demand or 0.0) - (day.served or 0.0) for day in days)
     sentences = [
         ngettext(
-            "Since {first}, about {orders} orders were turned away on {n} depot-day on which demand was higher than "
-            "what could be served (estimate).",
-            "Since {first}, about {orders} orders were turned away on {n} depot-days on which demand was higher than "
-            "what could be served (estimate).",
+            "Since {first}, about {orders} orders were turned away on {n} depot-day with more demand than capacity "
+            "(estimate).",
+            "Since {first}, about {orders} orders were turned away on {n} depot-days with more demand than capacity "
+            "(estimate).",
             len(days),
             n=display.number(len(days)),
             first=display.day(min(day.date for day in days)),
@@ -37,7 +37,10 @@ def turned_away(depots: Sequence[PublishedDepot], staffing: Staffing | None) -> 
     if staffing is not None:
         cost = orders / staffing.orders_per_driver * staffing.cost_short
         sentences.append(
-            _("At the cost of missing drivers they are worth {amount}.", amount=display.money(cost, staffing.currency))
+            _(
+                "Valued at the cost of missing drivers, they are worth {amount}.",
+                amount=display.money(cost, staffing.currency),
+            )
         )
     return tuple(sentences)
 

@@ -166,8 +166,8 @@ def _binding(ours: WayTotal, best: WayTotal, fleet: Amount | None) -> str:
     if fleet is None or best.short < ours.short * VANS_BIND:
         return ""
     return _(
-        "The rostering policies differ little since vans are scarce: of {short} missing drivers, "
-        "{least} would be missing with perfect foresight, too.",
+        "The rostering policies differ little because vans are scarce: of {short} missing drivers, {least} would "
+        "also be missing with perfect foresight.",
         short=display.number(ours.short),
         least=display.number(best.short),
     )
@@ -229,7 +229,7 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
     if account.deviation is not None and worked and planned:
         found.append(
             PayersAnswer(
-                _("What did it cost to work otherwise than planned?"),
+                _("What did deviations from the plan cost?"),
                 display.signed_money(account.deviation.amount, currency),
                 _reach(account.deviation, currency),
                 _(
@@ -242,7 +242,7 @@ def _findings(account: ValueAccount) -> list[PayersAnswer]:
             )
         )
     if account.overrides is not None:
-        below_zero = _("Below zero the model alone would have been cheaper.")
+        below_zero = _("Below zero, the model alone would have been cheaper.")
         found.append(
             PayersAnswer(
                 _("What were planners’ numbers worth?"),
@@ -289,19 +289,12 @@ def _remarks(account: ValueAccount) -> list[str]:
     remarks = []
     if account.backfilled:
         if account.backfilled == account.days:
-            remarks.append(
-                _(
-                    "Every day of these rests on a forecast that was made afterwards, as of that morning: nobody "
-                    "worked by it."
-                )
-            )
+            remarks.append(_("All forecasts of these days were made afterwards, as of that morning; nobody used them."))
         else:
             remarks.append(
                 ngettext(
-                    "{n} day of these rests on a forecast that was made afterwards, as of that morning: nobody "
-                    "worked by it.",
-                    "{n} days of these rest on a forecast that was made afterwards, as of that morning: nobody "
-                    "worked by it.",
+                    "The forecast of {n} of these days was made afterwards, as of that morning; nobody used it.",
+                    "The forecasts of {n} of these days were made afterwards, as of that morning; nobody used them.",
                     account.backfilled,
                     n=display.number(account.backfilled),
                 )
@@ -309,7 +302,7 @@ def _remarks(account: ValueAccount) -> list[str]:
     if account.premiums is not None:
         premiums = display.money(account.premiums, account.currency)
         remarks.append(
-            _("Changes of published schedules cost {premiums} in premiums besides, on these days.", premiums=premiums)
+            _("Changes to published schedules also cost {premiums} in premiums on these days.", premiums=premiums)
         )
     if account.other_currency:
         remarks.append(

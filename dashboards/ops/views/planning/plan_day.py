@@ -313,7 +313,7 @@ def comparison(answer: WhatIfAnswer, some: bool = False) -> tuple[ComparisonRow,
     for name, before, after in (
         (_("Drivers"), published.drivers, changed.drivers),
         (_("Vans"), published.vans, changed.vans),
-        (_("Expected cost of too few and too many"), published.cost, changed.cost),
+        (_("Expected cost of missing and idle drivers"), published.cost, changed.cost),
         (_same_of_all(some), published.cost_of_all, changed.cost_of_all),
     ):
         if before is not None and after is not None:

@@ -13,9 +13,9 @@ from forecaster.core.language import N_, _, ngettext
 from forecaster.ledger.records import Head
 
 STATES = {
-    "running": N_("is tried"),
+    "running": N_("in progress"),
     "promoted": N_("was promoted"),
-    "rolled_back": N_("went back"),
+    "rolled_back": N_("withdrawn"),
     "stopped": N_("was stopped"),
     "superseded": N_("was overtaken by another model"),
 }

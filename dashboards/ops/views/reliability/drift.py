@@ -79,8 +79,8 @@ def _level(drift: Drift) -> str:
 
 def _spread(drift: Drift) -> str:
     if drift.direction > 0:
-        return _("Misses its forecasts by more than it used to: its ranges are too narrow.")
-    return _("Misses its forecasts by less than it used to: its ranges are too wide.")
+        return _("Forecast errors are larger than they used to be: the ranges are too narrow.")
+    return _("Forecast errors are smaller than they used to be: the ranges are too wide.")
 
 
 def _share(drift: Drift) -> str:
@@ -92,7 +92,7 @@ def _share(drift: Drift) -> str:
 
 def _covariate(drift: Drift) -> str:
     if drift.direction == 0:
-        return _("Is the same each day for four weeks, as it never was before.")
+        return _("Has been the same each day for four weeks, for the first time.")
     means = {"now": display.number(drift.value, 2), "usual": display.number(drift.usual or 0.0, 2)}
     if drift.direction > 0:
         return _("Is higher than in any four weeks before: {now}, at this time of year usually {usual}.", **means)

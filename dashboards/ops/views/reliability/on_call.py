@@ -21,7 +21,7 @@ RUNBOOKS: Mapping[str, str] = {  # pages of dashboards/runbooks, and when each h
     "inference-service": N_("other programs get no answers, late ones, or those of an older model"),
     "out-of-memory": N_("runs are killed"),
     "no-model": N_("the same weekday is repeated, as no model could forecast"),
-    "compile-regression": N_("nights compile anew, or take too long"),
+    "compile-regression": N_("nights recompile, or take too long"),
     "worse-forecasts": N_("forecasts are worse than judged"),
     "registry-down": N_("MLflow does not have the run"),
     "quarantine-flood": N_("many rows are quarantined"),

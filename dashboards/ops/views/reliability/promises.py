@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 NOT_KNOWN = "–"  # of a number
 QUALITIES = {"kept": "good", "burning": "fair", "broken": "bad", "unknown": "fair"}
-STATES = {"kept": N_("kept"), "burning": N_("burning"), "broken": N_("broken"), "unknown": N_("not known")}
+STATES = {"kept": N_("met"), "burning": N_("burning"), "broken": N_("broken"), "unknown": N_("not known")}
 TITLES = {  # key and name → what a promise is called
-    ("S1", "deadline"): N_("Nights out in time"),
+    ("S1", "deadline"): N_("Nights published in time"),
     ("S2", "tier"): N_("Forecast by a model"),
     ("S3", "availability"): N_("Answers without an error"),
     ("S4", "latency"): N_("Answers within 0.2 s"),
@@ -31,7 +31,7 @@ TITLES = {  # key and name → what a promise is called
     ("S7", "cache"): N_("Programs from the cache"),
     ("S8", "night_time"): N_("Nights in their usual time"),
     ("S9", "error_ratio"): N_("Error as judged"),
-    ("S9", "coverage"): N_("Ranges hold what they say"),
+    ("S9", "coverage"): N_("Ranges are calibrated"),
     ("S9", "bias"): N_("Neither too high nor too low"),
 }
 

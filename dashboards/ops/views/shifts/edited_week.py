@@ -194,7 +194,7 @@ def answer_text(answer: EditAnswer) -> AnswerText:
     saved = after - answer.optimal_cost
     instead = ""
     if saved >= 0.5 and answer.optimal_moves:
-        instead = _("Without anything set by hand the week would cost {amount} less:", amount=_money(saved))
+        instead = _("Without shifts set by hand, the week would cost {amount} less:", amount=_money(saved))
     days = tuple(
         (
             display.day(day.target_date),

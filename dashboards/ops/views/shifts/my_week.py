@@ -36,7 +36,7 @@ def my_file(edition: Edition, depot_id: str, person: str) -> WeekFile:
     """The plan of one person. Raises NoSuchDepot, and NoPlans where they are not planned."""
     file = week_file(edition, depot_id).of_person(person)
     if not file.weeks[0].plan.positions:
-        raise NoPlans(_("you are not in the plan of {depot} any more; ask a planner", depot=depot_id))
+        raise NoPlans(_("you are no longer in the plan of {depot}; ask a planner", depot=depot_id))
     return file
 
 
@@ -66,7 +66,7 @@ def _with_wish(day: MyDay, *, is_wished: bool) -> MyDay:
     """The day with the wish to be free, or what became of it."""
     if not is_wished:
         return replace(day, answers=(*day.answers, ("wished", _("I would like this day off"))))
-    state = _("You asked for this day off, and are needed.") if day.shift else _("You asked for this day off.")
+    state = _("You asked for this day off, but you are needed.") if day.shift else _("You asked for this day off.")
     states = (day.state, state) if day.shift and day.state else (state,)
     return replace(day, state=" ".join(states), answers=(*day.answers, ("unwished", _("Withdraw wish"))))
 

@@ -61,8 +61,8 @@ def suspected_caps(panel: Panel, spec: Spec) -> tuple[Finding, ...]:
 
 
 _AT_LIMIT = N_(
-    "the counts of {depots} ({names}) look capped, as where a shop sold out: depot {depot} has {limit}, its largest "
-    "count, on {days} of {counted} days; wanted {wanted}"
+    "the counts of {depots} ({names}) look capped, as if a shop had sold out: depot {depot} has {limit}, its "
+    "largest count, on {days} of {counted} days; wanted {wanted}"
 )
 _BY_VANS = N_(
     "the counts of {depots} ({names}) look capped: depot {depot} has {limit}, its largest count and what its vans "

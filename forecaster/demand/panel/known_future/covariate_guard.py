@@ -22,11 +22,11 @@ TIMES = 4.0
 
 NOTES = (
     N_(
-        "Depots {depots}: a forecast more than {times} times above or below all counts of the depot is held back, as "
-        "it rests on the covariates {covariates}; the forecast with their usual values is published "
+        "Depots {depots}: a forecast more than {times} times above or below all counts of the depot is withheld, "
+        "because it depends on the covariates {covariates}; the forecast with their usual values is published "
         "(calendar.known_future)."
     ),
-    N_("Depots {depots}: what is known of the days ahead is not believable, and the usual is forecast."),
+    N_("Depots {depots}: the covariates of the days ahead are implausible; the forecast uses their usual values."),
 )
 
 

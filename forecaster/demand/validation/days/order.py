@@ -50,13 +50,13 @@ class OtherOrder:
             template = N_("{setting} would read them as {n} days from {first} to {last}")
             return sentence(template, setting=setting, **values)
         template = N_(
-            "with day and month the other way round, those up to the 12th of a month alone, they are {n} days from "
-            "{first} to {last}, as where a program has swapped the two: write them as in 2024-03-05"
+            "with day and month swapped up to the 12th of each month, they are {n} days from {first} to {last}, so "
+            "a program may have swapped the two: write them as in 2024-03-05"
         )
         if self.is_whole:
             template = N_(
-                "with day and month the other way round they are {n} days from {first} to {last}, as where a program "
-                "has swapped the two: write them as in 2024-03-05"
+                "with day and month swapped, they are {n} days from {first} to {last}, so a program may have "
+                "swapped the two: write them as in 2024-03-05"
             )
         return sentence(template, **values)
 

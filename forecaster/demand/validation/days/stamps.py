@@ -96,7 +96,7 @@ class DayStamps:
             if other is None:
                 continue
             day = _days(stamps, other)[-1]
-            template = N_("found midnights in {zone} alone, as of {day}, which is {time} in {local}")
+            template = N_("found only midnights in {zone}, such as {day}, which is {time} in {local}")
             time = f"{local[-1]:%Y-%m-%d %H:%M}"
             detail = sentence(template, zone=other, day=day.date(), time=time, local=zone)
             hint = sentence(N_("set demand.date_zone: {zone}"), zone=other)
@@ -112,7 +112,9 @@ def _of_fixed_offset(key: str, fixed: FixedOffset, rows: int, spec: Spec) -> Fin
     """A finding where stamps keep one offset while the clocks of the depots change; in UTC they may
     be instants after all, and it only warns."""
     wall, local = fixed.wall_time(), pd.Timestamp(fixed.example, unit="s", tz="UTC").tz_convert(key)
-    template = N_("found stamps of {offset} at all times of the year, as of {time}, which is {local_time} in {local}")
+    template = N_(
+        "found the offset {offset} at all times of the year, such as {time}, which is {local_time} in {local}"
+    )
     values = {"offset": fixed_offset.name_of(fixed.offset), "time": f"{wall:%Y-%m-%d %H:%M}", "local": key}
     detail = sentence(template, **values, local_time=f"{local:%Y-%m-%d %H:%M}")
     hint = sentence(N_("write the day alone, as in {day}"), day=wall.date())

@@ -34,7 +34,7 @@ def test_rows_can_be_chosen_by_city_and_by_words_of_the_depot(network: Get) -> N
     assert rows(network, "/?q=phl") == ["PHL-01", "PHL-02"]
     assert rows(network, "/?q=02+boston") == ["BOS-02"]
     assert "2 depots in New York, what needs attention first" in text(network("/?city=New+York"))
-    assert "No depot is meant by this. Show all" in text(network("/?q=nothing"))
+    assert "No depot matches. Show all" in text(network("/?q=nothing"))
 
 
 def test_rows_are_sorted_as_asked_and_an_unknown_wish_is_the_usual_order(network: Get) -> None:
@@ -62,7 +62,7 @@ def test_what_changed_since_the_publication_before_is_said_at_the_depot(url: str
     fill(url, earlier(0.8), publication())
     get = visitor(url)
     row = next(part for part in get("/").text.split("<tr>") if ">BOS-01<" in part)
-    assert "more than was said before" in row
+    assert "more than the previous forecast" in row
     assert "largest change first" in get("/").text
 
 
@@ -159,7 +159,7 @@ def test_a_depot_that_the_model_does_not_know_has_a_tier_of_its_own(url: str) ->
 def test_a_depot_that_closes_where_orders_were_expected_needs_a_look(url: str) -> None:
     fill(url, earlier(), publication(depots=1))
     page = text(visitor(url, NOON + timedelta(days=1))("/"))  # tomorrow is the holiday
-    assert re.search(r"closed; \d+ orders were said before", page)
+    assert re.search(r"closed; the previous forecast was \d+ orders", page)
 
 
 def test_addresses_of_rows_keep_what_was_asked() -> None:
@@ -263,7 +263,7 @@ def test_a_past_publication_is_shown_beside_what_came(url: str) -> None:
     yesterday = (PUBLISHED - timedelta(days=1)).date()
     page = get(f"/?as_of={yesterday}&beside=actual")
     assert "A past publication." in text(page)
-    assert "Below each: the orders that came." in text(page)
+    assert "Below each: the actual orders." in text(page)
     came = round(depot(0).recent[-1].came or 0)
     assert re.search(rf"/day/{CUTOFF}/BOS-01\?as_of={yesterday}.*?</a><small>{came}</small>", page.text)
     assert f'href="/?as_of={yesterday}" rel="prev"' in get("/").text
@@ -314,7 +314,7 @@ def test_a_depot_day_is_a_page_with_that_day_in_front(network: Get) -> None:
 
 def test_a_city_that_is_not_there_is_answered_with_the_one_that_may_be_meant(network: Get) -> None:
     page = text(network("/?city=boston%20"))
-    assert "No depot is meant by this. Did you mean Boston ?" in page
+    assert "No depot matches. Did you mean Boston ?" in page
 
 
 def test_what_the_board_shows_is_a_file_too(network: Get) -> None:

@@ -154,7 +154,7 @@ def test_a_cell_says_its_crew_and_cause() -> None:
     assert rail([plain], money())[0].cause == "9 chances in 10 of being short."
     moved = changed(plain, TOMORROW, {}, change=PublishedChange(date(2025, 6, 16), 40, (("actuals", 7),)))
     assert rail([moved], money())[0].cause == (
-        "7 more than said yesterday, mostly because of the orders that came since."
+        "7 more than yesterday’s forecast, mostly because of the actual orders since then."
     )
 
 
@@ -220,10 +220,10 @@ def test_a_kept_crew_may_change_to_the_plans_where_that_saves_more_than_it_costs
     saving = price(depot, TOMORROW, 3, money()) - price(depot, TOMORROW, 5, money())
     cheap, dear = (changed(depot, TOMORROW, {"left": LeftCrew(5, saving, cost)}) for cost in (10.0, 90.0))
     [cell] = rail([cheap], money(change_cost=10))
-    assert told(cell)[0] == f"Change to 5 as planned anew: saves ${saving - 10:.0f}"
+    assert told(cell)[0] == f"Change to 5, as in the new plan: saves ${saving - 10:.0f}"
     assert told(cell)[1].startswith("Raise to 4")
     assert cell.cause.startswith("Left at 3 as published before: 5 would save")
-    assert told(rail([cheap], None)[0])[0] == f"Change to 5 as planned anew: saves {saving - 10:.0f}"
+    assert told(rail([cheap], None)[0])[0] == f"Change to 5, as in the new plan: saves {saving - 10:.0f}"
     assert told(rail([dear], money(change_cost=90))[0]) == ["Accept"]
 
 

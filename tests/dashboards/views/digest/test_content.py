@@ -63,7 +63,7 @@ def test_a_depots_digest_has_number_range_crew_change_and_why(url: str) -> None:
         "Harbor Fleet: BOS-01",
         "",
         "Orders expected tomorrow, Wed 18 Jun: 364 orders (280–448), 9 drivers",
-        "30 more than said yesterday, mostly because of the orders that came since",
+        "30 more than yesterday’s forecast, mostly because of the actual orders since then",
         "",
     ]
     assert "- Tue 17 Jun, today: 346 orders (271–421), 9 drivers" in lines

@@ -51,10 +51,9 @@ def staffing() -> Staffing:
 def test_orders_turned_away_cost_as_much_as_missing_drivers(staffing: Staffing) -> None:
     first, second = turned_away([sold_out(), sold_out(3)], staffing)
     assert first == (
-        "Since Mon 16 Jun, about 90 orders were turned away on 2 depot-days on which demand was higher than what could "
-        "be served (estimate)."
+        "Since Mon 16 Jun, about 90 orders were turned away on 2 depot-days with more demand than capacity (estimate)."
     )
-    assert second == "At the cost of missing drivers they are worth €76."
+    assert second == "Valued at the cost of missing drivers, they are worth €76."
     assert turned_away([depot(1)], staffing) == ()
     assert left_out([depot(1)]) == ""
     assert left_out([sold_out()]) == ("1 depot-day since Mon 16 Jun is left out: its count is a lower bound of demand.")

@@ -41,7 +41,7 @@ def test_the_first_screen_says_what_ten_more_vans_would_have_saved_and_how_sure_
     ]
     assert [(finding.question, finding.answer) for finding in page.findings] == [
         ("What would ten more vans have been worth?", "+€200"),
-        ("What did it cost to work otherwise than planned?", "+€100"),
+        ("What did deviations from the plan cost?", "+€100"),
         ("What were planners’ numbers worth?", "+€100"),
     ]
     assert page.findings[0].remark == "By city: Bonn +€100, Ulm +€100."
@@ -61,7 +61,9 @@ def test_ways_that_cost_nearly_the_same_have_their_cause(ledger: Ledger) -> None
     known = account(ledger)
     ways = tuple(replace(way, short=18) if way.way == FORESIGHT else way for way in known.whole.ways)
     bound = replace(known, whole=replace(known.whole, ways=ways))
-    cause = "The rostering policies differ little since vans are scarce: of 20 missing drivers, 18 would be missing"
+    cause = (
+        "The rostering policies differ little because vans are scarce: of 20 missing drivers, 18 would also be missing"
+    )
     assert cause in value_page(bound).under
     assert "vans are scarce" not in value_page(known).under
     assert "vans are scarce" not in value_page(replace(bound, more_vans=None)).under
@@ -94,7 +96,7 @@ def test_the_picture_holds_zero_and_ends_where_the_sum_does(ledger: Ledger) -> N
 def test_days_whose_forecast_was_made_afterwards_are_told(ledger: Ledger) -> None:
     fill(ledger, 5, backfilled=True)
     [remark] = value_page(account(ledger)).remarks
-    assert remark.startswith("Every day of these rests on a forecast that was made afterwards")
+    assert remark.startswith("All forecasts of these days were made afterwards")
 
 
 def test_a_first_night_says_what_will_be_shown_and_when(ledger: Ledger) -> None:
@@ -110,7 +112,7 @@ def test_an_address_asks_for_one_of_three_spans() -> None:
 
 def test_worked_hours_are_compared_with_the_plan(ledger: Ledger) -> None:
     fill(ledger, 2)
-    finding = next(each for each in value_page(account(ledger)).findings if "otherwise than planned" in each.question)
+    finding = next(each for each in value_page(account(ledger)).findings if "deviations from the plan" in each.question)
     assert finding.answer == "+€40"
     assert finding.remark.startswith("48 worked and 56 planned driver shifts, on 12 depot-days whose hours are known.")
 
@@ -126,4 +128,4 @@ def test_premiums_of_published_schedules_are_told_beside_the_account(ledger: Led
     assert account(ledger).premiums == 75
     assert account(ledger, cities=["Ulm"]).premiums is None
     [remark] = value_page(account(ledger)).remarks
-    assert remark == "Changes of published schedules cost €75 in premiums besides, on these days."
+    assert remark == "Changes to published schedules also cost €75 in premiums on these days."

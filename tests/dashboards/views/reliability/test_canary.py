@@ -41,7 +41,7 @@ def url(tmp_path: Path) -> str:
 def test_the_depot_that_sees_it_says_so_and_no_other(url: str) -> None:
     page = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON)
     first, second = (depot.depot_id for depot in publication().depots[:2])
-    sentence = "A new model is tried here before it forecasts for all"
+    sentence = "A new model is on trial at this depot"
     assert sentence in text(ask_locally(page, "GET", f"/depot/{first}"))
     assert sentence not in text(ask_locally(page, "GET", f"/depot/{second}"))
 
@@ -51,7 +51,7 @@ def test_the_pages_of_champion_and_nights_say_how_it_stands(url: str, address: s
     page = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON)
     first = publication().depots[0].depot_id
     words = text(ask_locally(page, "GET", address))
-    assert "New model on trial is tried c1" in words
+    assert "New model on trial in progress c1" in words
     assert f"Tried at {first} Compared on 0 days" in words
 
 
@@ -72,6 +72,6 @@ def test_many_depots_are_counted(url: str) -> None:
     )
     line = canary_line(many, None)
     assert line is not None
-    assert (line.state, line.quality, line.reason) == ("went back", "bad", "6\N{NO-BREAK SPACE}% worse")
+    assert (line.state, line.quality, line.reason) == ("withdrawn", "bad", "6\N{NO-BREAK SPACE}% worse")
     assert line.depots.startswith("D00, D01, ")
     assert line.depots.endswith("8 more")

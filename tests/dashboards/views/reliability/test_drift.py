@@ -30,7 +30,7 @@ def remember(url: str, *drifts: Drift) -> None:
 
 
 def test_health_says_who_drifts_since_when_and_which_way_with_a_link(get: Get, url: str) -> None:
-    assert "What drifts" not in text(get("/health"))
+    assert "Drift" not in text(get("/health"))
     remember(url, NETWORK, CITY, BOSTON, NEW_YORK, RAIN)
     page = get("/health")
     seen = text(page)
@@ -38,7 +38,7 @@ def test_health_says_who_drifts_since_when_and_which_way_with_a_link(get: Get, u
     assert "NYC-01 Actuals are 30 % below the forecast for 1 day." in seen
     assert "Boston Actuals are 8 % above the forecast for 12 days." in seen
     assert "The network 12 % of days are not known in four weeks, 2 % in the year before." in seen
-    assert "rain Is the same each day for four weeks, as it never was before." in seen
+    assert "rain Has been the same each day for four weeks, for the first time." in seen
     assert '<a href="/depot/BOS-01">BOS-01</a>' in page.text
     assert (
         seen.index("The network 12 %")
@@ -89,8 +89,8 @@ def test_of_many_depots_those_farthest_from_their_past_are_named(url: str) -> No
 @pytest.mark.parametrize(
     ("of", "sentence"),
     [
-        ({"kind": drift.SPREAD, "direction": 1}, "its ranges are too narrow."),
-        ({"kind": drift.SPREAD, "direction": -1}, "its ranges are too wide."),
+        ({"kind": drift.SPREAD, "direction": 1}, "the ranges are too narrow."),
+        ({"kind": drift.SPREAD, "direction": -1}, "the ranges are too wide."),
         (
             {"part": drift.CITY, "kind": drift.CLOSED, "value": 0.3, "usual": 0.1},
             "30\N{NO-BREAK SPACE}% of days were closed in four",

@@ -88,7 +88,10 @@ def logbook(spec: Spec, cities: frozenset[str] | None) -> Logbook:
 def test_the_page_of_money_begins_with_orders_and_error(read: Read) -> None:
     page = read("/value")
     assert "Orders expected from Tue 17 Jun to Mon 23 Jun: 7,000." in page
-    assert "In the last 3 weeks forecasts missed 10.0 % of the orders; the same weekday repeated 16.0 %." in page
+    assert (
+        "Over the last 3 weeks, forecasts missed 10.0 % of the orders; repeating the same weekday missed 16.0 %."
+        in page
+    )
 
 
 def test_a_declared_promise_is_counted_there_and_shown_on_the_page_of_nights(spec: Spec) -> None:
@@ -96,8 +99,8 @@ def test_a_declared_promise_is_counted_there_and_shown_on_the_page_of_nights(spe
     for declared, promising in ((False, spec), (True, spec.model_copy(update={"slo": Slo()}))):
         app = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=promising)
         nights, money = (text(ask_locally(app, "GET", address)) for address in ("/health", "/value"))
-        assert ("What is promised" in nights) == ("broken" in nights) == declared
-        assert ("promises that can be measured are kept." in money) == declared
+        assert ("Service level objectives" in nights) == ("broken" in nights) == declared
+        assert ("measurable objectives are met." in money) == declared
 
 
 def test_every_promise_has_a_name(spec: Spec) -> None:

@@ -34,10 +34,11 @@ def test_a_broken_promise_and_the_freeze_that_follows_are_on_the_page(tmp_path: 
         accuracy.replace_weeks(connection, spec.name, sorted({row.week for row in rows}), rows)
     page = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=spec)
     seen_by_all = text(ask_locally(page, "GET", "/health"))
-    assert "What is promised" in seen_by_all
+    assert "Service level objectives" in seen_by_all
     assert "Off by at most 1.0% in sum broken -100 % 2.0 -2.0%" in seen_by_all
     assert (
-        "Promotions are frozen: promised was off by at most 1.0% in sum, and it is -2.0%. The champion" in seen_by_all
+        "Promotions are frozen; missed objectives: off by at most 1.0% in sum, and it is -2.0%. The champion"
+        in seen_by_all
     )
     store = PublicationStore(spec.ledger_url, spec.name, lambda: NOON, "")
     assert promises(store.logbook(), spec) is not None

@@ -53,10 +53,10 @@ def test_a_finding_names_depots_limit_days_and_keys_until_they_are_declared(tmp_
     days = int((demand[1] == 52).sum())
     assert (finding.rule, finding.severity, finding.count) == ("looks_capped", "warn", 1)
     assert finding.message == (
-        f"the counts of 1 depot ({panel.depot_ids[1]}) look capped, as where a shop sold out: depot "
-        f"{panel.depot_ids[1]} has 52, its largest count, on {days} of 200 days; wanted demand, not what could be "
-        "served: name the column that says where a count is a lower bound (demand.columns.capped, sold_out_at or "
-        "capacity, depots.columns.capacity)"
+        f"the counts of 1 depot ({panel.depot_ids[1]}) look capped, as if a shop had sold out: depot "
+        f"{panel.depot_ids[1]} has 52, its largest count, on {days} of 200 days; wanted demand, not the orders "
+        f"served: name the column that marks counts as lower bounds (demand.columns.capped, sold_out_at or "
+        f"capacity, depots.columns.capacity)"
     )
     assert {depot for depot, _ in finding.places} == {panel.depot_ids[1]}
     assert suspected_caps(panel.with_capped(CappedCounts(demand, demand == 52)), spec) == ()

@@ -57,8 +57,8 @@ def test_closing_times_in_winter_time_all_year_stop_the_batch_and_the_key_is_nam
     assert finding is not None
     assert finding.severity == "stop"
     assert finding.message.startswith(
-        "found stamps of UTC+01:00 at all times of the year, as of 2026-10-24 23:30, which is 2026-10-25 00:30 in "
-        "Europe/Berlin; set demand.date_zone: Etc/GMT-1; wanted "
+        "found the offset UTC+01:00 at all times of the year, such as 2026-10-24 23:30, which is 2026-10-25 00:30 "
+        "in Europe/Berlin; set demand.date_zone: Etc/GMT-1; wanted "
     )
     assert day_stamps(tmp_path, written("23:30:00+01:00"), "Europe/Berlin", ", date_zone: Etc/GMT-1") is None
     assert first_day(tmp_path) == "2026-09-01"
@@ -69,7 +69,7 @@ def test_midnights_of_one_half_of_the_year_in_utc_are_days_too(tmp_path: Path, s
     finding = day_stamps(tmp_path, stamps, "Europe/Berlin")
     assert finding is not None
     assert finding.severity == "warn"  # a clock in UTC may have counted
-    assert "as of 2026-11-24 00:00, which is 2026-11-23 23:00 in Europe/Berlin" in finding.message
+    assert "such as 2026-11-24 00:00, which is 2026-11-23 23:00 in Europe/Berlin" in finding.message
     assert "set demand.date_zone: Etc/GMT-2" in finding.message
 
 

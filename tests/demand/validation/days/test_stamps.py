@@ -54,7 +54,7 @@ def test_midnights_in_utc_are_days_and_the_key_that_takes_them_so_is_named(tmp_p
     finding = day_stamps(tmp_path, text(UTC_FORMS[0]), zone)
     assert finding is not None
     assert finding.severity == "stop"
-    assert "found midnights in UTC alone, as of 2026-11-23, which is 2026-11-22 " in finding.message
+    assert "found only midnights in UTC, such as 2026-11-23, which is 2026-11-22 " in finding.message
     assert "set demand.date_zone: UTC" in finding.message
     assert day_stamps(tmp_path, text(UTC_FORMS[0]), zone, ", date_zone: UTC") is None
     assert first_day(tmp_path) == "2026-08-01"
@@ -168,7 +168,7 @@ def test_days_alone_hide_no_midnights_in_utc(tmp_path: Path) -> None:
     stamps = pd.Series([*text("%Y-%m-%dT%H:%M:%SZ", days=DAYS[:60]), *[f"{day:%Y-%m-%d}" for day in DAYS[60:]]])
     finding = day_stamps(tmp_path, stamps, "America/New_York")
     assert finding is not None
-    assert "found midnights in UTC alone" in finding.message
+    assert "found only midnights in UTC" in finding.message
     assert day_stamps(tmp_path / "days", pd.Series([f"{day:%Y-%m-%d}" for day in DAYS]), "America/New_York") is None
 
 
