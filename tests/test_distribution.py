@@ -1,4 +1,5 @@
-"""The distribution is `harbor-forecaster`: no install line names a stranger's, and another module is reported."""
+"""The distribution is `harbor-forecaster`: no install line names another one, and a conflicting
+module is reported."""
 
 from __future__ import annotations
 
@@ -22,16 +23,17 @@ TEXTS += [file for folder in FOLDERS for file in sorted((ROOT / folder).rglob("*
 
 
 def wanted(line: str) -> list[str]:
-    """The distributions that an install line asks for, without options, files and names left open.
+    """Return the distributions that an install line requests, without options, files and
+    placeholders.
 
-    "pip install 'harbor-forecaster[train]' numpy==2" asks for harbor-forecaster and numpy.
+    "pip install 'harbor-forecaster[train]' numpy==2" requests harbor-forecaster and numpy.
     """
     words = line.replace("'", " ").replace('"', " ").split()
     return [match[0] for word in words if (match := re.match(r"[a-z][a-z0-9-]+(?=[\[=<>{]|$)", word))]
 
 
 def stranger(folder: Path, name: str = "forecaster") -> Path:
-    """A folder that holds what pip installs of another distribution with a module `forecaster`."""
+    """Return a folder as pip installs another distribution with a module `forecaster`."""
     (folder / "forecaster").mkdir(parents=True)
     (folder / "forecaster" / "__init__.py").write_text("class Forecaster: ...\n", "utf-8")
     metadata = folder / f"{name}-0.2.dist-info"

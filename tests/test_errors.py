@@ -11,7 +11,8 @@ CLASSES = [kind for kind in vars(errors).values() if isinstance(kind, type) and 
 
 
 def drawn_tree() -> dict[str, tuple[str, str | None]]:
-    """Class → its parent and exit code as the docstring draws them; without a code, that of the line above."""
+    """Return class → its parent and exit code as drawn in the docstring; without a code, that of
+    the line above."""
     tree: dict[str, tuple[str, str | None]] = {}
     above = {-1: "Exception"}
     code = None

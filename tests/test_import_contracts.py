@@ -114,7 +114,8 @@ def test_each_planted_import_is_reported_with_its_contract(copied: Path) -> None
 
 
 def planted_import(module: str, line: str) -> str:
-    """The import as import-linter reports it: `importer -> imported`, of an external package its top level."""
+    """Return the import as import-linter reports it: `importer -> imported`, of an external package
+    its top level."""
     importer = module.removesuffix(".py").replace("/", ".")
     words = line.split()
     imported = words[words.index("from" if "from" in words else "import") + 1]
@@ -158,6 +159,7 @@ def test_jax_converts_no_types_and_stretches_no_ranks_by_itself() -> None:
 
 
 def test_a_wrong_shape_does_not_enter_the_model() -> None:
-    """The packages under `forecaster.model` are checked because the hook stands before they are imported."""
+    """The packages under `forecaster.model` are checked because the hook is installed before they
+    are imported."""
     loader = importlib.import_module("forecaster.model.network.losses").__loader__
     assert type(loader).__module__.startswith("jaxtyping")

@@ -1,4 +1,5 @@
-"""requirements.lock holds what pyproject.toml asks for, on every machine we promise, with hashes and no address."""
+"""requirements.lock matches pyproject.toml on every supported machine, with hashes and without
+addresses."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ MACHINES = [
 
 
 def requirements_of(pyproject: Mapping[str, Any]) -> Iterator[Requirement]:
-    """Every requirement of the project: base, all extras, and the build backend, which is installed from the lock."""
+    """Yield every requirement of the project: base, all extras, and the build backend, which is
+    installed from the lock."""
     project = pyproject["project"]
     for requirements in (project["dependencies"], *project["optional-dependencies"].values()):
         yield from map(Requirement, requirements)
@@ -31,7 +33,7 @@ def requirements_of(pyproject: Mapping[str, Any]) -> Iterator[Requirement]:
 
 
 def pins(lock: str) -> Iterator[tuple[Requirement, int]]:
-    """Every pin of the lock with the number of its hashes."""
+    """Yield every pin of the lock with the number of its hashes."""
     for line in lock.replace("\\\n", " ").splitlines():
         if line.strip() and not line.lstrip().startswith(("#", "--")):
             pin, *hashes = line.split("--hash=sha256:")
@@ -39,10 +41,11 @@ def pins(lock: str) -> Iterator[tuple[Requirement, int]]:
 
 
 def disagreements(pyproject: Mapping[str, Any], lock: str) -> list[str]:
-    """Say where the lock is not what pyproject.toml asks for; nothing when they agree.
+    """Return the differences between the lock and pyproject.toml; empty if they agree.
 
-    Looked at for each of `MACHINES`: a requirement needs one pinned version that it admits, with its extras. (A package
-    with extras is there twice, with them and without, for the sake of older pips.)
+    Checked for each of `MACHINES`: a requirement needs one pinned version that it admits, with its
+    extras. (A package with extras is pinned twice, with them and without, for older versions of
+    pip.)
     """
     wrong = [
         f"an address in the lock: {address}" for address in re.findall(r"https?://\S+|--[a-z-]*(?:index|find)\S*", lock)

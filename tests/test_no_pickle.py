@@ -1,4 +1,4 @@
-"""Nothing is pickled anywhere: not in our words, and not while a bundle is made, read and forecast from."""
+"""Nothing is pickled: no code names a pickler, and none runs while a bundle is made, read and used."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FILES = [file for package in ("forecaster", "flows", "dashboards") for file in s
 
 
 def picklers(source: str) -> Iterator[str]:
-    """What of a source file can read or write a pickle."""
+    """Yield the statements of a source file that can read or write a pickle."""
     for node in ast.walk(ast.parse(source)):
         names: list[str | None] = []
         if isinstance(node, ast.Import):

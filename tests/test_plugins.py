@@ -1,4 +1,5 @@
-"""Plug-ins are optional: without its packages a pipeline that does not declare one forecasts, and the page shows it."""
+"""Plug-ins are optional: a pipeline that does not declare one forecasts without its packages, and
+the page shows it."""
 
 from __future__ import annotations
 
@@ -46,7 +47,7 @@ assert answer.status_code == 200 and "D3" in answer.text, answer.text
 
 
 def python(*words: str | Path, cwd: Path = ROOT) -> None:
-    """A Python that imports the project from `cwd`."""
+    """Run a Python that imports the project from `cwd`."""
     environment = {**os.environ, "PYTHONPATH": str(cwd), "JAX_DISABLE_MOST_OPTIMIZATIONS": "true"}
     process = subprocess.run(
         [sys.executable, *words], cwd=cwd, env=environment, capture_output=True, text=True, check=False, timeout=500
@@ -62,7 +63,7 @@ def test_commands_steps_and_page_are_imported_without_any_plugin() -> None:
 @pytest.mark.parametrize(
     "absent",
     [
-        pytest.param(tuple(PLUGINS), id="any"),  # what imports one of them fails here; which one it is, those below say
+        pytest.param(tuple(PLUGINS), id="any"),  # an import of any of them fails here; the cases below show which one
         *(pytest.param((name,), id=name, marks=pytest.mark.exhaustive) for name in PLUGINS),
     ],
 )

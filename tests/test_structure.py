@@ -1,4 +1,5 @@
-"""The structure stays readable: few files in a folder, short modules and functions, names that say what a value is."""
+"""The structure stays readable: few files per folder, short modules and functions, meaningful
+names."""
 
 from __future__ import annotations
 
@@ -74,7 +75,7 @@ def test_one_class_name_is_one_class() -> None:
 
 
 def test_tests_mirror_the_code() -> None:
-    """Test folders have the name and place of a package, but for a few that test no package."""
+    """Test folders have the name and place of a package, except for a few that test no package."""
     of_no_package = {
         "benchmarks",
         "benchmarks/game_day",

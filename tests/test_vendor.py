@@ -1,4 +1,4 @@
-"""What others wrote and lies here is what they published, byte for byte."""
+"""Vendored files are byte-identical to their publication."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is given to a forecaster: arguments and frames, and the words in which wrong ones are refused."""
+"""Arguments and frames of a forecaster, and the error messages for wrong ones."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_rows_that_no_file_may_have_are_named_and_the_others_counted(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     df = readings().astype({"y": float}).reset_index(drop=True)
-    df = df.astype({"y": object})  # as a column is that a spreadsheet has filled
+    df = df.astype({"y": object})  # as in a column filled by a spreadsheet
     df.loc[7, "y"], df.loc[9, "y"] = -3.0, "n/a"
     folder = PipelineFolder.create(tmp_path, make().pipeline_content(), frames_of(df, None, None, ["promo"]))
     knowledge, findings = folder.knowledge()

@@ -1,4 +1,5 @@
-"""The estimator: fitted, asked, saved and loaded on one tiny fleet; what it says is what the night's parts say."""
+"""The estimator on one tiny fleet: fitted, used, saved and loaded; its results equal those of the
+nightly run's parts."""
 
 from __future__ import annotations
 
@@ -81,7 +82,7 @@ def test_other_readings_are_forecast_from_their_own_last_day(fitted: Forecaster)
     days_ahead = readings()[["unique_id", "ds", "promo"]][lambda df: df["ds"] >= "2026-01-25"]
     forecasts = fitted.predict(earlier, future=days_ahead)
     assert forecasts["ds"].min() == pd.Timestamp("2026-01-25")
-    whole = readings()[lambda df: df["ds"] >= "2026-01-25"]  # counts of days ahead among it, and of a depot elsewhere
+    whole = readings()[lambda df: df["ds"] >= "2026-01-25"]  # including counts of days ahead, and of a depot elsewhere
     elsewhere = whole[whole["unique_id"] == 1].assign(unique_id=99)
     again = fitted.predict(pl.from_pandas(earlier), future=pd.concat([whole, elsewhere]))
     assert isinstance(again, pl.DataFrame)

@@ -1,4 +1,4 @@
-"""Frames at the edge: three libraries, two sets of names, and clear words for what is neither."""
+"""Frames at the interface: three libraries, two sets of names, and clear errors for anything else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rosters from anybody's quantile forecasts."""
+"""Rosters from quantile forecasts of any source."""
 
 from __future__ import annotations
 

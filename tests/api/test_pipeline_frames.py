@@ -1,4 +1,5 @@
-"""A pipeline's results as frames: what the ledger and the lake hold, row by row, and clear words for what they lack."""
+"""A pipeline's results as frames: the rows of the ledger and the lake, and clear errors for missing
+ones."""
 
 from __future__ import annotations
 

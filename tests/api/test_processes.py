@@ -1,4 +1,5 @@
-"""Several forecasters in one process, and one in several: forked, and spawned with what it has learnt."""
+"""Several forecasters in one process, and one in several processes: forked, and spawned with its
+fitted model."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public names: a promise, sorted, and imported when they are first used."""
+"""Public names: stable, sorted, and imported on first use."""
 
 from __future__ import annotations
 

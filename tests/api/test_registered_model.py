@@ -1,4 +1,5 @@
-"""The registered model takes a long data frame: loaded by MLflow from the champion's alias, and served over HTTP."""
+"""The registered model takes a long data frame: loaded by MLflow from the champion's alias, and
+served over HTTP."""
 
 from __future__ import annotations
 
@@ -48,14 +49,14 @@ state: var
 
 
 def demand(days: int) -> pd.DataFrame:
-    """Three depots; what is sold rises by one a day."""
+    """Three depots; demand rises by one per day."""
     rows = [(f"D{n}", FIRST + timedelta(day), 10.0 * (n + 1) + day) for n in range(3) for day in range(days)]
     return pd.DataFrame(rows, columns=["depot_id", "date", "demand"])
 
 
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
-    """A pipeline whose champion says `graphs.plain`: 1.3 times more on days with a promotion."""
+    """A pipeline whose champion forecasts `graphs.plain`: 1.3 times more on days with a promotion."""
     folder = tmp_path_factory.mktemp("registered")
     (folder / "pipeline.yaml").write_text(PIPELINE, "utf-8")
     demand(DAYS).to_csv(folder / "demand.csv", index=False)
@@ -113,7 +114,7 @@ def test_a_frame_gets_what_the_night_says_and_whole_numbers_will_do(
 
 
 def environment(requirements: str, folder: Path) -> Path:
-    """A folder for `sys.path` with these installed packages and what they need alone."""
+    """Folder for `sys.path` with only these installed packages and their dependencies."""
     names, packages = [Requirement(line).name for line in requirements.splitlines()], set[str]()
     folder.mkdir()
     while names:
@@ -193,7 +194,7 @@ def test_a_row_that_is_no_reading_is_named(column: str, value: object, message: 
 
 @pytest.fixture
 def served(spec: Spec, tmp_path: Path) -> Iterator[str]:
-    """The address of `mlflow models serve`, by this Python."""
+    """Address of `mlflow models serve`, run by this Python."""
     port = free_port()
     command = [sys.executable, "-m", "mlflow", "models", "serve", "--model-uri", "models:/t@champion"]
     command += ["--env-manager", "local", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]

@@ -1,4 +1,5 @@
-"""The data contract of a feed is valid by the standard's schema, and has the rules and what the last night found."""
+"""The data contract of a feed is valid by the standard's schema, and has the rules and the findings
+of the last run."""
 
 from __future__ import annotations
 

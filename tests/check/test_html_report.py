@@ -1,4 +1,4 @@
-"""The dry run as a page: everything on it, nothing from elsewhere, whatever the data hold."""
+"""The page of a dry run is complete and self-contained, whatever the data contain."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ def test_of_many_depots_those_with_findings_and_a_sample_are_shown(trial: DryRun
 def test_every_kind_of_finding_can_be_drawn(trial: DryRun, rule: str, pictures: int) -> None:
     assert trial.ingested is not None
     assert trial.evidence is not None
-    place = ("D1", "2024-03-01")  # of a panel with covariates, whose source does not say when a row was recorded
+    place = ("D1", "2024-03-01")  # of a panel with covariates, whose source does not state when a row was recorded
     finding = Finding(rule, "warn", 1, "m", (place,) if pictures else ())
     evidence = replace(trial.evidence, panel=panel(history=70), ages=None)
     with_finding = replace(trial, ingested=replace(trial.ingested, findings=(finding,)), evidence=evidence)

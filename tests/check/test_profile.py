@@ -1,4 +1,4 @@
-"""The panel in numbers, compared with counts by hand."""
+"""The data profile of a panel, compared with counts by hand."""
 
 from __future__ import annotations
 

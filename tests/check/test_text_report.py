@@ -32,7 +32,7 @@ def spec(tmp_path: Path) -> Spec:
 
 
 def screen(trial: DryRun, *, terminal: bool = False, width: int = 100) -> list[str]:
-    """What the screen shows, line by line: it breaks what is too long wherever it ends."""
+    """Lines of the screen, which breaks text that is too long."""
     console = Console(file=io.StringIO(), width=width, force_terminal=terminal, color_system=None)
     for part in [*render(trial, tables=terminal, width=width), verdict(trial)]:
         console.print(part, markup=False, soft_wrap=isinstance(part, str))
@@ -97,7 +97,7 @@ def test_the_worst_fits_on_one_screen(spec: Spec, terminal: bool) -> None:
         SourceCheck(f"{place}.source", "a.csv", 10**9) for place in ("depots", "aliases", "events", "demand")
     )
     lines = screen(replace(trial, sources=sources), terminal=terminal)
-    assert len(lines) < 40  # one is for where the page is
+    assert len(lines) < 40  # one is for the location of the page
     assert not any("\x1b" in text for text in lines)
     assert any("[red]" in text for text in lines)
     assert any("18 more findings, which the page shows" in text for text in lines)

@@ -30,7 +30,7 @@ def file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def nights(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
-    """What the night was started with, in place of a night, which ends degraded."""
+    """Instants with which runs were started; a stub that ends degraded replaces the run."""
     begun: list[Any] = []
 
     def night(file: Path, spec: Any, as_of: datetime | None, **options: bool) -> int:

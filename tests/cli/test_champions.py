@@ -1,4 +1,4 @@
-"""Champions by hand, with a real registry: who reigns, who did, and what the registry says of it."""
+"""Champions by hand, with a real registry: current and past champions, and the registry's view."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def spec(file: Path) -> Spec:
 
 
 def bundles(spec: Spec, count: int) -> list[str]:
-    """So many bundles that differ in what they say about themselves."""
+    """Write `count` bundles with different metadata."""
     folder, signer, weights = spec.paths.bundles, keys.signer(spec.paths.folder), {"one": np.ones(1)}
     return [
         bundle.write(folder, graphs.small(), weights, {"cutoff": f"2026-11-0{n}"}, signer).name
@@ -60,7 +60,8 @@ def record(run_id: str, digest: str | None = None) -> Record:
 
 
 def reign(spec: Spec, digests: list[str], *, versions: bool = False) -> None:
-    """A night each, which promotes a bundle, at eight in the morning of the days from the first of November on."""
+    """Add one run per bundle that promotes it, at eight in the morning of the days from 1 November
+    on."""
     with Ledger.open(spec.ledger_url) as ledger:
         for day, digest in enumerate(digests, 1):
             at = datetime(2026, 11, day, 13, tzinfo=UTC)
@@ -94,14 +95,14 @@ def registry(spec: Spec) -> Registry:
 
 
 def alias(registry: Registry, name: str) -> str | None:
-    """The version that an alias of the pipeline's model names, None where there is none."""
+    """Version named by an alias of the pipeline's model; None if there is none."""
     versions = registry._client.get_registered_model("t").aliases
     return str(versions[name]) if name in versions else None
 
 
 def test_a_rollback_lets_the_one_before_forecast_and_the_registry_follows(spec: Spec, file: Path, call: Call) -> None:
     first, second = bundles(spec, 2)
-    reign(spec, [first, second, second], versions=True)  # the third night confirms the second one's
+    reign(spec, [first, second, second], versions=True)  # the third run confirms the second one's
     models = registry(spec)
     assert alias(models, "challenger") == models.version_of(second) == "2"
     code, out, err = call("rollback", file, "--reason", "too low on Fridays", "--by", "ada")

@@ -1,4 +1,4 @@
-"""The command for morning digests: what it shows, and what it says of what it cannot show or send."""
+"""Command for morning digests: its output, and its error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A command whose arguments name what is not there exits with 2, as documented, and makes nothing by asking."""
+"""A command whose arguments name something missing exits with 2, as documented, and creates
+nothing."""
 
 from __future__ import annotations
 

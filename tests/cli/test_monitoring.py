@@ -1,4 +1,4 @@
-"""Commands for whoever is on call: what they print, and with what they exit."""
+"""Commands for on-call staff: their output and exit codes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One of a thing is told as one by the commands: of a fleet of one depot, with one override."""
+"""Commands use the singular for one thing: a fleet of one depot, with one override."""
 
 from __future__ import annotations
 

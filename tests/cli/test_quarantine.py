@@ -17,7 +17,8 @@ NOW = datetime(2024, 2, 12, 12, tzinfo=UTC)
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Six weeks of one depot, whose last count is a spike, and a count that is a word; ingested."""
+    """Pipeline file of an ingested feed: six weeks of one depot, with a spike as its last count,
+    and a count that is a word."""
     rows = [f"Depot 1,{FIRST + timedelta(day)},{100 + day % 7}" for day in range(41)]
     rows += [f"Depot 1,{LAST},1540", f"Depot 1,{FIRST - timedelta(days=1)},none"]
     (tmp_path / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows]) + "\n", "utf-8")

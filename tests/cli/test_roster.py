@@ -1,4 +1,4 @@
-"""The command for rosters: what it writes, and what it says of what it cannot write."""
+"""Command for rosters: its output, and its error messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The section `page`: what it may say of access, and what a wrong one is told."""
+"""The section `page`: valid access settings, and the messages for invalid ones."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from forecaster.errors import SpecError
 
 @pytest.fixture(autouse=True)
 def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests have filled in is not known here, nor the other way round."""
+    """Isolate the known secrets of other tests and of this one from each other."""
     monkeypatch.setattr(credentials, "_credentials", set())
     monkeypatch.setattr(credentials, "_secrets", {})
 

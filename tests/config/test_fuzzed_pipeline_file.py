@@ -1,4 +1,4 @@
-"""A pipeline file with anything in it is read, or refused in sentences that name its lines."""
+"""A pipeline file with any content is read, or rejected with messages that name its lines."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def ends() -> Iterator[None]:
 
 
 def places(node: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """The keys that lead to each value of a nested mapping."""
+    """Yield the keys that lead to each value of a nested mapping."""
     if at:
         yield at
     for key, value in node.items() if isinstance(node, dict) else enumerate(node) if isinstance(node, list) else ():

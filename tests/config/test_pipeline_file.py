@@ -23,7 +23,7 @@ Read = Callable[[str], Spec]
 
 @pytest.fixture
 def read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Read:
-    """Load a pipeline file of this text, by the name p.yaml."""
+    """Return a function that loads a pipeline file with a given text, named p.yaml."""
     monkeypatch.chdir(tmp_path)
 
     def write_and_load(text: str) -> Spec:

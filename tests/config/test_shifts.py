@@ -1,4 +1,4 @@
-"""Shifts and contracts as they may be declared, and what is said of others."""
+"""Valid shifts and contracts, and the messages for invalid ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def declared(folder: Path, staffing: str, more: str = "") -> Any:
 
 
 def test_times_are_read_with_and_without_quotes_and_a_shift_may_pass_midnight(tmp_path: Path) -> None:
-    """YAML takes a bare 14:00 for 840 and a bare 06:00 for text."""
+    """YAML reads a bare 14:00 as 840 and a bare 06:00 as text."""
     day, night = declared(tmp_path, SHIFTS).shifts
     assert (day.start, day.end, day.passes_midnight) == ("06:00", "14:00", False)
     assert (night.start, night.end, night.passes_midnight) == ("22:30", "06:00", True)

@@ -1,4 +1,4 @@
-"""Files and folders appear whole or not at all."""
+"""Files and folders are written atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a forecast says in the mean, beside its median."""
+"""The mean of a forecast, compared with its median."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Panels as they stood, windows as the model reads them, and values that cannot be wrong."""
+"""Panels as of earlier cutoffs, windows as the model reads them, and validated values."""
 
 from __future__ import annotations
 
@@ -96,7 +96,8 @@ FOUR_WEEKS = np.tile([1.0, 2, 3, 4, 5, 6, 7], 4)
 
 
 def newcomers() -> Panel:
-    """Two depots of one city that stand on their own, one that opened two days ago and one that opens tomorrow."""
+    """Two depots with a past of their own, one that opened two days ago and one that opens
+    tomorrow, all in one city."""
     history = np.array([FOUR_WEEKS, 3 * FOUR_WEEKS, np.full(28, NAN), np.full(28, NAN)])
     history[2, 26:] = [60, 70]  # ten times the profile
     always_open = bare(history, horizon=2)
@@ -113,8 +114,8 @@ def test_a_new_depot_is_seen_with_its_citys_profile_and_the_panel_stays_unknown(
     young = replace(young, open=np.where([[True], [False], [False], [False]], True, young.open))
     assert young.cold.tolist() == [False, False, True, True]
     window = young.window(28)
-    # The peers' levels are 4 and 12, the mean of their logs (one added) is that of 7.06; since their days hold to the
-    # profile, so does the own level.
+    # The peers' levels are 4 and 12; the mean of their logs (plus one) is that of 7.06. Since their
+    # days match the profile, so does the own level.
     typical = (np.sqrt(5 * 13) - 1) / 4
     np.testing.assert_allclose(window["demand"][3], typical * FOUR_WEEKS, rtol=1e-6)
     np.testing.assert_allclose(window["demand"][2, :26], (10 * FOUR_WEEKS)[:26], rtol=1e-3)
@@ -132,7 +133,7 @@ def test_only_a_depot_whose_level_is_guessed_has_wider_quantiles() -> None:
     wider = young.widen_by_doubt(quantiles, levels)
     assert wider[:2].tobytes() == quantiles[:2].tobytes()
     assert wider[:, :, 1].tolist() == quantiles[:, :, 1].tolist()
-    assert (wider[3, :, 0] < 5).all()  # of which nothing is known but that its peers are at 4 and 12
+    assert (wider[3, :, 0] < 5).all()  # only the levels of its peers are known: 4 and 12
     assert (wider[3, :, 2] > 18).all()
     np.testing.assert_allclose(wider[2], quantiles[2], rtol=1e-3)
     assert young.widen_by_doubt(quantiles[3:], levels, slice(3, 4)).tobytes() == wider[3:].tobytes()

@@ -1,4 +1,5 @@
-"""Calls in several processes: the same comes out, in order, whoever does them and whatever becomes of a process."""
+"""Calls in several processes: the same results in order, with any number of processes and if one
+fails."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def test_calls_are_taken_one_by_one_so_that_they_may_end() -> None:
 
 
 def test_a_process_that_hangs_is_ended_and_the_rest_is_done_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel, "STALLED", 3.0)  # of which a process needs some to start
+    monkeypatch.setattr(parallel, "STALLED", 3.0)  # a process needs some of them to start
     before = set(active_children())
     calls = [(os.getpid(), number) for number in range(12)]
     assert list(in_processes(_hangs_elsewhere, calls, 2)) == [2 * number for number in range(12)]

@@ -1,4 +1,4 @@
-"""A night tells of its stages: plain lines without a terminal, and seconds that are kept whatever happens."""
+"""Progress of a night: plain lines without a terminal, and timings that are kept even on errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ EXPECTED = dict.fromkeys(STAGES, 0.0) | {"train": 100.0, "export": 20.0}
 
 
 class Clock:
-    """Time that passes when told to."""
+    """A clock that tests set."""
 
     now = 1000.0
 
@@ -135,7 +135,7 @@ def test_only_the_stages_that_come_are_waited_for() -> None:
 
 
 def redraw(progress: NightProgress) -> None:
-    """What the bar does ten times a second by itself."""
+    """Redraw the bar, as it does by itself ten times a second."""
     assert progress._bar is not None
     progress._bar.refresh()
 

@@ -1,4 +1,4 @@
-"""One module says what lies where in `state`, and what it says stays."""
+"""One module defines the paths in `state`, and they are stable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What others wrote moves no cursor."""
+"""Untrusted text cannot control the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What hangs is left behind when its time is over; what answers is as it was."""
+"""Hanging calls are abandoned at their time limit; others are unaffected."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def hanging() -> Generator[int, None, str]:
 
 
 class Rows:
-    """What a caller has in hand."""
+    """Data that a caller holds."""
 
 
 def test_an_error_of_another_thread_does_not_hold_what_callers_had_in_hand() -> None:

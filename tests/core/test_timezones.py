@@ -1,4 +1,4 @@
-"""Which words name a time zone."""
+"""Validation and suggestions of time zone names."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def test_a_zone_without_summer_time_that_sounds_like_one_with_it_is_told() -> No
         "The time zone EST is 5 hours behind UTC all year, without summer time; a zone with the name of a place, such "
         "as America/New_York, has it."
     )
-    assert "is 2 hours behind UTC" in (timezones.caveat("Etc/GMT+2") or "")  # whose sign is the other way round
+    assert "is 2 hours behind UTC" in (timezones.caveat("Etc/GMT+2") or "")  # its sign is inverted
     assert not any(map(timezones.caveat, ["UTC", "GMT", "Etc/GMT", "Europe/Berlin", "America/Phoenix", "Asia/Tokyo"]))

@@ -1,4 +1,4 @@
-"""Grafana's dashboards: the JSON files parse, fill their grid, and ask for what is measured."""
+"""Grafana's dashboards: the JSON files parse, fill their grid, and query existing metrics."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ PANELS = [(name, panel) for name, board in BOARDS.items() for panel in board["pa
 ASKING = [(name, panel) for name, panel in PANELS if panel["type"] not in ("row", "text")]
 QUERIES = [(panel, target["expr"]) for _, panel in ASKING for target in panel["targets"]]
 BY_NAME = {measure.prometheus: measure for measure in MEASURES.values()}
-OF_OTHERS = re.compile(r"(process|python_gc|scrape)_\w+|up")  # of Python's client, and of Prometheus itself
-UNITS = {"percentunit", "s", "short", "bytes", "reqps", "sci"}  # of Grafana's list
-CODES = re.compile(r"\$__\w+")  # which Grafana puts a time in the place of
+OF_OTHERS = re.compile(r"(process|python_gc|scrape)_\w+|up")  # metrics of Python's client, and of Prometheus itself
+UNITS = {"percentunit", "s", "short", "bytes", "reqps", "sci"}  # names of units in Grafana
+CODES = re.compile(r"\$__\w+")  # variables that Grafana replaces by a time
 
 
 def selectors(expression: Any) -> Iterator[Any]:
-    """Every selector of a parsed query."""
+    """Yield every selector of a parsed query."""
     if isinstance(expression, promql_parser.VectorSelector):
         yield expression
     for name in ("lhs", "rhs", "expr", "vector_selector"):
@@ -65,7 +65,7 @@ def test_every_query_is_promql_of_metrics_and_labels_that_there_are_and_of_the_c
             assert labels.pop("pipeline") == "$pipeline", panel["title"]
             assert labels.keys() <= set(BY_NAME[bare].labels), (panel["title"], labels)
             chosen += 1
-        assert chosen, panel["title"]  # also what is of a process is of the one that tells of the pipeline
+        assert chosen, panel["title"]  # process metrics, too, are selected by the pipeline's process
 
 
 def test_legends_and_groups_name_labels_that_the_metrics_have() -> None:

@@ -45,7 +45,7 @@ def of_rows(folder: Path, rows: list[str], spec: Spec, now: datetime = NOW) -> I
 
 
 def block_of(file: str = "demand.csv", **columns: list[str]) -> pd.DataFrame:
-    """A block of a feed with these columns."""
+    """Block of a feed with these columns."""
     block = pd.DataFrame(columns, dtype="str")
     return pd.DataFrame({":fault": "", ":file": file, "row": range(1, len(block) + 1)}).assign(**block)
 

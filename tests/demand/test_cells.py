@@ -1,4 +1,4 @@
-"""Whatever stands in a cell costs its row and no other: far dates, other digits, nested values, endless text."""
+"""Any content of a cell only loses its row: far dates, other digits, nested values, endless text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NO_COUNTS = ["٣", "３", "12²", "½", "120 %", "Ⅷ", "1" * 500]
 
 
 def run(folder: Path, source: str, zone: str = "Europe/Berlin") -> tuple[IngestResult, list[dict[str, Any]]]:
-    """What became of the rows of a source, and the rows in quarantine."""
+    """Result of ingesting a source, and its rows in quarantine."""
     file = folder / "pipeline.yaml"
     file.write_text(f"name: t\ntimezone: {zone}\ndemand: {{source: {source}, recorded: next_day}}\n", "utf-8")
     spec = load(file)
@@ -45,7 +45,7 @@ def run(folder: Path, source: str, zone: str = "Europe/Berlin") -> tuple[IngestR
 
 
 def with_csv(folder: Path, cells: str, zone: str = "Europe/Berlin") -> tuple[IngestResult, list[dict[str, Any]]]:
-    """Good rows and rows of these cells."""
+    """Valid rows plus rows of these cells."""
     rows = [f"A,{FIRST + timedelta(day)},{20 + day % 7}" for day in range(GOOD)]
     (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows, cells, ""]), "utf-8")
     return run(folder, "{kind: csv, path: demand.csv}", zone)

@@ -1,4 +1,5 @@
-"""Thousands of damaged sources, by seed: each row is accepted or refused, with its line, or the whole file is."""
+"""Thousands of damaged sources, by seed: each row is accepted or rejected with its line, or the
+whole file is rejected."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ def ends() -> Iterator[None]:
 
 
 def sorted_rows(spec: Spec) -> tuple[int, int, int]:
-    """Rows read, accepted and refused; each refused one has its place, a rule and a sentence."""
+    """Rows read, accepted and rejected; each rejected one has its place, a rule and a sentence."""
     feed = sources.open_feed(spec.demand.source, spec, NAMES)
     contract, counts = Contract(spec, now=NOW), np.zeros(3, int)
     for block in feed.blocks:
@@ -81,7 +82,7 @@ def lines_of(text: str) -> list[str]:
 
 
 def lines_within(spec: Spec) -> int:
-    """The lines that cells go on for, but for empty ones; a quote ends the last of them."""
+    """Lines on which cells continue, except empty ones; a quote ends the last of them."""
     cells = sources.read(spec.demand.source, spec, NAMES)[list(NAMES)].astype("str").to_numpy().ravel()
     lines = [lines_of(cell)[1:] for cell in cells if {"\n", "\r"} & {*cell}]
     return sum(1 + sum(line != "" for line in of_cell[:-1]) for of_cell in lines)

@@ -30,7 +30,8 @@ def spec_of(folder: Path, kind: str = "csv") -> Spec:
 
 
 def takes_all_or_nothing(spec: Spec, content: bytes) -> None:
-    """Ingest a file that may be anything: an error that names it, or every row accounted for; never half a batch."""
+    """Ingest a file of any content: an error that names it, or every row accounted for; never half
+    a batch."""
     source = spec.demand.source
     Path(spec.folder / source.path).write_bytes(content)  # type: ignore[union-attr]
     lake = Lake(spec.lake_url)

@@ -231,7 +231,7 @@ def test_a_covariate_added_later_is_unknown_before_and_keeps_its_kind(tmp_path: 
     assert [finding.rule for finding in ingest(wider, now=NOW + DAY).findings] == ["covariate_form"]
 
 
-OF_INGESTS = max(settings.default.max_examples // 4, 5)  # an example is several whole ingests
+OF_INGESTS = max(settings.default.max_examples // 4, 5)  # an example takes several full ingestions
 ROWS = [
     f"{depot},2024-03-0{day},{10 * day + version},2024-03-0{day + 1 + version}T04:00Z"
     for depot in "AB"
@@ -253,7 +253,7 @@ def test_any_order_repetition_and_splitting_of_the_rows_gives_the_same_history(
         write(folder, "demand", "depot_id,date,demand,at", *rows[start:end])
         ingest(spec, now=NOW)
     assert Lake(spec.lake_url).read("demand").num_rows == len(ROWS)
-    for day in (2, 3, 4, 5):  # worked by hand: of a day, the version of `day - (its own day) - 1`, at most the last
+    for day in (2, 3, 4, 5):  # by hand: for a day, the version of `day - (its own day) - 1`, at most the last
         expected = {
             (depot, f"2024-03-0{part_number}"): 10.0 * part_number + min(day - part_number - 1, 2)
             for depot in "AB"

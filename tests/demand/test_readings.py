@@ -1,4 +1,4 @@
-"""Readings of the lake as a frame: ids whose files each have a dictionary of their own are one column."""
+"""Readings of the lake as a frame: ids from files with separate dictionaries become one column."""
 
 from __future__ import annotations
 

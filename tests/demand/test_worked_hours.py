@@ -1,4 +1,4 @@
-"""Worked hours: what is read of a time clock, and what is said of rows that cannot be."""
+"""Worked hours: reading a time clock, and findings about unreadable rows."""
 
 from __future__ import annotations
 

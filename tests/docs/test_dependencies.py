@@ -1,4 +1,4 @@
-"""No package without a reason and a licence, and a bill of materials that holds all of them."""
+"""Every package has a reason and a license, and the bill of materials contains all of them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the pages tell people to type is understood: commands with their options, pipeline files, Python, addresses."""
+"""Examples on the pages are valid: commands with their options, pipeline files, Python, addresses."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ CODE = "".join(
 
 
 def commands(page: Path) -> Iterator[list[str]]:
-    """The words of each command of a page's shell blocks, up to where its output goes."""
+    """Yield the words of each command in a page's shell blocks, up to a redirection."""
     for code in blocks(page.read_text("utf-8"), "sh"):
         for line in filter(None, code.splitlines()):
             words = shlex.split(line, comments=True)
@@ -57,7 +57,7 @@ def commands(page: Path) -> Iterator[list[str]]:
 
 
 def understood(words: list[str]) -> None:
-    """Raises where the command line does not know the command or one of its options."""
+    """Raise if the command line does not know the command or one of its options."""
     command: Any = typer.main.get_command(cli.app)
     path = []
     while hasattr(command, "commands"):
@@ -108,7 +108,7 @@ def test_each_yaml_block_is_a_pipeline_file_or_a_part_of_one(
 
 
 def merged(under: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    """`over` in the place of what `under` says of the same keys; a source counts as one."""
+    """Merge `over` into `under` by top-level keys and within `demand`; a source is replaced whole."""
     result = {**under, **over}
     if isinstance(over.get("demand"), Mapping):
         result["demand"] = {**under["demand"], **over["demand"]}
@@ -122,7 +122,7 @@ def test_each_python_block_can_be_compiled(page: Path) -> None:
 
 
 def test_blocks_are_made_as_the_page_says(tmp_path: Path) -> None:
-    """In a process of its own: Prefect keeps for good what it reads of the environment when it is imported."""
+    """Runs in its own process: Prefect keeps the environment that it reads on import."""
     code = "\n".join(blocks((DOCS / "operations.md").read_text("utf-8"), "python"))
     around = (
         "import sys; from pathlib import Path; from flows import environment\n"

@@ -1,4 +1,4 @@
-"""The generated blocks of the pages say what the code says now: every key, every command, every wall, every target."""
+"""The generated blocks of the pages are current: every key, command, import contract and target."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_floors_are_drawn_as_a_stack_with_the_lowest_at_the_bottom() -> None:
 
 
 def block(page: str, name: str) -> str:
-    """A generated block of a page as it is committed."""
+    """Return a generated block of a page as committed."""
     text = (DOCS / f"{page}.md").read_text("utf-8")
     return text.partition(f"<!-- generated: {name} -->")[2].partition(f"<!-- end of {name} -->")[0]
 
@@ -110,7 +110,7 @@ def constant(section: Any) -> bool:
 
 
 def sections(section: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Every section below one, by its path in the file; sources apart."""
+    """Yield every section below one, by its path in the file; excludes sources."""
     for key, value in section["properties"].items():
         elements = value.get("items") or value.get("additionalProperties") or {}
         for option in (value, *value.get("anyOf", ()), elements, *elements.get("anyOf", ())):

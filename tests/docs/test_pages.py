@@ -1,4 +1,4 @@
-"""The README stays on one page, each page of the documentation is for one reader, and no link leads nowhere."""
+"""The README stays on one page, each documentation page names its readers, and no link is dead."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ def test_every_page_is_in_the_navigation_and_in_the_readme(page: Path) -> None:
 
 
 def test_no_anchor_of_a_page_stands_for_two_headings() -> None:
-    """A second heading of the same words would get another anchor here than on the site."""
+    """A second heading with the same words gets different anchors here and on the site."""
     every = [(page.stem, anchor) for page in PAGES for anchor in anchors(page.read_text("utf-8"))]
     assert [anchor for anchor in every if anchor[1].endswith("-1")] == []
 
 
 def configuration() -> Any:
-    """The module that configures the site."""
+    """Return the module that configures the site."""
     specification = importlib.util.spec_from_file_location("conf", DOCS / "conf.py")
     assert specification
     assert specification.loader

@@ -1,4 +1,4 @@
-"""A wheel that is built here has a bill of its own, and a statement of what it was made from that our key signed."""
+"""A wheel built here has its own bill of materials, and a signed statement of its inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of OWASP ASVS 5.0 has every requirement of levels 1 and 2 once, and its counts are true."""
+"""The table of OWASP ASVS 5.0 lists every requirement of levels 1 and 2 once, with correct counts."""
 
 import re
 from collections import Counter

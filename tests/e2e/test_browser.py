@@ -1,4 +1,5 @@
-"""The page in a real browser, on a desk and on a phone: readable, quiet and on its own."""
+"""The page in a real browser, on desktop and phone: accessible, without console messages or
+external requests."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.dashboards.seed import NOON, ODD_ID, earlier, fill, publication
 from tests.dashboards.signing_in import signing_in
 from tests.e2e.browsing import AT_NOON, CHROMIUM, PAGES, faults, running, too_wide
 
-# A phone gets the same elements: what may differ is how they are laid out.
+# A phone gets the same elements; only the layout may differ.
 OF_LAYOUT = ["color-contrast", "scrollable-region-focusable", "target-size", "meta-viewport", "link-in-text-block"]
 SCREENS = {"desktop": (1280, 800), "phone": (390, 844)}
 SERVED = """
@@ -40,7 +41,7 @@ def screen(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def page(screen: str, browser: Browser, address: str) -> Iterator[Page]:
-    """A page on one screen that must ask no other host and write nothing into its console."""
+    """Page on one screen that must not request other hosts or write to the console."""
     width, height = SCREENS[screen]
     context = browser.new_context(viewport={"width": width, "height": height}, has_touch=screen == "phone")
     opened = context.new_page()
@@ -56,7 +57,7 @@ def page(screen: str, browser: Browser, address: str) -> Iterator[Page]:
 
 
 def overlapping(page: Page) -> list[str]:
-    """Texts of the visible picture that lie on one another."""
+    """Overlapping texts of the visible chart."""
     texts: list[str] = page.evaluate(
         """() => {
           const shown = [...document.querySelectorAll('svg.chart text')]
@@ -70,7 +71,7 @@ def overlapping(page: Page) -> list[str]:
 
 
 def names(page: Page) -> list[str]:
-    """The depots whose rows are shown."""
+    """Depots whose rows are shown."""
     return page.locator(".cells tbody:not(.totals) th a").all_inner_texts()
 
 
@@ -84,7 +85,7 @@ def test_a_depots_numbers_are_found_from_the_network_page(page: Page, screen: st
     assert page.get_by_role("heading", level=1).inner_text() == "NYC-01"
     tomorrow = page.get_by_role("row").filter(has_text="tomorrow")
     numbers = tomorrow.get_by_role("cell").all_inner_texts()  # orders, range, drivers
-    assert [cells[2], cells[3]] == [numbers[0], numbers[2]]  # today's orders and drivers are before them
+    assert [cells[2], cells[3]] == [numbers[0], numbers[2]]  # preceded by today's orders and drivers
     pictures = page.get_by_role("img", name=re.compile("Orders a day"))
     assert pictures.count() == 1  # the one drawn for this screen
     assert not too_wide(page)
@@ -126,7 +127,7 @@ def test_rows_are_chosen_by_city_and_searched_and_sorted(page: Page, address: st
     cells = page.locator(".cells tbody:not(.totals) td:nth-child(3) b").all_inner_texts()
     orders = [int(text.replace(",", "")) for text in cells]
     assert orders == sorted(orders, reverse=True)
-    page.get_by_role("searchbox").press_sequentially("nyc-02")  # which is enough
+    page.get_by_role("searchbox").press_sequentially("nyc-02")  # a partial name is enough
     page.wait_for_url(re.compile("q=nyc-02"))
     page.get_by_role("link", name="NYC-01", exact=True).wait_for(state="detached")
     assert names(page) == ["NYC-02"]
@@ -241,9 +242,9 @@ listener ="""
 
 
 def until(condition: str) -> str:
-    """A script that ends when this is so, and fails when it is not so within half a minute.
+    """Return a script that waits until a condition holds, and fails after half a minute.
 
-    Playwright's own would evaluate text, which our pages forbid.
+    Playwright's own function would evaluate text, which our pages forbid.
     """
     return f"""async () => {{
       for (const begun = Date.now(); !({condition}); await new Promise(go => setTimeout(go, 20)))
@@ -252,7 +253,7 @@ def until(condition: str) -> str:
 
 
 def kept_pages(page: Page) -> list[str]:
-    """The addresses that the worker has answers of, but for files that are everybody's."""
+    """Addresses cached by the service worker, except static files."""
     cached: list[str] = page.evaluate(
         """async () => {
           const all = await Promise.all((await caches.keys()).map(async name => (await caches.open(name)).keys()));
@@ -272,11 +273,13 @@ def test_what_somebody_saw_is_forgotten_when_they_sign_out_or_nobody_is_signed_i
         provider.audience = CLIENT
         page.goto(home)
         page.evaluate(until("(await navigator.serviceWorker.getRegistration())?.active"))
-        page.reload()  # a page on its way while a worker starts, as after signing out, is its own from the next load on
+        # a page loading while a worker starts, as after signing out, is controlled only after its
+        # next load
+        page.reload()
         page.evaluate(until("navigator.serviceWorker.controller"))
         page.goto(home + "depot/NYC-01")
         page.evaluate(until("await caches.match('/depot/NYC-01')"))
-        provider.audience = "somebody else"  # from now on nobody gets in
+        provider.audience = "somebody else"  # from now on nobody can sign in
 
     with signing_in(url) as (home, provider), browser.new_context() as context:
         provider.signs_in = {"email": "vic@example.com"}
@@ -302,7 +305,7 @@ def test_a_wall_screen_takes_up_what_is_new_by_itself(browser: Browser, tmp_path
         page.goto(base_url + "wall")
         assert page.locator(".tier").inner_text() == "new model"
         fill(url, publication(tier="champion"))
-        for _ in range(3):  # the first may come within two seconds, and get what was there
+        for _ in range(3):  # the first may come within two seconds, and return the old state
             page.clock.fast_forward(61_000)
             page.wait_for_timeout(1000)
         page.get_by_text("earlier model", exact=True).wait_for()
@@ -312,7 +315,8 @@ def test_a_wall_screen_takes_up_what_is_new_by_itself(browser: Browser, tmp_path
 def test_a_wall_screen_shows_all_at_once_fills_a_finer_screen_and_is_read_from_four_metres(
     browser: Browser, tmp_path: Path
 ) -> None:
-    """Letters of 2.5 % of the screen's height are 17 mm tall on one of 68 cm; a line of sight test has 6 mm at 4 m."""
+    """Letters of 2.5 % of the screen's height are 17 mm tall on one of 68 cm; a visual acuity test
+    uses 6 mm at 4 m."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, earlier(), publication(64))
     with running(AT_NOON, url, NOON.isoformat()) as base_url:

@@ -1,4 +1,5 @@
-"""A new model is tried at some depots: a worse one goes back by itself, an equal one comes to reign."""
+"""A new model is tried at some depots: a worse one is rolled back automatically, an equal one is
+promoted."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def known(built: Known, tmp_path: Path) -> Known:
 
 
 def seen_beside(known: Known, day: int, factor: float) -> frozenset[str]:
-    """The depots whose page shows this bundle's numbers; every other one shows the champion's, to the last digit."""
+    """Depots whose page shows this bundle's numbers; all others show the champion's exactly."""
     publication = shown(known)
     ours, champion = said(known, day, factor), said(known, day, 1.0)
     marked = frozenset(depot.depot_id for depot in publication.depots if depot.bundle_digest == known.bundles[factor])

@@ -1,4 +1,5 @@
-"""Every page on every screen: phones of 320 px to desks, dark, forced colours, enlarged, printed, and a wall."""
+"""Every page on every screen: phones of 320 px to desktops, dark, forced colors, zoomed, printed,
+and a wall."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ WIDTHS = (320, 390, 768, 1440)
 
 @pytest.fixture(scope="module")
 def long_names(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where every name has 85 letters."""
+    """Address of a page on which every name has 85 letters."""
     url = f"sqlite:///{tmp_path_factory.mktemp('long') / 'ledger.db'}"
     depots = tuple(
         replace(member, depot_id=f"{LONG_ID[:-1]}{number}", attributes={"city": LONG_CITY if number % 2 else "Ulm"})
@@ -55,7 +56,7 @@ def test_nothing_scrolls_sideways_with_names_of_85_letters(browser: Browser, lon
         page = context.new_page()
         for path in LONG_PAGES:
             page.goto(long_names + path)
-            for width in WIDTHS:  # which no script asks for
+            for width in WIDTHS:  # no script depends on the width
                 page.set_viewport_size({"width": width, "height": 800})
                 assert not too_wide(page), (path, width)
 
@@ -83,7 +84,8 @@ OF_SEVERAL += ["p/bravo/depot/BRAVO-1"]
 
 @pytest.fixture(scope="module")
 def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where three pipelines are shown, one of them in trouble, one without a ledger, and planners plan."""
+    """Address of a page with three pipelines, one degraded, one without a ledger, with planners'
+    pages."""
     folder = tmp_path_factory.mktemp("several")
     url = f"sqlite:///{folder / 'ledger.db'}"
     fill(url, replace(fleet("alpha"), title=LONG_ID, tier="fallback"), fleet("bravo"))
@@ -97,9 +99,11 @@ def test_no_script_of_a_page_asks_how_wide_it_is() -> None:
 
 
 def look_everywhere(browser: Browser, url: str, widths: tuple[int, ...]) -> None:
-    """At these widths, dark with forced colours, and at 200 % on a desk of 1280 px. No script asks for any of it: what
-    changes with the window and the colours are the style sheet's media queries, which hold at once."""
-    with browser.new_context() as context:  # a window of its own costs more than all that is asked of it
+    """Check a page at these widths, dark with forced colors, and at 200 % on a desktop of 1280 px.
+
+    No script depends on any of it: only the style sheet's media queries do, which apply at once.
+    """
+    with browser.new_context() as context:  # a new window would cost more than all checks
         page = context.new_page()
         page.goto(url)
         for width in WIDTHS:
@@ -184,12 +188,13 @@ window.tabbable.length"""
 
 
 def tab_through(page: Page) -> None:
-    """Every stop in the order of the page, each to be seen, and past the last one: nothing holds the keys."""
+    """Check that every tab stop is reached in page order and visible, and that nothing traps the
+    keyboard."""
     number = page.evaluate(KEYS)
     assert page.evaluate("window.tabbable[0].className") == "skip"
     for _ in range(number + 3 + 4 * page.locator("input[type=date]").count()):  # day, month, year and picker are stops
         page.keyboard.press("Tab")
-    stops = [stop for stop in page.evaluate("window.stops") if stop >= 0]  # a region that scrolls is a stop as well
+    stops = [stop for stop in page.evaluate("window.stops") if stop >= 0]  # a scrolling region is a stop, too
     assert stops[:number] == list(range(number)), page.url
     assert page.evaluate("window.unseen") == [], page.url
 
@@ -206,7 +211,7 @@ def test_every_page_is_gone_through_by_keys_alone(browser: Browser, address: str
             if page.evaluate("window.tabbable.some(e => e.closest('main, footer'))"):
                 page.goto(base + path)
                 page.keyboard.press("Tab")
-                page.keyboard.press("Enter")  # on the link that skips the head
+                page.keyboard.press("Enter")  # on the skip link
                 page.keyboard.press("Tab")
                 assert page.evaluate("document.activeElement.closest('main, footer') !== null"), path
 
@@ -216,7 +221,7 @@ def test_a_day_is_overridden_and_the_override_withdrawn_by_keys_alone(browser: B
         page = context.new_page()
 
         def reach(name: str) -> None:
-            """Tab to the element whose name, label or text this is."""
+            """Tab to the element with this name, label or text."""
             label = "(document.activeElement.name || document.activeElement.textContent).trim()"
             for _ in range(80):
                 page.keyboard.press("Tab")
@@ -273,7 +278,7 @@ def test_my_depot_is_remembered_without_a_script(browser: Browser, address: str)
 
 def test_a_city_prints_on_as_few_sheets_as_its_rows_need_with_its_sums_once(browser: Browser, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
-    fill(url, publication(300))  # a hundred a city
+    fill(url, publication(300))  # a hundred per city
     with running(AT_NOON, url, NOON.isoformat()) as base_url, browser.new_context() as context:
         page = context.new_page()
         page.goto(base_url + "?sort=city&city=Boston")
@@ -282,4 +287,4 @@ def test_a_city_prints_on_as_few_sheets_as_its_rows_need_with_its_sums_once(brow
         printed = page.pdf(format="A4", path=tmp_path / "roster.pdf")
         sheets = len(re.findall(rb"/Type\s*/Page\b", printed))
         millimetre = 96 / 25.4
-        assert sheets <= -(-(rows + 90 * millimetre) // (273 * millimetre))  # with the head of the page
+        assert sheets <= -(-(rows + 90 * millimetre) // (273 * millimetre))  # including the page header

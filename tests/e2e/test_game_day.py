@@ -1,4 +1,5 @@
-"""A small share of the game days: a real page, Prometheus, Alertmanager and webhook, and who is told of what."""
+"""A small part of the game days: a real page, Prometheus, Alertmanager and webhook, and their
+alerts."""
 
 from __future__ import annotations
 
@@ -23,7 +24,7 @@ from tests.dashboards.seed import publication
 from tests.e2e.on_call import FILES, PROGRAMS
 from tests.flows.tiny import PIPELINE
 
-QUICK = 100  # by which durations are divided: a quarter of an hour is nine seconds
+QUICK = 100  # divisor of durations: a quarter of an hour becomes nine seconds
 ALERTS = {
     rule["alert"].removeprefix("Forecaster")
     for group in yaml.safe_load((FILES / "forecaster.rules.yml").read_text("utf-8"))["groups"]
@@ -34,7 +35,7 @@ ALERTS = {
 
 @pytest.fixture
 def stage(tmp_path: Path) -> Iterator[Stage]:
-    """A pipeline whose night has just published, and nothing that runs."""
+    """Pipeline whose nightly run has just published, with no process running."""
     if absent := [program for program in PROGRAMS if shutil.which(program) is None]:
         pytest.skip(f"{', '.join(absent)} not installed: apt-get install prometheus prometheus-alertmanager faketime")
     (tmp_path / "fleet").mkdir()
@@ -60,7 +61,7 @@ def test_whoever_is_on_call_hears_of_what_has_happened_and_of_nothing_else(
     stage: Stage, play: Callable[[Stage], None], alerts: set[str]
 ) -> None:
     play(stage)
-    assert stage.heard() - {"ForecasterPageBurns"} == alerts  # of which a busy machine makes more errors or fewer
+    assert stage.heard() - {"ForecasterPageBurns"} == alerts  # its errors depend on the load of the machine
     assert stage.answers(), "the forecast is out again"
 
 

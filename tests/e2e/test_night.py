@@ -1,4 +1,5 @@
-"""Whole nights on the real line, with a small model: Delta lake, Prefect, MLflow, ONNX, ledger and page."""
+"""Whole nightly runs end to end, with a small model: Delta lake, Prefect, MLflow, ONNX, ledger and
+page."""
 
 from __future__ import annotations
 
@@ -30,15 +31,15 @@ from tests.e2e.on_call import missing_night_is_told
 from tests.e2e.panels import all_but_devices_are_filled
 from tests.small_fleet import Outcome, forecaster
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # two nights, on a busy machine as well
+pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1500)]  # two runs, on a busy machine as well
 
 ROOT = Path(__file__).resolve().parents[2]
-OPTIMIZED = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "false"}  # by the compiler options of a night outside of the tests
-PAST = 9  # nights before the first that are published with it
+OPTIMIZED = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "false"}  # compiler options of a run outside of tests
+PAST = 9  # nights before the first, published with it
 SMALL = (
     (r"model: \{.*\}", "model: {layers: 1, hidden: 8, boosted: false}"),
     (r"training: \{.*\}", "training: {epochs: 4, members: 1, learning_rate: 1.0e-2}"),
-    # These nights are about the line, not about a good model.
+    # These runs test the pipeline, not the quality of the model.
     (r"gate: \{.*\}", "gate: {beat: [seasonal_naive], coverage: [0.5, 1.0], max_bias: 0.2}"),
 )
 
@@ -53,17 +54,17 @@ def shrink(file: Path) -> None:
 
 @dataclass(frozen=True)
 class Nights:
-    """The same night of the sample, run twice: by Prefect with the nights before it, and without either."""
+    """The same night of the sample, run twice: by Prefect with the past nights, and without either."""
 
     file: Path
     spec: Spec
     first: Outcome
     second: Outcome
     versions: tuple[dict[str, int], dict[str, int]]
-    after_first: Path  # a copy of all files, as they were between the two
+    after_first: Path  # copy of all files between the two
 
     def rows(self, kind: str = "night") -> list[Run]:
-        """The run rows of a kind, the newest first."""
+        """Run rows of a kind, newest first."""
         with Ledger.open_reader(self.spec.ledger_url) as ledger:
             return [run for run in ledger.runs(self.spec.name, limit=50) if run.kind == kind]
 
@@ -85,7 +86,7 @@ def nights(tmp_path_factory: pytest.TempPathFactory) -> Nights:
 
 
 def published(spec: Spec) -> list[dict[str, tuple[tuple[float, ...], ...]]]:
-    """The quantiles of every kept publication, oldest first."""
+    """Quantiles of all kept publications, oldest first."""
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         assert head is not None
@@ -99,7 +100,7 @@ def test_a_night_publishes_seven_days_for_every_depot_in_business(nights: Nights
     assert nights.first.code == 0, nights.first.err
     assert "published in" in nights.first.err
     depots = published(load(nights.after_first))[-1]
-    assert len(depots) == 63  # one of the 64 closed for good
+    assert len(depots) == 63  # one of the 64 is permanently closed
     assert {len(days) for days in depots.values()} == {7}
     with Ledger.open_reader(nights.spec.ledger_url) as ledger:
         head = ledger.current(nights.spec.name)
@@ -205,7 +206,7 @@ def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None
         params = {row[0] for row in connection.execute(text("select distinct key from params"))}
     engine.dispose()
     assert aliases == {"champion": 1, "challenger": 1}
-    assert versions == 1  # the second night made the same model
+    assert versions == 1  # the second run made the same model
     curves = {"train_loss", "validation_loss", "learning_rate", "depot_days_a_second"}
     headline = {name for name in logged - curves if not name.startswith("system/")}
     assert {"candidate/mape", "candidate/wape", "seasonal_naive/wape"} <= headline
@@ -251,7 +252,7 @@ def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
     assert 0 < first.measures["compile_seconds"] < first.measures["training_seconds"] < first.timings["train"]
     assert first.measures["peak_memory_bytes"]["training"] > 1e8
     remembered = ("training_seconds", "compile_seconds", "compile_misses", "training_rows_per_second")
-    assert [name for name in remembered if name in second.measures] == []  # the second night spent none
+    assert [name for name in remembered if name in second.measures] == []  # the second run had none
     assert "training" not in second.measures["cpu_seconds"]
     process = forecaster("metrics", nights.file)
     assert process.code == 0, process.err
@@ -262,16 +263,17 @@ def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
 
 
 def test_a_night_that_is_missing_reaches_whoever_is_on_call(nights: Nights, tmp_path: Path) -> None:
-    """Night, page, Prometheus, rule, Alertmanager and webhook, all real; two nights later, none of which came."""
-    # The night ran today, as of then: what makes it an installation of those days is that it was deployed.
+    """Run, page, Prometheus, rule, Alertmanager and webhook, all real; two nights later, both
+    missing."""
+    # The run took place today, as of then; the deployment makes it an installation of those days.
     with Ledger.open(nights.spec.ledger_url) as ledger, ledger.transaction() as connection:
         run_totals.open_deploy_window(connection, nights.spec.name, datetime(2026, 11, 1, 12, tzinfo=UTC))
     missing_night_is_told(nights.file, "2026-11-03 12:00:00", tmp_path)
 
 
 def test_every_panel_of_the_dashboards_is_filled_by_a_night_and_its_page(nights: Nights, tmp_path: Path) -> None:
-    """Those of the night that trained, after another that measured the same, and of the past ones before it, whose
-    actuals are known."""
+    """With the run that trained, preceded by another one with the same measures, and by past nights
+    with known actuals."""
     spec = load(nights.after_first)
     with Ledger.open(spec.ledger_url) as ledger:
         trained = next(run for run in ledger.runs(spec.name, limit=50) if run.kind == "night")

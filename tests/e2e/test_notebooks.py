@@ -1,4 +1,5 @@
-"""The notebooks of the documentation run, from a wheel that was built and unpacked as an installer would."""
+"""The notebooks of the documentation run from a wheel that was built and unpacked as by an
+installer."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ NOTEBOOKS = sorted(notebooks.FOLDER.glob("*.ipynb"))
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the wheel installs."""
+    """Folder with the installed content of the wheel."""
     folder = tmp_path_factory.mktemp("wheel")
     command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(folder / "dist")]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
@@ -33,8 +34,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.e2e
 @pytest.mark.long
 def test_the_notebooks_run_from_the_wheel_and_each_of_their_cells_shows_something(wheel: Path) -> None:
-    # What they come to shows in the documentation, which executes them as they are: here a small network and a short
-    # training will do, and the boosted trees of one of them.
+    # The documentation shows their results and runs them unchanged; here a small network and a
+    # short training suffice, and the boosted trees of one notebook.
     quick = r"preset=\"quick\""
     brief = quick + r", options={\"model\": {\"layers\": 1}, \"training\": {\"epochs\": 2, \"members\": 1}}"
     plain = brief.replace(r"\"layers\": 1", r"\"layers\": 1, \"boosted\": False")

@@ -1,5 +1,5 @@
-"""The settings page in a real browser: a mistake is named by its line while somebody types; mended, the text is
-compared and applied, with a script and without."""
+"""The settings page in a real browser: a mistake is reported by line while typing; the corrected
+text is compared and applied, with and without JavaScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A planner edits a depot's week in a real browser: the answer comes while one chooses, and works without a script."""
+"""A planner edits a depot's week in a real browser: the answer appears while choosing, and works
+without JavaScript."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each held-out day is forecast once, from nothing that came later."""
+"""Each held-out day is forecast once, only from earlier knowledge."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_each_held_out_day_is_forecast_from_each_week_ahead_and_no_day_before_th
 
 
 def test_a_far_horizon_begins_no_earlier_than_enough_is_known_and_a_week_not_at_all() -> None:
-    shorter = panel(3, 80, 28)  # of which 59 days are known three weeks before the end
+    shorter = panel(3, 80, 28)  # 59 days of it are known three weeks before the end
     assert backtest.reaching_cutoffs(shorter, 14) == [shorter.cutoff - timedelta(back) for back in (21, 14, 7)]
     week = panel(3, 120, 7)
     assert backtest.reaching_cutoffs(week, 14) == backtest.cutoffs(week, 14)
@@ -115,7 +115,8 @@ def test_later_counts_change_no_forecast() -> None:
 
 
 def test_actuals_by_hand_are_unknown_where_nothing_can_be_scored() -> None:
-    """Two depots, eleven days, cutoff on the seventh: four days came, one is unknown, one was closed."""
+    """Two depots, eleven days, cutoff on the seventh: four days have actuals, of which one is
+    unknown and one closed."""
     demand = np.array([np.arange(11.0), 10 + np.arange(11.0)])
     demand[0, 8] = NAN
     tonight = bare(demand, closed=[(1, 9)])

@@ -1,4 +1,4 @@
-"""A canary is judged by pairs of losses: by hand, and by seeds of fleets whose truth is known."""
+"""A canary is judged by pairs of losses: by hand, and over seeds of fleets with a known truth."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_bounds_are_those_worked_out_by_hand() -> None:
     of_depots = (1.0**2 + (-2.0) ** 2 + 1.0**2) * 3 / 2 / 30**2
     of_a_day = (0 + 1 + 1 + 0) * 4 / 3 * 4 / 40**2
     assert of_depots > of_a_day > 0
-    reach = quantile(0.95, 2) * sqrt(of_depots)  # three depots leave two degrees of freedom, four days three
+    reach = quantile(0.95, 2) * sqrt(of_depots)  # three depots have two degrees of freedom, four days three
     assert (relative, days) == (pytest.approx(0.1), 1)
     assert (low, high) == (pytest.approx(0.1 - reach), pytest.approx(0.1 + reach))
 

@@ -1,4 +1,4 @@
-"""What drifts is found, and what does not is left alone."""
+"""Drift is detected, and stable depots are not reported."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ SIGMA = WIDTH / 1.2816
 
 
 def judged(counts: Doubles, median: float = 400.0, sigma: float = SIGMA, **options: bool) -> drift.Drifts:
-    """Of counts (depots, days) whose forecast is the same each day."""
+    """Judge counts (depots, days) whose forecast is the same each day."""
     quantiles = median * np.exp(sigma * np.array([-1.2816, -0.6745, 0.0, 0.6745, 1.2816]))
     flat = pit.pit_scores(counts.ravel(), np.tile(quantiles, (counts.size, 1)), LEVELS)
     return drift.judge(flat.reshape(counts.shape), counts, np.where(np.isfinite(counts), median, np.nan), **options)
 
 
 def quiet(seed: int, depots: int = 60, days: int = drift.DAYS, alike: float = 0.0) -> Doubles:
-    """Counts about 400; `alike`: autocorrelation of what they miss the forecast by."""
+    """Counts about 400; `alike` is the autocorrelation of the forecast errors."""
     random = np.random.default_rng(seed)
     noise = random.normal(size=(depots, days + 30))
     for day in range(1, days + 30):
@@ -31,7 +31,7 @@ def quiet(seed: int, depots: int = 60, days: int = drift.DAYS, alike: float = 0.
 
 @pytest.mark.parametrize("alike", [0.0, 0.5])
 def test_of_depots_that_do_not_drift_fewer_than_one_in_a_hundred_is_told(alike: float) -> None:
-    """Also where forecasts miss on one day what they missed on the day before: that widens the null."""
+    """Also with autocorrelated forecast errors, which widen the null."""
     found = [judged(quiet(seed, alike=alike)) for seed in range(60)]
     assert np.mean([row.level != 0 for row in found]) < 0.01
     assert np.mean([row.spread != 0 for row in found]) < 0.01
@@ -39,7 +39,7 @@ def test_of_depots_that_do_not_drift_fewer_than_one_in_a_hundred_is_told(alike: 
 
 def test_without_a_network_beside_it_the_rate_holds_too() -> None:
     found = [judged(quiet(seed, depots=1), relative=False) for seed in range(400)]
-    assert np.mean([row.level != 0 for row in found]) < 0.04  # of one hypothesis the rate is that of a test, 2 %
+    assert np.mean([row.level != 0 for row in found]) < 0.04  # for a single hypothesis the rate is that of a test, 2 %
 
 
 @pytest.mark.parametrize(("factor", "direction"), [(1.25, 1.0), (0.75, -1.0)])
@@ -67,7 +67,7 @@ def test_it_is_said_since_when_and_by_how_much() -> None:
 
 
 def test_a_day_that_shocks_everybody_is_nobodys_drift() -> None:
-    """Nor is a week of it that all depots share."""
+    """Nor is a week with a common shock."""
     for days in (1, 7):
         counts = quiet(1)
         counts[:, -days - 2 : -2] = np.rint(counts[:, -days - 2 : -2] * 0.5)

@@ -1,4 +1,4 @@
-"""The gate objects with its numbers, and to what is not a number."""
+"""The gate's objections contain their numbers, and numbers that are not finite are objections."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_a_rival_that_is_not_a_number_objects() -> None:
 
 def test_a_champions_equal_passes_without_a_margin_and_not_with_one() -> None:
     assert verdict(rivals={"champion": 0.10}).admitted
-    assert verdict(rivals={"champion": 0.10 - 5e-6}).admitted  # the same model again, but for rounding
+    assert verdict(rivals={"champion": 0.10 - 5e-6}).admitted  # the same model again, up to rounding
     assert not verdict(rivals={"champion": 0.10 - 5e-5}).admitted
     (objection,) = verdict(Gate(margin=0.05), rivals={"champion": 0.10}).objections
     assert objection == "wape is 0.1000, wanted at most 0.0950 to beat champion (0.1000)"
@@ -110,7 +110,8 @@ DAYS, DEPOTS = 28, 6
 
 
 def scores_of(model: str, median: Any) -> Scores:
-    """Medians (depots, days) against actuals that are 100 for the first depot and 10 for the others, in four folds."""
+    """Medians (depots, days) with actuals of 100 for the first depot and 10 for the others, in four
+    folds."""
     medians = np.broadcast_to(np.asarray(median, float), (DEPOTS, DAYS))
     actual = np.broadcast_to(np.array([100.0, *[10.0] * (DEPOTS - 1)])[:, None], (DEPOTS, DAYS))
     folds = tuple(
@@ -126,7 +127,8 @@ def scores_of(model: str, median: Any) -> Scores:
 
 
 def off_by(by: Any) -> Any:
-    """Medians that are off by a share of the actual; (depots, days) or anything that spreads to it."""
+    """Medians with an error that is a share of the actual; (depots, days) or anything that
+    broadcasts to it."""
     actual = np.array([100.0, *[10.0] * (DEPOTS - 1)])[:, None]
     return actual * (1 + np.broadcast_to(np.asarray(by, float), (DEPOTS, DAYS)))
 
@@ -138,7 +140,7 @@ def against(champion: Scores, candidate: Scores, **gate: Any) -> tuple[str, ...]
 def test_what_chance_explains_does_not_keep_a_candidate_from_going_out() -> None:
     random = np.random.default_rng(0)
     champion = scores_of("champion", off_by(0.1))
-    # On each day better or worse by a twentieth of a percent, and a hundredth worse on the whole.
+    # Each day is better or worse by a twentieth of a percent, and the whole a hundredth worse.
     slightly = scores_of("candidate", off_by(0.1 + 0.0005 * random.choice([-1, 1], DAYS) + 0.00005))
     assert slightly.metrics["wape"] > champion.metrics["wape"] * (1 + 1e-4)
     assert against(champion, slightly) == ()
@@ -184,7 +186,8 @@ def test_a_forecast_that_is_no_number_is_named() -> None:
 
 
 def covering(covered: Any, bias: float = 0.0) -> tuple[str, ...]:
-    """The objections to a candidate whose 80 % interval covers where `covered` (depots, days) says so."""
+    """Return the objections to a candidate whose 80 % interval covers the actuals of the days in
+    `covered` (depots, days)."""
     inside = np.atleast_2d(np.asarray(covered, bool))
     median = np.full(inside.shape, 100 * (1 + bias))
     actual = np.where(inside, 100.0, np.where(np.arange(inside.shape[1]) % 2, 80.0, 120.0))
@@ -196,13 +199,14 @@ def covering(covered: Any, bias: float = 0.0) -> tuple[str, ...]:
 
 
 def spread(covered: int, days: int = 30) -> Any:
-    """Covered on so many days, spread over all."""
+    """Return a mask with a given number of covered days, evenly spread."""
     day = np.arange(days)
     return (day + 1) * covered // days > day * covered // days
 
 
 def test_one_depot_with_thirty_days_passes_unless_its_coverage_is_surely_outside() -> None:
-    # A model that covers 0.8 covers 18 to 29 of 30 days in 99 of 100 backtests; 23 to 25 lie within 0.74 to 0.86.
+    # A model with coverage 0.8 covers 18 to 29 of 30 days in 99 of 100 backtests; 23 to 25 lie
+    # within 0.74 to 0.86.
     assert [covered for covered in range(31) if not covering(spread(covered))] == [*range(18, 30)]
     assert covering(spread(30)) == (
         "the 80 % interval covers 1.000, wanted 0.74 to 0.86, which is more than chance over 30 days",
@@ -229,7 +233,8 @@ def test_days_that_miss_one_after_another_tell_less_than_as_many_apart() -> None
 
 
 def biased(by: Any) -> tuple[str, ...]:
-    """The objections to a bias, of one depot with actuals of 100 whose medians are off by a share a day."""
+    """Return the objections to a bias of one depot with actuals of 100 whose medians have an error
+    of a given share per day."""
     median = 100 * (1 + np.atleast_2d(np.asarray(by, float)))
     folds = (fold(np.stack([median - 50, median, median + 50], axis=-1), np.full(median.shape, 100.0)),)
     size = scale(np.ones(len(median)))
@@ -261,13 +266,15 @@ def test_days_without_demand_are_said_in_one_sentence() -> None:
     )
 
 
-# --- the model that is published where the candidate is refused -------------------------------------------------------
+# --- the model that is published if the candidate is rejected
+# ---------------------------------------------------------
 
 WAVE = np.where(np.arange(DAYS) % 2, 1.0, -1.0)  # no bias over two days
 
 
 def measured(model: str, by: Any, sample: tuple[str, ...] | None = None) -> Scores:
-    """Scores of medians that are off by a share of the actual, with their own bias and coverage."""
+    """Return scores of medians with an error that is a share of the actual, with their own bias and
+    coverage."""
     scores = scores_of(model, off_by(by))
     folds = scores.folds if sample is None else tuple(of_all.among(sample) for of_all in scores.folds)
     size = scale(np.ones(len(folds[0].actuals)))
@@ -321,5 +328,5 @@ def test_a_candidate_that_loses_to_a_baseline_is_admitted_where_the_champion_is_
 
 
 def test_a_sample_of_the_depots_is_enough_to_compare_with_the_prior() -> None:
-    """As in a large fleet, whose prior is scored on some of its depots."""
+    """As in a large fleet, where the prior is scored on a sample of its depots."""
     assert judged_with_prior(-0.05, 0.2 * WAVE, sample=("D4", "D0")).admitted

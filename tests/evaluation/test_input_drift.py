@@ -1,4 +1,4 @@
-"""Shares of unknown and closed days, and covariates, against their own past."""
+"""Shares of unknown and closed days, and covariates, compared with their own past."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each metric by hand and against its definition; signs, and what has nothing to be measured on."""
+"""Each metric by hand and against its definition; signs, and sets of days that cannot be measured."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_the_total_sums_depots_of_a_day() -> None:
     folds = [fold([[[8, 12, 14], [10, 16, 18]], [[0, 1, 2], [0, 5, 9]]], [[10, 20], [3, NAN]])]
     total = totals(scored(folds, scale([1, 1])))
     assert total.actual.tolist() == [13, 20]
-    assert total.median.tolist() == [13, 16]  # what was not scored is in neither sum
+    assert total.median.tolist() == [13, 16]  # unscored days are in neither sum
     metrics = of_days(total)
     assert metrics["wape"] == pytest.approx(4 / 33)
     assert isnan(metrics["mase"])

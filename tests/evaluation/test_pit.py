@@ -29,7 +29,7 @@ def test_beyond_the_range_the_score_goes_on_up_to_three() -> None:
 
 
 def test_a_zero_where_six_days_in_ten_are_zero_is_nothing_special() -> None:
-    """F(½) is 0.58 or so: the middle of the jump is 0.29."""
+    """F(½) is about 0.58: the middle of the jump is 0.29."""
     assert score(0, 0, 0, 2, levels=(0.2, 0.5, 0.8)) == pytest.approx(-0.52, abs=0.2)
     assert score(0, 0, 0, 0) == pytest.approx(0, abs=0.01)
 

@@ -1,4 +1,4 @@
-"""Intervals that follow a model's own errors, known by each cutoff and not a day earlier."""
+"""Intervals that follow a model's own errors, known at each cutoff and not earlier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fleet(noise: float = 0.3) -> Panel:
 
 
 def narrow(panel: Panel) -> Forecast:
-    """The right median, and a third of the distances that would hold four fifths."""
+    """Forecast the correct median, and a third of the distances that would cover four fifths."""
     reach = 1.2816 * 0.1 * np.array([-1, 0, 1])
     quantiles = np.tile(np.expm1(np.log(101) + reach), (len(panel.depot_ids), panel.horizon, 1)).astype(np.float32)
     open_ = panel.open[:, panel.history :]
@@ -54,7 +54,8 @@ def test_intervals_that_were_too_narrow_widen_with_what_came_and_hold_what_they_
 
 
 def test_a_cutoff_knows_what_came_until_then_and_nothing_after_it() -> None:
-    """Cutoffs a day apart: of yesterday's forecast one day has come. What comes later may be anything."""
+    """Cutoffs a day apart: one day of yesterday's forecast has an actual. Later days may have any
+    value."""
     panel = fleet()
     at = backtest.cutoffs(panel, 21, every=1)
     place = panel.days.tolist().index(at[9])
@@ -73,7 +74,7 @@ def test_what_was_said_before_the_first_cutoff_counts_from_the_beginning() -> No
 
 
 def test_days_that_the_model_was_trained_on_tell_nothing() -> None:
-    """Forecasts that began before the end of training count where their days lie after it."""
+    """Forecasts that began before the end of training count on the days after it."""
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)[0]
     earlier = [narrow(panel.at(at - timedelta(days=back))) for back in (10, 4)]

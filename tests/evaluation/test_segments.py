@@ -1,4 +1,4 @@
-"""The whole's metrics are found again in its parts."""
+"""The metrics of the segments add up to those of the whole."""
 
 from __future__ import annotations
 
@@ -38,7 +38,8 @@ def test_each_part_has_all_scored_days_once_in_the_order_that_people_read() -> N
 
 
 def test_parts_by_hand() -> None:
-    """Two depots in two cities; the forecast says 10 always; Monday the 8th is the holiday of the second."""
+    """Two depots in two cities; the forecast is always 10; Monday the 8th is a holiday of the
+    second."""
     quantiles = np.full((2, 2, 3), 10.0)
     panel = replace(panels.bare(np.full((2, 9), 10.0), horizon=2), attributes={"city": ("A", "B")})
     calendar = np.zeros((2, 11, 1), np.float32)

@@ -1,4 +1,4 @@
-"""Student's t as tables and scipy have it."""
+"""Student's t compared with scipy."""
 
 from __future__ import annotations
 

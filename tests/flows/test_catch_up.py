@@ -1,4 +1,4 @@
-"""Past dates and missed nights: as of each date, into the archive, and the page stays as it is."""
+"""Past dates and missed nights: as of each date, into the archive, without changing the page."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def after_a_refresh(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def file(after_a_refresh: Path, tmp_path: Path) -> Path:
-    """A pipeline whose readings are in the lake and whose last night is on the page."""
+    """Return a pipeline with its readings in the lake and its last run on the page."""
     shutil.copytree(after_a_refresh, tmp_path, dirs_exist_ok=True)
     return tmp_path / "pipeline.yaml"
 
 
 def cutoffs(file: Path) -> dict[str, set[str]]:
-    """Run → the cutoffs of what it put into the archive."""
+    """Return the archived cutoffs of each run."""
     cutoffs_of: dict[str, set[str]] = {}
     for row in Lake(load(file).lake_url).read("forecasts", columns=["run_id", "cutoff"]).to_pylist():
         cutoffs_of.setdefault(row["run_id"], set()).add(str(row["cutoff"]))
@@ -54,7 +54,7 @@ def test_past_dates_are_forecast_oldest_first_as_they_were_known_and_only_once(f
         head = ledger.current("tiny")
         runs = {run.run_id: run for run in ledger.runs()}
     assert head is not None
-    assert head.publication_id == 1  # the page shows what it showed
+    assert head.publication_id == 1  # the page is unchanged
     assert {(runs[night.run_id].kind, runs[night.run_id].tier) for night in backfilled} == {("backfill", "fallback")}
     assert catch_up.backfill_dates(str(file), str(first), str(last), steps, trains=False, again=False) == []
     assert len(catch_up.backfill_dates(str(file), str(last), str(last), steps, trains=False, again=True)) == 1
@@ -72,7 +72,7 @@ def test_the_command_says_what_it_leaves_out(file: Path, capsys: pytest.CaptureF
 def test_with_training_a_past_date_is_forecast_by_a_model_of_its_own_where_the_gate_lets_it(
     tmp_path: Path, admitted: bool | None
 ) -> None:
-    """The line with stages that do nothing; there is none to promote with. None: no model could be made."""
+    """Uses a line with stages that do nothing, and no promotion. None: no model could be made."""
 
     def train(*_: Any) -> str:
         if admitted is None:
@@ -134,7 +134,7 @@ def test_after_an_outage_the_missed_nights_are_past_night_for_the_newest_first_a
     instants = [past_night.as_of for past_night in caught_up]
     assert instants == due[1:]
     assert instants == sorted(instants, reverse=True)
-    assert catch_up.missing_nights(str(file)) == due[:1]  # tonight's own is not made up for, but run
+    assert catch_up.missing_nights(str(file)) == due[:1]  # tonight's own is run, not made up for
 
 
 def test_a_night_begun_before_its_instant_is_due_and_as_of_that_instant(tmp_path: Path) -> None:
@@ -163,5 +163,5 @@ def test_the_nights_before_one_are_published_and_the_page_ends_with_that_night_a
     assert kinds == [*(("backfill", day) for day in days), ("backfill", NIGHT.date())]
     assert (head.run_id, head.as_of) == (past[-1].run_id, NIGHT)
     assert change is not None
-    assert change.since == LAST  # the morning before: what its number is compared with
+    assert change.since == LAST  # the morning before, with which its number is compared
     assert catch_up.publish_past_nights(night, 3) == []

@@ -1,4 +1,5 @@
-"""What fails costs a tier or a sentence, not the forecasts: each run here ends with an outcome and the right code."""
+"""Failures cost a tier or add a sentence, but not the forecasts: each run ends with an outcome and
+the right exit code."""
 
 from __future__ import annotations
 
@@ -52,9 +53,9 @@ def test_a_source_that_is_down_leaves_the_forecasts_of_what_is_known(tmp_path: P
     before = refresh(file)
     (tmp_path / "demand.csv").unlink()
     after = refresh(file)
-    assert (before.exit_code, after.exit_code) == (3, 3)  # no model has reigned yet: the fallback forecasts
+    assert (before.exit_code, after.exit_code) == (3, 3)  # there is no champion yet: the fallback forecasts
     assert str(after.message).startswith("the sources could not be read: ")
-    assert str(after.message).count("could not be read") == 1  # the page has it too, in the note of the fallback
+    assert str(after.message).count("could not be read") == 1  # the page shows it too, in the note of the fallback
     assert str(after.message).endswith("; Seasonal-naive fallback: no model was ever admitted.")
     assert after.progress.expected.keys() == {"ingest", "predict"}
     head = published_head(file)
@@ -105,7 +106,7 @@ def test_a_lake_that_cannot_be_read_any_more_after_the_panel_costs_no_forecast(t
 
 
 def interpreter(folder: Path, script: str) -> str:
-    """What stands in for Python where the training's process is started, and for nothing else."""
+    """Return an executable that replaces Python only for the training process."""
     file = folder / "python"
     real = f'exec {sys.executable} "$@"'
     file.write_text(f'#!/bin/sh\ncase "$2" in\nforecaster.training.train) {script};;\n*) {real};;\nesac\n', "utf-8")
@@ -163,7 +164,7 @@ def raising(error: Exception) -> Callable[..., Any]:
 def test_whatever_fails_between_panel_and_prediction_the_prediction_comes(
     tmp_path: Path, stage: str, error: Exception
 ) -> None:
-    """The line with stages that do nothing, but for one that fails."""
+    """Uses a line with stages that do nothing, except one that fails."""
     nothing = dict.fromkeys(("ingest", "train", "record", "register", "promote"), lambda *_: None)
     stages: dict[str, Any] = {"panel": lambda *_: (None, None), "export": lambda *_: "a bundle"}
     stages |= {"gate": lambda *_: SimpleNamespace(admitted=True), "backtest": lambda *_: (None, None)}
@@ -182,7 +183,7 @@ def test_whatever_fails_between_panel_and_prediction_the_prediction_comes(
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A disk of one megabyte."""
+    """Mount a disk of one megabyte."""
     folder = tmp_path / "disk"
     folder.mkdir()
     if os.getuid() != 0:

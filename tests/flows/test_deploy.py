@@ -1,4 +1,4 @@
-"""Everything comes up with one command, its flows deployed and scheduled, and goes with it."""
+"""One command starts everything, with deployed and scheduled flows, and stops everything."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SCHEDULE = 'timezone: America/New_York\nschedule: {cron: "15 3 * * *", refresh: 
 
 @dataclass(frozen=True)
 class Running:
-    """What `forecaster up` has started."""
+    """A running `forecaster up`."""
 
     file: Path
     spec: Spec
@@ -85,7 +85,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
 
 
 def test_the_scheduler_has_scheduled_the_night_in_the_zone_of_the_pipeline(running: Running) -> None:
-    """It looks for what to schedule every minute, at the latest."""
+    """Prefect's scheduler looks for due runs at least once a minute."""
     deadline = time.monotonic() + 300
     expected = {"nightly", "deadline", "predict-only", "maintain"}
     start_times: dict[str, list[str]] = {}
@@ -137,7 +137,8 @@ def test_status_shows_what_is_up_and_what_comes_next(running: Running) -> None:
 
 def test_the_page_of_what_is_up_follows_an_edited_schedule_after_a_deployment(running: Running) -> None:
     def deadline() -> str:
-        """Local time of the newest night's deadline, as Prometheus reads it; empty while the page starts."""
+        """Return the local time of the newest night's deadline, as Prometheus reads it; empty while
+        the page starts."""
         with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{running.metrics_port}/metrics") as answer:
             found = re.search(r"forecaster_night_deadline_timestamp_seconds\{\S* (\S+)", answer.read().decode())
             return f"{datetime.fromtimestamp(float(found[1]), running.spec.zone):%H:%M}" if found else ""
@@ -184,7 +185,7 @@ def test_who_starts_it_twice_is_told(running: Running) -> None:
 
 
 def test_stopping_it_leaves_no_process_behind(running: Running) -> None:
-    """The last of this file, since it stops what the others look at."""
+    """Must be the last test of this file, since it stops the stack used by the others."""
     state = running.stack_state()
     running.process.send_signal(signal.SIGINT)
     assert running.process.wait(90) == 0

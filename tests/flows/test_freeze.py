@@ -1,4 +1,4 @@
-"""A night promotes nothing while a promise on accuracy is broken, and says how somebody lets it."""
+"""A run promotes nothing while an accuracy objective is broken, and explains how to override that."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from forecaster.ledger.accuracy import Tally
 from forecaster.ledger.store import GATE, Ledger
 from tests.flows.tiny import LAST, NIGHT, pipeline
 
-PANEL: Any = None  # no canary is declared, whose depots it would name
+PANEL: Any = None  # only needed for a canary's depots; none is declared
 
 
 def exported(digest: str) -> Any:
@@ -26,7 +26,8 @@ def exported(digest: str) -> Any:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Where the champion `b0` reigns, and its ranges of four weeks cover half of what came."""
+    """Return a pipeline with champion `b0`, whose intervals covered half of the actuals in four
+    weeks."""
     path = pipeline(tmp_path, "slo: {}\n")
     spec, monday = load(path), accuracy.monday(date.fromisoformat(str(LAST)))
     rows = [

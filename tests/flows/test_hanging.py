@@ -1,4 +1,5 @@
-"""What hangs around a night (a source, a database, the registry) costs it no more than its share of the time."""
+"""Unresponsive dependencies of a run (a source, a database, the registry) cost no more than their
+share of the time."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ A_MINUTE = "schedule: {cron: '0 3 * * *', deadline: '03:01'}\n"
 
 @pytest.fixture
 def silent() -> Iterator[str]:
-    """A host and port that take connections and say nothing."""
+    """Run a server that accepts connections and never answers; yields its host and port."""
     with socket.create_server(("127.0.0.1", 0), backlog=200) as server:
         yield f"127.0.0.1:{server.getsockname()[1]}"
 

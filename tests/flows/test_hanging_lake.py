@@ -1,4 +1,5 @@
-"""A lake in an object store that hangs costs a night its share of the time: what can be had without it goes out."""
+"""An unresponsive lake costs a run its share of the time; a forecast that does not need the lake is
+published."""
 
 from __future__ import annotations
 
@@ -32,14 +33,14 @@ KEYS = {"ACCESS_KEY_ID": "testing-key", "SECRET_ACCESS_KEY": "testing-secret", "
 
 @dataclass(frozen=True)
 class Pipeline:
-    """A pipeline whose lake holds readings, and the gateway to the bucket that it is in."""
+    """A pipeline with readings in its lake, and the gateway to the lake's bucket."""
 
     file: Path
     store: Gateway | None = None
 
     @property
     def variables(self) -> dict[str, str]:
-        """What a process has to know of the store."""
+        """Environment variables for access to the store."""
         names = {**KEYS, "ENDPOINT_URL": self.store.address, "ALLOW_HTTP": "true"} if self.store else {}
         return {f"AWS_{name}": value for name, value in names.items()}
 
@@ -166,7 +167,7 @@ def test_a_folder_that_hangs_ends_the_run_and_leaves_the_page(tmp_path: Path) ->
     _, before = here.last_run()
     [data] = (load(here.file).paths.lake / "demand").rglob("*.parquet")
     data.unlink()
-    os.mkfifo(data)  # which is never through with being opened, as a file of a dead mount
+    os.mkfifo(data)  # opening it blocks forever, like a file on a dead mount
     process = here.run()
     run, after = here.last_run()
     print(run.message, run.timings)

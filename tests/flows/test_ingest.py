@@ -1,4 +1,5 @@
-"""The night's first task on a real Prefect: its secrets, its tries, and what the outcome says of a source."""
+"""The first task of a run on a real Prefect: its secrets, its retries, and its report of a failed
+source."""
 
 from __future__ import annotations
 
@@ -17,12 +18,13 @@ from forecaster.errors import MissingExtra, NoUsableData, SourceError, SourceUnr
 pytestmark = pytest.mark.usefixtures("prefect")
 
 SECRET = "1e5"
-"""Which a JSON parser would take for a number."""
+"""A JSON parser would read it as a number."""
 
 
 @pytest.fixture
 def night(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
-    """A function that runs a night which ends after its ingest; it gives the outcome and the message of the run row."""
+    """Return a function that executes a run up to its ingest; it returns outcome and message of the
+    run row."""
     from prefect import flow
 
     from flows import tasks

@@ -1,4 +1,5 @@
-"""A run that is told to stop stops in seconds, says so once, leaves no child behind, and the next goes on."""
+"""A run that is asked to stop does so within seconds, reports it once, and leaves no child process;
+the next run continues."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ HEARD_AGAIN = (
     "import os, signal, sys; signal.signal(signal.SIGINT, signal.SIG_DFL); "
     "os.execv(sys.executable, [sys.executable, *sys.argv[1:]])"
 )
-"""A shell lets what it starts in the background ignore Ctrl-C, and whatever that starts."""
+"""Restores SIGINT: a shell makes background processes and their children ignore it."""
 
 
 def night(file: Path, *options: str) -> subprocess.Popen[str]:
-    """A night whose training has begun, which takes seconds to import and compile alone."""
+    """Start a run and wait until its training has begun, which takes seconds to import and compile."""
     process = subprocess.Popen(
         [
             *(sys.executable, "-c", HEARD_AGAIN, "-m", "forecaster", "run"),
@@ -51,7 +52,8 @@ def night(file: Path, *options: str) -> subprocess.Popen[str]:
 
 
 def children_left(file: Path) -> list[str]:
-    """Processes that name the pipeline file, once those that watch their parent have had time to end."""
+    """Return processes that name the pipeline file, after those that watch their parent had time to
+    end."""
     deadline = time.monotonic() + 60
     while (left := commands_with(str(file))) and time.monotonic() < deadline:
         time.sleep(0.2)
@@ -125,7 +127,7 @@ def test_a_child_ends_with_its_parent_and_whoever_else_starts_it_is_not_watched(
         assert time.monotonic() < deadline, commands_with(mark)
         time.sleep(0.1)
     os.environ.pop(parent_watch.PARENT, None)
-    parent_watch.end_with_parent()  # and this process lives on
+    parent_watch.end_with_parent()  # this process must survive
 
 
 @pytest.mark.parametrize(("published", "outcome", "code"), [(True, "degraded", 3), (False, "failed", 130)])

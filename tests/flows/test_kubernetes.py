@@ -1,4 +1,4 @@
-"""The manifests are what Kubernetes understands, once kustomize has put them together."""
+"""The manifests are valid for Kubernetes after kustomize has built them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ KNOWN = "1.33"
 
 
 def built(overlay: str) -> list[dict[str, Any]]:
-    """The manifests of an overlay, as kustomize makes them."""
+    """Return the manifests of an overlay, as built by kustomize."""
     if shutil.which("kubectl") is None:
         pytest.skip("kubectl is not installed: with it the overlays are put together and checked")
     process = subprocess.run(["kubectl", "kustomize", FOLDER / overlay], capture_output=True, text=True, check=False)
@@ -27,7 +27,7 @@ def built(overlay: str) -> list[dict[str, Any]]:
 
 
 def pods(manifests: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """The specification of each pod, by the name of what makes it."""
+    """Return the specification of each pod, by the name of its controller."""
     specs = {}
     for manifest in manifests:
         spec = manifest.get("spec", {})
@@ -103,11 +103,11 @@ def test_the_serverless_pod_is_let_in_and_has_the_secret_of_the_ledger() -> None
 def test_what_prometheus_looks_for_is_where_it_looks() -> None:
     [monitor] = built("monitoring")
     labels = {manifest["metadata"].get("labels", {}).get("app") for manifest in built("team")}
-    assert monitor["metadata"]["namespace"] == "forecaster"  # it sees services of its own namespace alone
+    assert monitor["metadata"]["namespace"] == "forecaster"  # it only finds services of its own namespace
     [expression] = monitor["spec"]["selector"]["matchExpressions"]
     assert set(expression["values"]) <= labels
 
 
 def serverless() -> list[dict[str, Any]]:
-    """The manifests for Knative, which are applied as they stand."""
+    """Return the manifests for Knative, which are applied unchanged."""
     return list(yaml.safe_load_all((FOLDER / "serverless" / "service.yaml").read_text("utf-8")))

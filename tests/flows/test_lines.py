@@ -1,4 +1,5 @@
-"""A line can be followed: each step is declared once, typed, and its work stands where the declaration says."""
+"""Lines are traceable: each step is declared once, typed, and its declaration names the module of
+its work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefect's server keeps its runs in PostgreSQL where the environment names one."""
+"""Prefect's server stores its runs in PostgreSQL if the environment names one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run leaves in Prefect, and who is told of it; on a real Prefect and with real receivers."""
+"""Artifacts, states and notifications of a run; with a real Prefect and real receivers."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ BLOCKS = "notify: {blocks: [custom-webhook/on-call, forecaster-email/on-call]}\n
 
 @dataclass(frozen=True)
 class Received:
-    """What came to the receivers."""
+    """Messages that reached the receivers."""
 
     posted: list[str]
     mailed: list[str]
 
     def mail(self) -> tuple[str, str]:
-        """Subject and text of the only message."""
+        """Return subject and text of the only message."""
         [text] = self.mailed
         message = email.message_from_string(text, policy=policy.default)
         part = message.get_body(("plain", "html"))
@@ -50,7 +50,7 @@ class Received:
 
 @pytest.fixture
 def received() -> Iterator[Received]:
-    """Receivers that two blocks named on-call lead to."""
+    """Receivers of two blocks named on-call."""
     from prefect.blocks.notifications import CustomWebhookNotificationBlock
 
     from flows.notify import Email
@@ -74,8 +74,8 @@ def refreshed(file: Path) -> Any:
 
 
 def running_flow_runs(file: Path) -> dict[str, Any]:
-    """Flow runs without an end, by what they are of: a killed run before it was named, and after; one whose process
-    went with its run ended; one at work; one of another pipeline."""
+    """Return flow runs without an end: of a run killed before and after it was named; of an ended
+    run without its process; of a running one; of another pipeline."""
     from prefect.client.orchestration import get_client
     from prefect.states import Pending, Running
 
@@ -83,7 +83,7 @@ def running_flow_runs(file: Path) -> dict[str, Any]:
 
     spec, numbers = load(file), dict[str, Any]()
     living = lease.this_process()
-    gone = f"{living.rpartition(' ')[0]} 0"  # of the same number, at another time
+    gone = f"{living.rpartition(' ')[0]} 0"  # with the same PID, but another start time
     with Ledger.open(spec.ledger_url) as ledger, get_client(sync_client=True) as client:
         for name in ("unnamed", "killed", "ended", "elsewhere"):
             pipeline_name = "other" if name == "elsewhere" else spec.name
@@ -180,7 +180,7 @@ def test_a_night_that_is_not_due_does_nothing(tmp_path: Path) -> None:
 
 
 def published_night(file: Path, as_of: datetime) -> Spec:
-    """A night that was published, as far as the ledger knows."""
+    """Write a published run into the ledger only."""
     spec = load(file)
     with Ledger.open(spec.ledger_url) as ledger:
         ledger.start_run(f"night-{as_of:%d}", pipeline=spec.name, as_of=as_of, spec_digest=spec.digest, at=as_of)
@@ -196,15 +196,15 @@ def test_a_missed_deadline_is_told_of_and_a_kept_one_is_not(tmp_path: Path, rece
     yesterday = datetime(2026, 6, 19, 3, 20, tzinfo=UTC)
     published_night(file, yesterday)
     after = datetime(2026, 6, 20, 5, 31, tzinfo=UTC)
-    assert notify.late_sentence(str(file), after - timedelta(minutes=2)) is None  # there is time until 05:30
-    assert notify.late_sentence(str(file), after - timedelta(minutes=1, seconds=0.5)) is not None  # begun 0.5 s early
+    assert notify.late_sentence(str(file), after - timedelta(minutes=2)) is None  # still time until 05:30
+    assert notify.late_sentence(str(file), after - timedelta(minutes=1, seconds=0.5)) is not None  # begins 0.5 s early
     assert notify.late_sentence(str(file), yesterday + timedelta(hours=3)) is None
     sentence = notify.late_sentence(str(file), after)
     assert sentence == "tiny: not published by 05:30 on 2026-06-20; the last run, night-19, is published"
     state = deadline(str(file), return_state=True)
     assert (state.type.value, "; the last run, night-19, is published" in str(state.message)) == ("FAILED", True)
     assert received.mail()[0] == "tiny: late"
-    # The next night runs by then, and this one is still missing.
+    # By then the next run is in progress, and this night is still missing.
     assert notify.late_sentence(str(file), after + timedelta(hours=23)) == sentence
     published_night(file, datetime(2026, 6, 20, 3, 40, tzinfo=UTC))
     assert notify.late_sentence(str(file), after) is None
@@ -396,5 +396,5 @@ def test_a_run_by_hand_is_a_flow_run_from_the_start_where_prefect_answers(
     with Ledger.open_reader(load(file).ledger_url) as ledger:
         [of_ledger] = ledger.runs()
     assert (run.parameters["run_id"], run.labels["forecaster.run"]) == (of_ledger.run_id, of_ledger.run_id)
-    with pytest.raises(start.Terminated):  # Prefect's handler went with the flow
+    with pytest.raises(start.Terminated):  # Prefect's handler is removed with the flow
         ours(signal.SIGTERM, None)  # type: ignore[operator, misc]

@@ -1,4 +1,5 @@
-"""A backtest says the same, whoever does its parts: this thread, further threads, or processes of a cluster."""
+"""A backtest gives the same result with any runner: this thread, several threads, or processes of a
+cluster."""
 
 from __future__ import annotations
 
@@ -52,7 +53,8 @@ def backtested(declared: Spec, fan: Fan) -> dict[str, Scores]:
 
 
 def from_a_task(fan: Fan, calls: Sequence[Callable[[], Any]]) -> list[Any]:
-    """What calls give that are handed over from a task, as a night's are, which is no value to be sent."""
+    """Return the results of calls submitted from within a task, as in a run; the task has a value
+    that cannot be pickled."""
     from prefect import task
     from prefect.cache_policies import NO_CACHE
 
@@ -69,7 +71,7 @@ def alone() -> dict[str, Scores]:
 
 
 def same(ours: dict[str, Scores], other: dict[str, Scores]) -> None:
-    """To the bit, in the same order."""
+    """Compare bit by bit, in the same order."""
     assert list(ours) == list(other)
     assert set(DECLARED) < set(ours)
     for name, scores in ours.items():
@@ -119,7 +121,7 @@ def test_two_processes_of_a_dask_cluster_say_the_same_though_workers_are_killed(
         monkeypatch.setattr(dask_workers, "LOOK", 0.1)
         monkeypatch.setattr(dask_workers, "STILL", 0.5)
         assert {*fan([worker_calls.pauses_at] * 4)} == {False}
-        # a worker that was killed before may be on its way up still
+        # a worker killed before may still be restarting
         with pytest.raises(TimeLimitExceeded, match=r"at work for 0 s, all [12] are paused"):
             fan([worker_calls.pause] * 8)
     assert int(marker.read_text("utf-8")) != os.getpid()

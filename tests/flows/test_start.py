@@ -1,4 +1,4 @@
-"""What a night needs before it starts."""
+"""Prerequisites of a run."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_a_server_that_cannot_start_is_told_and_forgotten(monkeypatch: pytest.Mo
 
 @pytest.mark.long
 def test_the_server_goes_when_the_night_is_killed(tmp_path: Path) -> None:
-    """The night is killed outright, which leaves it no chance to end its server."""
+    """SIGKILL leaves the run no chance to end its server."""
     night = (
         "import os, time; from pathlib import Path; from flows import environment, prefect_server; "
         f"environment.prepare(Path({str(tmp_path)!r})); context = prefect_server.running(); "
@@ -106,7 +106,8 @@ def group_lives(number: int) -> bool:
 
 @pytest.mark.long
 def test_a_run_that_ends_early_waits_for_the_import_at_work_and_begins_no_other(tmp_path: Path) -> None:
-    """What registers itself to be called at the end, as JAX does, cannot while the process ends: a traceback."""
+    """Modules that register an exit handler, such as JAX, cannot do so while the process ends: it
+    would end with a traceback."""
     registers = "import threading, time; time.sleep(1); threading._register_atexit(print, 'imported')"
     (tmp_path / "heavy.py").write_text(registers, "utf-8")
     (tmp_path / "next.py").write_text("print('never')", "utf-8")
@@ -114,8 +115,8 @@ def test_a_run_that_ends_early_waits_for_the_import_at_work_and_begins_no_other(
     (tmp_path / "broken.py").write_text("import nothing_of_this_name", "utf-8")
     code = (
         "import time; from flows import start\n"
-        "with start._imported_ahead(('broken',)): time.sleep(0.3)\n"  # which is told by whoever needs it
-        "with start._imported_ahead((), ('next',)): time.sleep(0.1)\n"  # and never waited
+        "with start._imported_ahead(('broken',)): time.sleep(0.3)\n"  # reported by the user of the module
+        "with start._imported_ahead((), ('next',)): time.sleep(0.1)\n"  # never waits for another process
         "with start._imported_ahead(('heavy', 'next')): time.sleep(0.3)\n"
         "waits = start.threading.Event(); waits.set()\n"
         "with start._imported_ahead((), ('later',), waits): time.sleep(0.3)"
@@ -165,9 +166,10 @@ def test_past_dates_of_which_none_is_a_night_are_refused_before_prefect_starts(
 
 
 def test_without_prefects_server_the_run_goes_on_plainly(tmp_path: Path) -> None:
-    """The row is there before Prefect is; a server that does not come up is told of, and costs nothing else.
+    """The row exists before Prefect does; a server that does not come up is reported, without other
+    effects.
 
-    In a process of its own, since Prefect keeps what it read of the environment when it was imported.
+    Runs in its own process, since Prefect keeps the environment that it read on import.
     """
     file = pipeline_for_prefect(tmp_path)
     refresh = (

@@ -1,4 +1,4 @@
-"""What `forecaster status` says and exits with, where nothing is up."""
+"""Output and exit codes of `forecaster status` if nothing is up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is not done twice is known by what it was done from, and Prefect keeps no second account of it."""
+"""Repeated work is identified by its inputs, and Prefect keeps no second record of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A byte that was flipped in a folder of files is found, and whatever nobody listed is believed."""
+"""Flipped bytes in a folder of files are detected, and unlisted files are trusted."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_another_byte_than_was_written_is_named(folder: Path, name: str) -> None
     flip(folder / name)
     with pytest.raises(OSError, match=f"{name} is damaged: it has sha256"):
         digests.verify(str(folder))
-    digests.keep(str(folder))  # which believes what was listed, not what is there
+    digests.keep(str(folder))  # trusts the list, not the files
     with pytest.raises(OSError, match="is damaged"):
         digests.verify(str(folder))
 

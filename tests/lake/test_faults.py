@@ -1,4 +1,4 @@
-"""Errors of delta-rs as one line with their causes, and the step that each asks for."""
+"""Errors of delta-rs as one line with their causes, and the next step for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lake has a share of the time that a night has, and says what was waited for."""
+"""The lake has a share of the nightly run's time, and errors state what was waited for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ never = threading.Event()
 
 
 def test_the_client_waits_half_a_minute_for_a_request_and_less_where_the_night_is_short() -> None:
-    tries = {"max_retries": "1000", "backoff_config.max_backoff": "5s"}  # the time ends them, and no number
+    tries = {"max_retries": "1000", "backoff_config.max_backoff": "5s"}  # the time limit ends them, not the number
     expected = {"timeout": "30s", "connect_timeout": "5s", "retry_timeout": "180s", **tries}
     assert storage_options("s3://bucket/lake", 2 * 3600.0) == expected
     short = {"timeout": "5s", "connect_timeout": "5s", "retry_timeout": "5s", **tries}  # a twelfth of a minute
@@ -54,7 +54,7 @@ def test_a_lake_that_hangs_is_named_with_its_table_and_how_long_it_was_waited_fo
     ("sentence", "is_silence"),
     [
         ("Generic S3 error: … in 6.2s - HTTP error\n ↳ error sending request\n  ↳ operation timed out", True),
-        ("Generic S3 error: … in 5.0s - HTTP error: error sending request", False),  # at once: it was refused
+        ("Generic S3 error: … in 5.0s - HTTP error: error sending request", False),  # at once: rejected
     ],
 )
 def test_what_the_client_says_of_a_timeout_is_said_of_the_lake(sentence: str, is_silence: bool) -> None:

@@ -1,4 +1,4 @@
-"""Each receiver gets a day's digest once: who claims it first sends it, and what failed is free again."""
+"""Each receiver gets a day's digest once: the first claim sends it, and a failed one is released."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_one_of_two_that_claim_a_digest_sends_it(ledger: Ledger) -> None:
     later = DigestRow(8, AT + timedelta(hours=3), "sending", False, {})
     with ledger.transaction() as connection:
         assert digests.claim(connection, KEY, row, later)
-        assert not digests.claim(connection, KEY, row, later)  # it is another row by now
+        assert not digests.claim(connection, KEY, row, later)  # the row has changed in the meantime
 
 
 def test_what_failed_leaves_what_was_there_before(ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""On a full disk the ledger says so, and whoever only reads goes on reading."""
+"""On a full disk the ledger reports the cause, and readers keep reading."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs and promotions, as they are looked up later."""
+"""Runs and promotions as looked up later."""
 
 from __future__ import annotations
 

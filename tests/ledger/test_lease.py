@@ -1,4 +1,4 @@
-"""One run works on a pipeline at a time; a dead one is found, closed, and keeps nobody out."""
+"""One run works on a pipeline at a time; a dead one is detected, closed, and blocks nobody."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def begin(ledger: Ledger, run_id: str, at: datetime = NOW) -> run_start.RunStart
 
 
 def held_elsewhere(ledger: Ledger) -> None:
-    """As if the lease had been taken by a process of another machine."""
+    """Assign the lease to a process of another machine."""
     with ledger.transaction() as connection:
         connection.execute(tables.lease.update().values(holder=ELSEWHERE))
 
@@ -116,14 +116,14 @@ def test_a_renewed_lease_expires_later(ledger: Ledger) -> None:
 def test_a_living_run_here_is_not_taken_for_dead_when_the_clock_is_moved(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(lease, "RENEWED", 2.0)  # seconds, of which a busy machine needs some
+    monkeypatch.setattr(lease, "RENEWED", 2.0)  # seconds; a busy machine needs some
     ended: list[tuple[int, int]] = []
     monkeypatch.setattr(lease.os, "kill", lambda *call: ended.append(call))
     begin(ledger, "alive")
     with run_start.lease_renewed(ledger, "alive"):
         assert begin(ledger, "a-year-later", NOW + timedelta(days=365)).rival is not None
     assert begin(ledger, "a-year-before", NOW - timedelta(days=365)).rival is not None
-    assert [call for call in ended if call[1] != 0] == []  # it may be asked whether it lives
+    assert [call for call in ended if call[1] != 0] == []  # signal 0 only checks whether it lives
 
 
 def test_a_living_run_here_that_does_not_renew_its_lease_loses_it_and_is_ended(
@@ -137,7 +137,7 @@ def test_a_living_run_here_that_does_not_renew_its_lease_loses_it_and_is_ended(
     assert (start.rival, start.closed_runs) == (None, ("hung",))
     assert start.hung is not None
     assert start.hung.run_id == "hung"
-    assert ended[0] == (os.getpid(), signal.SIGKILL)  # and then its children
+    assert ended[0] == (os.getpid(), signal.SIGKILL)  # its children follow
     assert {sent for _, sent in ended} == {signal.SIGKILL}
     with pytest.raises(LedgerError, match="not for run hung any more: run next is at work"):
         ledger.publish(publication("hung"))
@@ -182,11 +182,12 @@ def test_of_many_that_begin_at_once_one_is_at_work(ledger: Ledger) -> None:
     assert sorted(outcomes(ledger).values()) == ["busy"] * 5 + ["running"]
     [first] = [run.run_id for run in begun if run.rival is None]
     assert {run.rival.run_id for run in begun if run.rival} == {first}
-    assert [run.closed_runs for run in begun] == [()] * 6  # nobody who is just beginning is taken for dead
+    assert [run.closed_runs for run in begun] == [()] * 6  # a run that is just beginning is not taken for dead
 
 
 def test_a_run_has_no_row_without_the_lease_or_a_rival(ledger: Ledger) -> None:
-    """Stopped between the two, it would be closed as dead, and then take the lease and publish all the same."""
+    """Without a lease the row would be closed as dead, and the run would then take the lease and
+    publish anyway."""
     with ledger.transaction() as connection:
         connection.exec_driver_sql("alter table lease rename to away")
     with pytest.raises(LedgerError, match=r"lease|not a ledger of this version"):
@@ -236,6 +237,6 @@ def test_the_children_of_a_hung_holder_end_with_it_also_where_they_stand_still()
 def test_this_process_lives_and_one_of_another_machine_is_not_known() -> None:
     host, boot, pid, started = lease.this_process().split(" ")
     assert lease.is_gone(lease.this_process()) is False
-    assert lease.is_gone(f"{host} {boot} {pid} {int(started) - 1}") is True  # the number was given to another process
+    assert lease.is_gone(f"{host} {boot} {pid} {int(started) - 1}") is True  # the pid was reused by another process
     assert lease.is_gone(f"{host} an-earlier-boot {pid} {started}") is True
     assert lease.is_gone(ELSEWHERE) is None

@@ -1,4 +1,4 @@
-"""A ledger that is gone is missed where lake and models are there, and nowhere else."""
+"""A missing ledger is reported if lake and models exist, and only then."""
 
 from __future__ import annotations
 

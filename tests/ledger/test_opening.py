@@ -1,4 +1,4 @@
-"""A ledger is made, opened, or refused with a reason."""
+"""A ledger is created, opened, or rejected with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What a run publishes is read back as it was, or not published at all; a step back, and how many are kept."""
+"""A publication is read back unchanged or not published at all; rollbacks, and the number of kept
+publications."""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ def test_totals_are_read_back_by_city_and_day_the_networks_first(ledger: Ledger)
     totals = ledger.totals(number)
     assert [(row.name, row.target_date.day) for row in totals[:4]] == [("", 18), ("", 19), ("", 20), ("Boston", 18)]
     assert totals == published.totals
-    assert ledger.publish(published) == number  # the same again is no new publication
+    assert ledger.publish(published) == number  # the same again is not a new publication
     assert ledger.totals(ledger.publish(publication(orders=50))) == ()
 
 

@@ -1,4 +1,4 @@
-"""A publication that is written some depots at a time equals the one that is written whole."""
+"""A publication written in parts equals one written as a whole."""
 
 from __future__ import annotations
 

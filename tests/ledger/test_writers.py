@@ -1,4 +1,4 @@
-"""Several who write at once, and one who is killed while it writes."""
+"""Concurrent writers, and a writer killed while it writes."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def test_a_writer_outlasts_a_database_that_is_started_again_and_holds_no_connect
         start(ledger, "night-1")
         database = url.rpartition("/")[2]
         connections = f"select 1 / (count(*) = 0)::int from pg_stat_activity where datname = '{database}'"
-        postgres.run(connections)  # a division by zero where there is one
+        postgres.run(connections)  # division by zero if there is a connection
         postgres.stop()
         with pytest.raises(LedgerError, match=r"Connection refused$"):
             hasty.runs()
@@ -97,7 +97,7 @@ def test_two_writers_may_make_the_ledger_at_once(url: str) -> None:
 
 
 def test_a_writer_waits_for_one_who_is_just_making_the_file(tmp_path: Path) -> None:
-    """SQLite does not, where it is to switch to a write-ahead log."""
+    """SQLite does not wait when it switches to a write-ahead log."""
     file = tmp_path / "ledger.db"
     with closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as maker:
         maker.execute("begin immediate")
@@ -109,7 +109,8 @@ def test_a_writer_waits_for_one_who_is_just_making_the_file(tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str) -> None:
-    """Every depot of a publication expects the same orders: two numbers in one publication would be a torn one."""
+    """All depots of a publication expect the same orders: two numbers in one publication would mean
+    a torn one."""
     rng = random.Random(0)
     torn: list[object] = []
     publication_ids: set[int] = set()
@@ -128,7 +129,7 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
                 except (LedgerError, AssertionError) as error:
                     torn.append(error)
                     return
-                if depots:  # else eight newer ones came between the two reads
+                if depots:  # otherwise eight newer ones were published between the two reads
                     publication_ids.add(head.publication_id)
                     if len(depots) != 40 or len({day.quantiles for depot in depots for day in depot.days}) != 2:
                         torn.append((head, depots))
@@ -157,7 +158,7 @@ def test_a_writer_killed_while_publishing_leaves_one_whole_publication(url: str)
                 depots_ = ledger.depots(head.publication_id)
                 assert len(depots_) == 40
                 assert len({depot.days for depot in depots_}) == 1
-                assert ledger.runs(limit=1)[0].outcome == "running"  # the killed night is visible as such
+                assert ledger.runs(limit=1)[0].outcome == "running"  # the killed run is visible as such
     finally:
         finished.set()
         reader.join()

@@ -1,4 +1,4 @@
-"""What Prometheus is told, and what it is told when there is nothing to tell."""
+"""Metrics for Prometheus, also without a readable ledger."""
 
 from __future__ import annotations
 

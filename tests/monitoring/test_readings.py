@@ -1,4 +1,4 @@
-"""What is read from the ledger, as numbers."""
+"""Readings from the ledger, as numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,8 @@ def test_the_expiry_of_the_last_valid_key_is_told(spec: Spec, ledger: Ledger) ->
 
 def test_what_came_of_forecasts_is_told_of_one_week_and_of_four(spec: Spec, ledger: Ledger) -> None:
     read = numbers(spec, ledger)
-    # Each of three weeks: 400 of 4,000 orders missed, 60 too few, 32 of 40 days within the range; 640 by the naive.
+    # In each of three weeks: errors of 400 in 4,000 orders, 60 too few, 32 of 40 days within the
+    # range; 640 for the naive.
     for weeks in ("1", "4"):
         assert read["realised_error", "published", weeks] == pytest.approx(0.1)
         assert read["realised_error", "seasonal_naive", weeks] == pytest.approx(0.16)
@@ -136,7 +137,7 @@ def test_of_overrides_the_newest_of_a_day_counts_unless_it_was_taken_back(spec: 
     with ledger.transaction() as connection:
         connection.execute(tables.overrides.insert(), rows)
         connection.execute(tables.withdrawals.insert().values(override_id=3, at=NOON, by="me", note=""))
-    assert numbers(spec, ledger)["overrides",] == 1  # A's newest: B's was taken back or is past, C's has expired
+    assert numbers(spec, ledger)["overrides",] == 1  # A's newest: B's was withdrawn or is past, C's has expired
 
 
 def test_the_registry_s_outbox_counts_what_is_whole(spec: Spec, ledger: Ledger) -> None:
@@ -150,7 +151,7 @@ def test_what_the_network_is_to_expect_is_told_by_days_ahead(spec: Spec) -> None
     totals = [PublishedTotal("", day, (80.0, 90.0, 100.0 + i, 110.0, 120.0)) for i, day in enumerate(days, 1)]
     totals += [
         PublishedTotal("Boston", day, (1.0, 2.0, 3.0, 4.0, 5.0)) for day in days
-    ]  # a city's is nobody's business
+    ]  # totals of cities are not exposed
     fill(spec.ledger_url, publication(totals=tuple(totals)))
     with Ledger.open(spec.ledger_url) as ledger:
         read = numbers(spec, ledger)
@@ -161,7 +162,7 @@ def test_what_the_network_is_to_expect_is_told_by_days_ahead(spec: Spec) -> None
 
 def test_rosters_cost_what_the_last_four_weeks_did_in_the_newest_currency(spec: Spec, ledger: Ledger) -> None:
     assert "roster_cost" not in {key[0] for key in numbers(spec, ledger)}
-    days = [CUTOFF - timedelta(days=back) for back in (0, 7, 21, 28)]  # Mondays, of which the last is too long ago
+    days = [CUTOFF - timedelta(days=back) for back in (0, 7, 21, 28)]  # Mondays, the last of which is too long ago
     with ledger.transaction() as connection:
         value.replace_days(
             connection,

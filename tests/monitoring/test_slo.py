@@ -1,4 +1,5 @@
-"""How promises stand, worked out by hand, and what a broken one on accuracy holds up."""
+"""Standings of service level objectives calculated by hand, and the effect of a violated objective
+of accuracy."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def reign(ledger: Ledger, spec: Spec, digest: str = "b0", by: str = GATE, at: da
 
 
 def week(ledger: Ledger, monday: date, absolute: float, error: float = 0.0, covered: int = 80, days: int = 7) -> None:
-    """Of 100 depot-days with 10,000 orders, on so many days of the week."""
+    """Record 100 depot-days with 10,000 orders, on a given number of days of the week."""
     tally = Tally(monday, accuracy.FORECAST, accuracy.ALL, "", 100, 10_000.0, error, absolute, covered)
     of_weekdays = [replace(tally, part=accuracy.WEEKDAY, label=label) for label in "1234567"[:days]]
     with ledger.transaction() as connection:
@@ -45,7 +46,7 @@ def week(ledger: Ledger, monday: date, absolute: float, error: float = 0.0, cove
 
 
 def weeks(ledger: Ledger, *absolute: float) -> None:
-    """Instead of those that the ledger has, the newest last."""
+    """Replace the ledger's weeks, the newest last."""
     for number, value in enumerate(reversed(absolute)):
         week(ledger, date(2025, 6, 9) - timedelta(weeks=number), value)
 
@@ -57,13 +58,14 @@ def test_all_promises_are_there_in_their_order(spec: Spec, ledger: Ledger) -> No
 
 def test_a_night_that_is_out_late_takes_most_of_the_budget_of_ninety(spec: Spec, ledger: Ledger) -> None:
     assert by_label(spec, ledger)["S1_deadline"].budget_left == 1  # at 03:24 in New York
-    # The night before ended at 05:40, ten minutes late, of which 15 minutes only told of its forecast.
+    # The night before ended at 05:40, ten minutes late; its last 15 minutes only recorded its
+    # forecast.
     before = datetime(2025, 6, 16, 9, 40, tzinfo=PUBLISHED.tzinfo)
     ledger.start_run("night-0", pipeline=spec.name, as_of=before, spec_digest="5pec")
     end(ledger, "night-0", before, 8000.0)
     late = by_label(spec, ledger)["S1_deadline"]
     assert late.measured == "1 night late of 2"
-    assert late.budget_left == pytest.approx(1 - 1 / 90 / 0.012)  # a night of the 1.08 that may be late
+    assert late.budget_left == pytest.approx(1 - 1 / 90 / 0.012)  # one night of the 1.08 that may be late
     assert late.burn_rate == pytest.approx(0.5 / 0.012)
     assert late.state == "burning"
     ledger.note("night-0", timings={"record": 300.0, "register": 600.0})
@@ -137,7 +139,7 @@ def test_a_night_is_slow_beside_those_before_it(spec: Spec, ledger: Ledger) -> N
 
 def test_accuracy_spends_the_way_to_its_bound(spec: Spec, ledger: Ledger) -> None:
     reign(ledger, spec)
-    weeks(ledger, 1000, 1000, 1000, 1240)  # WAPE 10.6 % over four weeks, 12.4 % in the last, beside 10 %
+    weeks(ledger, 1000, 1000, 1000, 1240)  # WAPE 10.6 % over four weeks, 12.4 % in the last, compared with 10 %
     read = by_label(spec, ledger)
     assert read["S9_error_ratio"].measured == "10.6% against 10.0%"
     assert read["S9_error_ratio"].budget_left == pytest.approx(1 - 0.06 / 0.15)
@@ -173,7 +175,7 @@ def test_a_broken_promise_on_accuracy_freezes_until_somebody_says_why(spec: Spec
     assert freeze.sentence == (
         "promotions are frozen: promised was WAPE at most 1.15 of the backtest's, and it is 12.0% against 10.0%"
     )
-    assert slo.freeze(spec, ledger, NOON) is None  # nothing is declared
+    assert slo.freeze(spec, ledger, NOON) is None  # no objective is declared
     assert slo.freeze(promising(spec, freeze=False), ledger, NOON) is None
     assert slo.freeze(promising(spec, error_ratio=1.3), ledger, NOON) is None
     reign(ledger, spec, "b1", by="Ada", at=NOON)

@@ -149,7 +149,7 @@ def test_a_country_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_site_called_as_depots_are_is_no_column_that_names_the_depot(tmp_path: Path) -> None:
-    """`Málaga Centro` has a row a day and another number on each: its column holds counts."""
+    """`Málaga Centro` has one row per day with varying numbers: its column holds counts."""
     first = date(2026, 1, 1)
     rows = [
         f"{first + timedelta(day):%d/%m/%Y};1.{200 + day * 37 % 90};{800 + day * 29 % 120};1.{500 + day * 13 % 400}"
@@ -176,7 +176,7 @@ def two_months() -> list[date]:
     ("column", "first"), [("Receipt", 70_001), ("order", 1), ("Beleg", 30_000), ("customer", 50_000), ("#", 1)]
 )
 def test_a_number_of_each_order_is_no_count(tmp_path: Path, column: str, first: int) -> None:
-    """An order has a row; twelve of each shop and day."""
+    """One row per order; twelve per shop and day."""
     places = [(day, shop) for day in two_months() for shop in ("Marina", "Creek") for _ in range(12)]
     rows = [f"{first + 7919 * place % len(places)},{shop},{day} 10:00" for place, (day, shop) in enumerate(places)]
     outcome, spec, _ = made(tmp_path / "fleet", a_file(tmp_path, "orders.csv", f"{column},Branch,Time", rows))
@@ -335,7 +335,7 @@ def test_another_form_that_reads_the_days_is_named(tmp_path: Path) -> None:
 
 
 def order_lines(folder: Path, column: str, amount: str, *, numbered: bool = True) -> Path:
-    """Thirty orders a day of two stores, each with an amount."""
+    """Thirty orders per day of two stores, each with an amount."""
     rows = [
         f"{'O' + str(1000 * back + n) + ',' if numbered else ''}{LAST - timedelta(days=back)}T1{n % 10}:00,"
         f"{'North' if n % 3 else 'South'},{amount.format(12 + n % 7)}"

@@ -1,4 +1,4 @@
-"""A header that names no columns is refused with a sentence."""
+"""A header without column names is rejected with a sentence."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns of a wide table are depots: by what they hold, where their names say something else."""
+"""Columns of a wide table that are depots: decided by values where the names suggest otherwise."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_one_series_stays_one_beside_what_rises_and_falls_with_it() -> None:
 )
 def test_what_follows_the_counts_of_depots_is_none(name: str) -> None:
     sites = {"Nord": counts(50), "Ost": counts(80), "West": counts(60)}
-    whole = sum(sites.values(), counts(40))  # of a fourth one that the file has not, too
+    whole = sum(sites.values(), counts(40))  # including a fourth one that is not in the file
     depots, others = looked_at(**sites, **{name.replace(" ", "_"): whole})
     assert depots == [*sites]
     assert others == {name.replace("_", " "): "by its name"}

@@ -1,4 +1,4 @@
-"""What was backed up and destroyed is there again, in SQLite or in PostgreSQL, and the nights go on."""
+"""Backed-up and destroyed data are restored, in SQLite or PostgreSQL, and runs continue."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def published(spec: Spec) -> tuple[Head, tuple[PublishedDepot, ...]]:
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
-    """A pipeline that has published once, with a bundle and a key to sign with."""
+    """Pipeline that has published once, with a bundle and a signing key."""
     spec = load(pipeline(tmp_path / "here", days=DAYS))
     night(spec)
     keys.signer(spec.paths.folder)
@@ -83,7 +83,7 @@ def test_after_everything_was_lost_the_page_shows_the_same_and_the_next_night_ru
     assert [path.name for path in (spec.paths.bundles).iterdir()] == ["abc"]
     assert spec.paths.report_of("night-1").read_text("utf-8") == "<h1>what the page serves</h1>"
     assert spec.paths.registered_run("night-1").exists(), "the address of its run in MLflow"
-    pipeline(spec.folder, days=DAYS + 1)  # the source has a further day
+    pipeline(spec.folder, days=DAYS + 1)  # the source has one more day
     night(spec, 1)
     head, _ = published(spec)
     assert head.publication_id > before[0].publication_id + LEAP
@@ -185,7 +185,7 @@ def test_what_a_restore_that_was_killed_has_left_is_refused_until_it_was_done_ag
         predict(spec, as_of=NIGHT, bundle=None, run_id=None, note=None)
     with pytest.raises(LakeError, match=refusal):
         backup(spec, tmp_path / "another")
-    restore(spec, copy)  # without --replace, since what is there is half of itself
+    restore(spec, copy)  # without --replace, since the existing data are half of the same restore
     assert published(spec) == before
     assert not [path.name for path in spec.paths.folder.iterdir() if path.name.startswith((".restore-", "restoring"))]
     night(spec, 1)
@@ -253,7 +253,7 @@ def test_a_ledger_of_another_version_is_put_aside(tmp_path: Path, spec: Spec) ->
 
 @pytest.fixture
 def locked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
-    """A pipeline whose champion is encrypted with a key of its own."""
+    """Pipeline whose champion is encrypted with a key of its own."""
     monkeypatch.delenv(encryption.VARIABLE, raising=False)
     (tmp_path / "locked").mkdir()
     fleet = fleets.build_fleet(tmp_path / "locked", "encrypt_bundles: true\n")

@@ -59,7 +59,7 @@ def publication() -> Publication:
 
 
 def signs(spec: Spec | None, now: datetime = NOW) -> dict[str, doctor.Sign]:
-    """The last sign of each topic."""
+    """Last sign of each topic."""
     return {sign.topic: sign for sign in doctor.examine(spec, now=now)}
 
 

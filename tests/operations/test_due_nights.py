@@ -1,4 +1,4 @@
-"""The ledger says which nights are missing, whatever a scheduler has planned."""
+"""The ledger determines the missing nights, whatever a scheduler has planned."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def night(day: int, hour: int = 3, minute: int = 15) -> datetime:
-    """An instant of June 2026 in New York, which is four hours behind UTC."""
+    """Instant of June 2026 in New York, four hours behind UTC."""
     return datetime(2026, 6, day, 4, tzinfo=UTC) + timedelta(hours=hour, minutes=minute)
 
 
@@ -133,11 +133,12 @@ def test_the_following_night_is_told_in_local_time() -> None:
     assert due_nights.next_night(pipeline.schedule.cron, pipeline.zone, NOW) == night(21)
 
 
-# The identity of a night, over edges of the clock and of the schedule.
+# Identity of a night across clock changes and edits of the schedule.
 
 
 def begun_at(ledger: Ledger, pipeline: Spec, instant: datetime) -> datetime:
-    """A night that begins at an instant by the schedule of then; returns its own instant."""
+    """Begin a run at an instant under the given schedule; return the scheduled instant of its
+    night."""
     scheduled = due_nights.night_of(pipeline, instant)
     name = f"{instant.isoformat()}"
     begin = {"run_id": name, "kind": "night", "as_of": instant, "night": scheduled, "now": instant}

@@ -1,4 +1,4 @@
-"""A person is forgotten: no file of the state has the name any more, and others keep theirs."""
+"""A person is forgotten: no state file contains the name, and other people keep theirs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def hold_the_name(spec: Spec, until: datetime) -> None:
 
 
 def holders(folder: Path, name: str = NAME) -> set[str]:
-    """The files of the state that have the name, as text or as JSON writes it."""
+    """State files that contain the name, as text or in JSON."""
     words = (name.encode(), name.encode("ascii", "backslashreplace").replace(b"\\xeb", b"\\u00eb"))
     files = (path for path in folder.rglob("*") if path.is_file())
     return {path.name for path in files if any(word in path.read_bytes() for word in words)}
@@ -64,7 +64,7 @@ def test_a_person_is_forgotten_everywhere_and_copies_are_named(call: Call, fleet
         sentences = [entry.what for entry in access.entries(connection, spec.name)]
     assert sentences == ["forgot a person of A", f"moved [a person who is forgotten] of A, {NAME}son stays"]
     assert call("forget", fleet.file, NAME, "--depot", "A")[0] == 2
-    shift_edits.save(spec, "A", [ShiftEdit("Bo", THURSDAY, "")], by="vic")  # by which the week is planned without them
+    shift_edits.save(spec, "A", [ShiftEdit("Bo", THURSDAY, "")], by="vic")  # the week is replanned without them
     assert [who.name for who in current(spec).plans[0].positions][:2] == ["Bo", "full-time 1"]
 
 
@@ -75,7 +75,7 @@ def test_no_file_of_the_state_has_the_name_any_more(call: Call, fleet: Fleet) ->
         assert call("forget", fleet.file, NAME, "--depot", depot)[0] == 0
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         connection.exec_driver_sql("pragma secure_delete=on")
-        connection.exec_driver_sql("delete from audit")  # whose sentence names a namesake
+        connection.exec_driver_sql("delete from audit")  # its sentence contains a longer name
     assert holders(fleet.spec.paths.folder) == set()
 
 

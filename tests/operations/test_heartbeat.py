@@ -1,4 +1,4 @@
-"""A night tells a URL that it began and how it ended, and never fails or waits long because of it."""
+"""A nightly run notifies a URL of its start and end, and never fails or waits long because of it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.flows.tiny import pipeline
 
 
 class Listener(ThreadingHTTPServer):
-    """What Healthchecks.io would have heard: paths and bodies."""
+    """Records paths and bodies, as Healthchecks.io would receive them."""
 
     def __init__(self, refusals: int = 0) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)

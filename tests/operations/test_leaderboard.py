@@ -1,4 +1,4 @@
-"""The leaderboard on a small feed, with rosters as the command prints them, and what it trains for that."""
+"""The leaderboard on a small feed: its table of rosters, and the training that it needs."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_what_the_night_has_trained_is_not_trained_again(tmp_path: Path, monkeyp
     panel = panels.build(knowledge, spec)
     panel_at, before = Past(knowledge, panel, spec), date(2024, 3, 2)
 
-    def here(*_: object) -> bytes:  # instead of in a process of its own, which would compile for half a minute
+    def here(*_: object) -> bytes:  # in this process, since compiling in a child takes half a minute
         return serialization.to_bytes(fit_candidate.train_uncalibrated(panel_at(before), spec))
 
     monkeypatch.setattr(train_process, "_run_child", here)

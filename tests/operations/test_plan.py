@@ -1,4 +1,5 @@
-"""A plan says what differs from the last published night, and what is applied is what was planned."""
+"""A plan shows the differences from the last published night, and only a planned file can be
+applied."""
 
 from __future__ import annotations
 
@@ -66,7 +67,8 @@ def test_what_has_changed_since_the_last_night_is_told_key_by_key(tmp_path: Path
 
 
 def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(tmp_path: Path) -> None:
-    """What the training was given is the panel as it was at its cutoff, not tonight's cut off there."""
+    """The input of the training is the panel as known at its cutoff, not the current panel
+    truncated there."""
     file = pipeline(tmp_path)
     spec = load(file)
     ingest(spec, now=NIGHT)
@@ -79,7 +81,7 @@ def test_a_training_is_remembered_though_a_day_that_it_knew_was_restated_since(t
     panel = panels.build(knowledge, spec)
     panel_at = Past(knowledge, panel, spec)
     training_panel = panel_at(fit_candidate.first_cutoff(panel, spec))
-    assert not np.array_equal(training_panel.demand, panel.at(training_panel.cutoff).demand)  # the restated day
+    assert not np.array_equal(training_panel.demand, panel.at(training_panel.cutoff).demand)  # the corrected day
     cached = train.cached_model_path(panel_to_bytes(training_panel), spec)
     cached.parent.mkdir(parents=True)
     cached.touch()

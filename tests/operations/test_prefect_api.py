@@ -1,4 +1,4 @@
-"""A server that is none, or another version, is named before anything is asked of it."""
+"""A server that is not Prefect, or has another version, is reported before any other request."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def usual(day: int) -> int:
 
 
 def feed(folder: Path, *wrong: str, last: str = "1540", days: int = DAYS) -> None:
-    """Six weeks of one depot, whose last count is far above the others, and rows that are wrong."""
+    """Write six weeks of one depot, whose last count is far above the others, and the rows `wrong`."""
     rows = [f"A,{FIRST + timedelta(day)},{usual(day)}" for day in range(days)]
     rows[DAYS - 1] = f"A,{LAST},{last}"
     (folder / "demand.csv").write_text("\n".join(["depot_id,date,demand", *rows, *wrong]) + "\n", "utf-8")
@@ -187,12 +187,12 @@ def test_a_released_superseded_row_stays_though_its_source_still_says_otherwise(
     for night in (2, 3):
         assert numbers(ingest(spec, now=NOW + night * DAY)) == (43, 0, 42, 1)
         assert count(spec, NOW + night * DAY) == 150
-    feed(tmp_path, last="154")  # the row released is gone; what the other says was known when it was released
+    feed(tmp_path, last="154")  # the released row is gone; the other row's value was known when it was released
     assert numbers(ingest(spec, now=NOW + 4 * DAY)) == (42, 0, 42, 0)
     assert count(spec, NOW + 4 * DAY) == 150
-    feed(tmp_path, last="160")  # that is news
+    feed(tmp_path, last="160")  # a new value
     assert numbers(ingest(spec, now=NOW + 5 * DAY)) == (42, 1, 41, 0)
-    feed(tmp_path, last="154")  # and so is this now
+    feed(tmp_path, last="154")  # new again, after the correction
     assert numbers(ingest(spec, now=NOW + 6 * DAY)) == (42, 1, 41, 0)
     assert count(spec, NOW + 6 * DAY) == 154
 
@@ -223,7 +223,7 @@ def test_a_repeat_that_breaks_a_later_rule_leaves_the_good_reading(tmp_path: Pat
     header = "depot_id,date,demand" + (",at" if instant else "")
     (tmp_path / "demand.csv").write_text("\n".join([header, *rows]) + "\n", "utf-8")
     assert numbers(ingest(spec, now=NOW)) == (45, 42, 0, 3)
-    assert count(spec, NOW) == 154  # the last row that no rule objects to
+    assert count(spec, NOW) == 154  # the last row that breaks no rule
     assert sorted((row.rule, row.row) for row in quarantined_rows(spec)) == [
         ("spike", 45),
         ("spike", 46),
@@ -249,7 +249,7 @@ def test_a_value_changed_in_place_and_refused_is_one_row_night_after_night_and_s
 
     feed_with(150)
     assert numbers(ingest(spec, now=NOW)) == (DAYS, DAYS, 0, 0)
-    feed_with(1540)  # of the same instant
+    feed_with(1540)  # at the same instant
     for night in (1, 2, 3):
         assert numbers(ingest(spec, now=NOW + night * DAY)) == (DAYS, 0, DAYS - 1, 1)
     row = only(quarantined_rows(spec))

@@ -1,4 +1,4 @@
-"""What was kept long enough goes; what is in use, or another's, stays."""
+"""Items past their retention are removed; items in use, or of another pipeline, stay."""
 
 from __future__ import annotations
 

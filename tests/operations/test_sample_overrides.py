@@ -1,4 +1,4 @@
-"""Planners' numbers of the sample: on every other morning, always the same, and said to be made up."""
+"""Planners' numbers of the sample: every other morning, deterministic, and labeled as made up."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Publications are sealed with the key that signs bundles, and `forecaster doctor` verifies them."""
+"""Publications are sealed with the key that signs bundles, and `forecaster doctor` verifies the
+seals."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ def ledger_signs(spec: Spec) -> list[tuple[str, str]]:
 
 
 def sql(spec: Spec, *statements: str) -> None:
-    """As somebody does with the file alone."""
+    """Change the database file directly."""
     with closing(sqlite3.connect(spec.paths.folder / "ledger.db", isolation_level=None)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -43,7 +44,7 @@ def sql(spec: Spec, *statements: str) -> None:
 
 @pytest.fixture
 def spec(tmp_path: Path) -> Spec:
-    """A pipeline that has published once without a key, and twice with one."""
+    """Pipeline that has published once without a key, and twice with one."""
     spec = load(pipeline(tmp_path / "here", days=DAYS))
     night(spec)
     keys.signer(spec.paths.folder)
@@ -85,7 +86,7 @@ def test_what_a_planner_changes_is_sealed_anew(spec: Spec) -> None:
         connection.execute(update(tables.published).values(drivers=7))
         soundness.renew_digest(connection, 3, keys.sealing(spec.paths.folder))
         soundness.renew_digest(connection, 2)
-    assert [state for state, _ in ledger_signs(spec)] == ["broken"]  # the first one alone, which nobody renewed
+    assert [state for state, _ in ledger_signs(spec)] == ["broken"]  # only the first one, which was not renewed
 
 
 @pytest.mark.parametrize("database", ["sqlite", pytest.param("postgresql", marks=pytest.mark.long)])

@@ -43,7 +43,7 @@ def test_the_pipeline_file_is_valid_and_its_sources_are_usable(folder: Path) -> 
 
 def test_the_pipeline_file_shows_every_section(folder: Path) -> None:
     sections = yaml.safe_load((folder / "pipeline.yaml").read_text("utf-8"))
-    # Whoever starts needs none of these: places have defaults; page, cluster, promises and another system are in docs/.
+    # Not needed to start: places have defaults; the other sections are documented in docs/.
     left_out = {
         "fleet",
         "lake",

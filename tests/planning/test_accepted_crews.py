@@ -1,4 +1,4 @@
-"""A crew is accepted until it is withdrawn, and the newest acceptance of a depot's day counts."""
+"""A crew stays accepted until it is withdrawn, and the newest acceptance of a depot's day counts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A night says why its forecast is another one than the night's before."""
+"""A run explains why its forecast differs from the night's before."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def test_medians_with_another_share_of_the_anchor_are_those_of_a_bundle_that_has
     panel = panels.build(read_as_of(published_fleet.spec, as_of=AS_OF), published_fleet.spec)
     loaded = bundle.read(published_fleet.bundle, keys.trusted_keys(published_fleet.spec.paths.folder))
     weights = ReferenceModel(loaded.weights, loaded.manifest).weights
-    if boosted:  # with trees that are its own
+    if boosted:  # with trees of its own
         names = panel.encoding.covariates, panel.calendar_names, tuple(panel.encoding.statics)
         arrays = random_trees(len(tree_inputs(*names)), panel.horizon)
         weights = {**weights, **{f"trees.{name}": x for name, x in arrays.items()}, "blend.trees": np.float32(0.5)}

@@ -1,4 +1,4 @@
-"""Crews that a planner sets by hand: shown at once, kept by overrides, what-ifs and nights, and left again."""
+"""Crews set by hand: shown at once, kept by overrides, what-ifs and later runs, and released again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A wish for several days and depots is written down whole, an override for each open day, or not at all."""
+"""A request for several days and depots is stored completely, as an override for each open day, or
+not at all."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def test_no_day_of_a_range_falls_away_because_it_is_not_published(period: tuple[
 def test_one_day_off_that_is_named_alone_is_opened() -> None:
     assert _cells(replace(GROUP, first=WEDNESDAY)) == ([("A", WEDNESDAY, 50)], 0)
     with pytest.raises(OverrideError, match="A is closed on 2024-01-03; wanted an open day"):
-        _cells(replace(GROUP, first=WEDNESDAY, orders=None, percent=10))  # of nothing
+        _cells(replace(GROUP, first=WEDNESDAY, orders=None, percent=10))  # a percentage of nothing
     with pytest.raises(OverrideError, match="C is closed on 2024-01-03; wanted an open day"):
         _cells(replace(GROUP, depot_ids=("C",), first=WEDNESDAY))
 

@@ -1,4 +1,5 @@
-"""A planner's number is written down with its reason, moves a day as declared, and holds until it ends."""
+"""A planner's number is stored with its reason, changes a day as declared, and holds until it
+expires."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ def test_a_range_about_less_than_one_order_is_scaled_as_about_one() -> None:
     assert move_quantiles(np.float32([0, 0.5, 2.5]), LEVELS, 10).tolist() == [5, 10, 30]
     assert move_quantiles(np.float32([0, 0, 3]), LEVELS, 2).tolist() == [2, 2, 8]
     assert move_quantiles(np.float32([0, 0.25, 3]), LEVELS, 0).tolist() == [0, 0, 0]
-    # no jump where the model's median passes one order
+    # continuous as the model's median passes one order
     below, above = (move_quantiles(np.float32([0, median, 3]), LEVELS, 6) for median in (0.999, 1.001))
     np.testing.assert_allclose(below, above, atol=0.03)
 

@@ -1,4 +1,4 @@
-"""Premiums of people in a published week: of another person in the same crew, of a move, of a refusal."""
+"""Premiums of people in a published week: for another person in the same crew, a move, a refusal."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ def publish_thursday(spec: Spec) -> None:
 
 
 def test_the_first_plan_of_people_changes_no_published_crew(tmp_path: Path) -> None:
-    """Nobody was planned when the week was published: whoever is planned for its crews then loses and gets nothing."""
+    """Nobody was planned when the week was published, so planning people for its crews costs no
+    premium."""
     people = "people: [{name: full-time, per_depot: 9}], "
     table = "people_table: {source: {kind: csv, path: people.csv}, columns: {off_from: first, cannot_work: not}}, "
     crews = NOTICED.replace(people, "").replace(table, "")
@@ -60,7 +61,7 @@ def changes(spec: Spec) -> list[ScheduleChange]:
 
 
 def names(spec: Spec, shift: str) -> list[str]:
-    """Who works a shift on Thursday; of "" who is free."""
+    """People who work a shift on Thursday; for "" those who are free."""
     return [who.name for who in plan(spec).positions if shift_of(spec, who.name) == shift]
 
 
@@ -71,7 +72,7 @@ def test_another_person_in_the_same_crew_costs_a_shift_cancelled_and_one_added(f
     [change] = changes(fleet.spec)
     assert change.before == change.crews
     assert (change.premium, change.saving) == (ADDED + REMOVED, 0)
-    publish_as_of(fleet.spec, AS_OF)  # a night that changes nobody owes nothing
+    publish_as_of(fleet.spec, AS_OF)  # a run without changes owes nothing
     assert changes(fleet.spec) == [change]
 
 

@@ -1,4 +1,5 @@
-"""Nights that plan people: each looks back at the one before, and an override plans anew whom it concerns."""
+"""Nightly runs that plan people: each builds on the one before, and an override replans the
+affected depots."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ STAFFING = (
 
 @pytest.fixture(scope="module")
 def nights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The pipeline file of a fleet that plans people, of which two nights were published."""
+    """Pipeline file of a fleet that plans people, with two published nights."""
     folder = tmp_path_factory.mktemp("people")
     named = [f"Ana,A,full-time,{THURSDAY},{THURSDAY}", "Bo,B,full-time,,", "Secret Sam,A,half-time,,"]
     people = "\n".join(["person,depot_id,contract,first,last", *named, ""])
@@ -132,21 +133,21 @@ def test_names_are_forgotten_when_retention_says_so(nights: Path) -> None:
 
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The same, with two people a depot for crews of six and more."""
+    """The same, with two people per depot for crews of six and more."""
     folder, staffing = tmp_path_factory.mktemp("few"), STAFFING.replace("per_depot: 11", "per_depot: 2")
     head = "person,depot_id,contract,first,last\n"
     return publish_nights(folder, fleets.counts("ABCD"), staffing=staffing, people=head).file
 
 
 def _coming(plan: WeekPlan) -> tuple[int, int]:
-    """Drivers who come on Thursday by the plan, and those who are missing."""
+    """Attending drivers on Thursday by the plan, and missing ones."""
     covers = [cover for cover in plan.shifts if cover.date == THURSDAY]
     planned = sum(cover.planned for cover in covers)
     return planned, sum(cover.wanted for cover in covers) - planned
 
 
 def test_drivers_are_those_who_come_on_page_wall_week_and_api(few: Path) -> None:
-    """As the night publishes it, after an override, and after that is withdrawn."""
+    """Checked after publication, after an override, and after its withdrawal."""
     spec = load(few)
     for step in ("night", "override", "withdrawal"):
         if step == "override":
@@ -168,7 +169,7 @@ def test_drivers_are_those_who_come_on_page_wall_week_and_api(few: Path) -> None
         rows = [row for row in get("/api/v1/rosters").json()["rows"] if row["depot_id"] == "A"]
         [row] = [row for row in rows if row["target_date"] == str(THURSDAY)]
         assert (row["drivers"], row["why"].split(";")[0]) == (coming, cause.split(";")[0])
-        assert f"left at {coming} " not in row["why"]  # what stays is the crew, whoever comes of it
+        assert f"left at {coming} " not in row["why"]  # it states the crew that stays, not its attendance
         for cover in (cover for cover in plans(few)["A"].shifts if cover.date == THURSDAY):
             assert f">{cover.planned}/{cover.wanted}<" in get("/depot/A").text
         tomorrow = {depot.depot_id: depot.days[1].drivers for depot in current(spec).depots}

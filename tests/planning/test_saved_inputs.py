@@ -1,4 +1,5 @@
-"""What a publication was made from is kept under the digest of its content, and read back as it was."""
+"""The inputs of a publication are stored under the digest of their content, and read back
+unchanged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""A published schedule: its states, and nights and overrides that change it only for more than the premium."""
+"""A published schedule: its states, and runs and overrides that change it only for more than the
+premium."""
 
 from __future__ import annotations
 
@@ -64,7 +65,7 @@ def test_a_week_is_a_draft_until_it_is_published_and_then_changed(fleet: Fleet) 
     assert {state.state for state in states(fleet.spec)} == {"draft"}
     cells = [each for depot in before.depots for each in depot.days if each.target_date >= MONDAY]
     assert publish_week(fleet.spec) == len([each for each in cells if each.target_date < MONDAY + 7 * DAY])
-    assert publish_week(fleet.spec) == 0  # what is published keeps its notice
+    assert publish_week(fleet.spec) == 0  # published days keep their notice
     first = states(fleet.spec)[0]
     assert (first.state, first.by, first.depots, first.changes, first.premium) == ("published", ("Ana",), 4, 0, 0)
     middle = before.levels.index(0.5)
@@ -104,7 +105,7 @@ def test_later_nights_keep_the_schedule_and_record_each_change_with_its_premium(
     told = {(each.depot_id, each.target_date): each.crews[""] for each in changes(fleet.spec)}
     dear = fleet.file.with_name("dear.yaml")
     dear.write_text(fleet.file.read_text("utf-8").replace("cost_short: 38", "cost_short: 380"), "utf-8")
-    spec = load(dear)  # under which more drivers are wanted, at far more than a premium
+    spec = load(dear)  # more drivers are wanted, at far more than a premium
     fleets.fill(spec, fleets.counts("ABCD", 101, 100), fleets.CITIES, now=AS_OF + DAY)
     publish_as_of(spec, AS_OF + DAY)
     after = current(spec)
@@ -123,7 +124,7 @@ def test_later_nights_keep_the_schedule_and_record_each_change_with_its_premium(
         assert each.premium == more * rate
         assert each.saving > each.premium
     count = len(changes(spec))
-    publish_as_of(spec, AS_OF + DAY + timedelta(hours=1))  # again, which changes nothing
+    publish_as_of(spec, AS_OF + DAY + timedelta(hours=1))  # repeated: changes nothing
     assert len(changes(spec)) == count
 
 

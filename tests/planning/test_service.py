@@ -1,4 +1,4 @@
-"""A planner's override is shown at once, taken up by the next nights, and can be withdrawn."""
+"""A planner's override is shown at once, applied by later runs, and can be withdrawn."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_a_planner_opens_a_weekday_that_never_comes_and_closes_it_again(without_
     assert opened.drivers is not None
     assert opened.drivers >= 9
     assert parts(current(spec))
-    publish_as_of(spec, AS_OF)  # another night of the same morning takes it up
+    publish_as_of(spec, AS_OF)  # another run of the same morning applies it
     assert (day(current(spec)).open, day(current(spec)).quantiles) == (True, opened.quantiles)
     assert day(current(spec)).drivers == opened.drivers
     service.save(spec, replace(PROPOSED, orders=70))

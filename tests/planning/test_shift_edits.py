@@ -1,4 +1,4 @@
-"""Edits of a week: people who are moved by hand, what it costs, and rules that forbid it."""
+"""Edits of a week: people moved by hand, the cost, and rules that forbid it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_shift_set_by_hand_holds_until_it_is_left_to_the_plan(fleet: Fleet) ->
     was = shift_of(fleet.spec, "Bo")
     assert edit(fleet.spec, "Bo", "").moves[0] == Move("Bo", THURSDAY, was, "")
     assert shift_of(fleet.spec, "Bo") == ""
-    service.save(fleet.spec, PROPOSED)  # which plans the depot anew
+    service.save(fleet.spec, PROPOSED)  # replans the depot
     assert shift_of(fleet.spec, "Bo") == ""
     publish_as_of(fleet.spec, AS_OF)
     bo = next(who for who in plan(fleet.spec).positions if who.name == "Bo")

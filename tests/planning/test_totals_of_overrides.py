@@ -1,4 +1,5 @@
-"""An override moves the totals of every level and week that its day is in, as the next night publishes them."""
+"""An override updates the totals of all levels and weeks that include its day, as the next run
+would publish them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What overrides were worth is told of all first, and of planners by name only after enough days."""
+"""The value of overrides is reported for all first, and for named planners only after enough days."""
 
 from __future__ import annotations
 

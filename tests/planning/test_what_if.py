@@ -78,7 +78,7 @@ def test_it_is_told_which_depots_lose_a_van(published_fleet: Fleet) -> None:
     moved = {van.depot_id: van.after - van.before for van in answer.moved_vans}
     assert moved["A"] > 0
     lost = [depot for depot, vans in moved.items() if vans < 0]
-    assert lost  # thirty vans are fewer than that many orders and the others need
+    assert lost  # thirty vans are fewer than needed by these orders and the other depots
     for van in answer.moved_vans:
         roster = day(published, van.depot_id).roster
         assert roster is not None

@@ -1,4 +1,4 @@
-"""The parts of a change add up to the published difference, to the order."""
+"""The parts of a change add up exactly to the published difference."""
 
 from __future__ import annotations
 

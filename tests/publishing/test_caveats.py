@@ -1,4 +1,4 @@
-"""What is said beside a forecast of depots that count twice."""
+"""Notes on depots that are counted twice."""
 
 from __future__ import annotations
 

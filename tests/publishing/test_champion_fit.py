@@ -1,4 +1,4 @@
-"""A champion under a pipeline file that wants something else says in one sentence what becomes of it."""
+"""A champion that differs from the pipeline file is explained in one sentence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ UNTIL = "; it forecasts until a night admits another."
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """The pipeline file of a fleet whose last run knew the same file."""
+    """Pipeline file of a fleet whose last run used the same file."""
     fleet = fleets.build_fleet(tmp_path / "fleet")
     plan.save_spec(fleet.spec)
     return fleet.file

@@ -1,4 +1,4 @@
-"""A forecast goes out from a bundle that is believed, says what has to be said of it, and can be made again."""
+"""A forecast comes from a trusted bundle, has the required notes, and can be reproduced."""
 
 from __future__ import annotations
 
@@ -193,7 +193,7 @@ def test_whatever_is_wrong_with_a_bundle_the_fallback_goes_out_and_says_it_loudl
             "The numbers repeat the same weekdays of earlier weeks: "
             "the model cannot be used at present; the next night looks again."
         )
-        assert head.note == readers  # of what is wrong with it, whoever runs the pipeline is told
+        assert head.note == readers  # readers see no details of the fault, which only operators need
         assert len(ledger.depots(head.publication_id)) == 4
 
 
@@ -213,7 +213,7 @@ def test_the_prior_goes_out_where_it_stands_by_and_the_champion_cannot_be_used(f
     assert (result.choice.tier, result.digest) == ("prior", fleet.bundle.name)
     assert result.notes[0].text.startswith("The prior forecasts: bundle ")
     assert "No such file" in result.notes[0].text
-    changed(MODEL)(fleet)  # and the prior's bundle too
+    changed(MODEL)(fleet)  # the prior's bundle is damaged, too
     assert forecast(spec, champion, knowledge).choice.tier == "fallback"
     assert not is_usable(spec, fleet.bundle)
 
@@ -288,7 +288,8 @@ def test_a_published_forecast_is_made_again_to_the_last_value(fleet: Fleet, call
     assert predicted(call, fleet)[0] == 0
     run = last_run(fleet)
     before = len(Lake(fleet.spec.lake_url).read("forecasts"))
-    # What was said later of the same days, as if it had been known then, is not among what the run read.
+    # Later corrections of the same days, recorded as if known then, are not part of what the run
+    # read.
     restated = [row.rsplit(",", 2)[0] + ",90,0" for row in fleets.counts("AB")]
     fleets.fill(fleet.spec, restated, fleets.CITIES)
     code, out, _ = call("replay", fleet.file, run, "--verify")
@@ -351,7 +352,7 @@ finally:
 """
 EXTRAS = {"jax", "jaxlib", "flax", "optax", "orbax", "jax2onnx", "onnx", "jaxtyping", "mlflow", "prefect", "matplotlib"}
 EXTRAS |= {"fastapi", "uvicorn", "jinja2", "lightgbm", "prophet", "statsforecast", "scipy", "sklearn", "torch", "moto"}
-SOURCES = {"fsspec", "pandera"}  # of the base install, where a source is read
+SOURCES = {"fsspec", "pandera"}  # in the base install; needed only to read sources
 STAFFED = """
 staffing:
   orders_per_driver: 20
@@ -363,8 +364,8 @@ staffing:
 
 
 def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_path: Path) -> None:
-    """Neither the sources nor the signing key are there, nor anything that trains, orchestrates or reads sources; weeks
-    of people are planned all the same."""
+    """Without sources, signing key, and packages for training, orchestration or reading sources;
+    weeks of people are planned anyway."""
     with Path(fleet.file).open("a", encoding="utf-8") as pipeline:
         pipeline.write(STAFFED)
     packed = shutil.move(fleet.bundle.with_name(f"{fleet.bundle.name}.tar.zst"), tmp_path)
@@ -388,7 +389,7 @@ def test_a_machine_with_bundle_lake_and_base_install_predicts(fleet: Fleet, tmp_
 
 
 def test_replay_does_not_depend_on_when_it_is_asked(fleet: Fleet, call: Call) -> None:
-    """A bundle that was promoted since is another one than the run's."""
+    """A later promotion does not change the run's bundle."""
     predicted(call, fleet)
     run = last_run(fleet)
     with Ledger.open(fleet.spec.ledger_url) as ledger:

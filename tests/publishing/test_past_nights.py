@@ -1,4 +1,4 @@
-"""Past nights for a first look: by the model of now, where it has not seen their days."""
+"""Past nights for a first look: by the current model, if it has not seen their days."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fleet(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
 
 
 def _validated_until(day: date | None, fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The champion's training says up to which day it has looked."""
+    """Set the last day of the champion's validation."""
     real = past_nights.bundles.load
 
     def load(*arguments: Any) -> Any:
@@ -98,7 +98,8 @@ def test_a_past_morning_is_kept_behind_what_is_shown(fleet: Fleet, monkeypatch: 
 
 
 def test_history_that_arrived_in_one_file_is_replayed_and_labelled(tmp_path: Path) -> None:
-    """Of a file as `init --from` writes it nothing was known on the mornings before it arrived."""
+    """With a file as written by `init --from`, nothing was known on the mornings before its
+    arrival."""
     fleet = fleets.build_fleet(tmp_path, recorded="arrival")
     with Ledger.open(fleet.spec.ledger_url) as ledger:
         ledger.start_run("tonight", pipeline="small", as_of=AS_OF, spec_digest=fleet.spec.digest, kind="refresh")

@@ -1,4 +1,4 @@
-"""Publishing: what only explains, looks back or tidies up never holds up a forecast."""
+"""Publishing: steps that only explain, look back or clean up never block a forecast."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def one_day_later(spec: Spec) -> PublishedForecast:
 
 
 def published(folder: Path) -> Spec:
-    """A pipeline of two depots that was published once."""
+    """Pipeline of two depots, published once."""
     rows = (f"{depot},{day},{count}" for depot, count in (("A", 40), ("B", 10)) for day in days(FIRST, LAST))
     write(folder, "demand", "depot_id,date,demand", *rows)
     write(folder, "depots", "depot_id,city,vans", "A,Ulm,3", "B,Ulm,3")
@@ -50,7 +50,7 @@ def test_a_forecast_goes_out_though_nobody_can_say_why_it_moved(tmp_path: Path) 
     folder = spec.paths.saved_inputs
     with Ledger.open(spec.ledger_url) as ledger:
         inputs = saved_inputs.read(folder, *ledger.desks())
-        # What the night before was made from covers other years than tonight's history.
+        # The inputs of the night before cover other years than the current history.
         elsewhere = replace(inputs.panel, days=inputs.panel.days - np.timedelta64(9999, "D"))
         name = saved_inputs.write(folder, replace(inputs, panel=elsewhere))
         with ledger.transaction() as connection:

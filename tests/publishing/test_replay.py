@@ -1,4 +1,4 @@
-"""What was published long ago is made again, at the farthest horizon too."""
+"""Old publications are reproduced, including the longest horizon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.fleets import AS_OF
 def test_of_sixty_one_days_the_last_is_made_again_supposed_explained_and_compared_as_the_first(
     tmp_path: Path, call: Call
 ) -> None:
-    """The farthest horizon, by what a planner and an operator ask of it."""
+    """The longest horizon, in the queries of planners and operators."""
     legacy = "legacy: {source: {kind: csv, path: legacy.csv}, columns: {made_on: made_on}}\n"
     fleet = fleets.build_fleet(tmp_path, legacy, horizon=61)
     long_ago, tomorrow = AS_OF - timedelta(days=63), AS_OF + timedelta(days=1)

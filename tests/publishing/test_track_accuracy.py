@@ -1,4 +1,4 @@
-"""Earlier forecasts are held against what came, beside the seasonal naive on the same days."""
+"""Earlier forecasts are compared with actuals, next to the seasonal naive on the same days."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Row = tuple[str, str, date, int, float]  # run, depot, cutoff, days ahead, media
 def archive(
     lake: Lake, *rows: Row, at: datetime = datetime(2024, 2, 1, tzinfo=UTC), width: float = 2.0, tier: str = "fresh"
 ) -> None:
-    """Forecasts with a range of `width` to either side."""
+    """Archive forecasts with a range of ± `width`."""
     forecasts = [
         {
             "run_id": run,
@@ -59,7 +59,8 @@ def lake(tmp_path: Path) -> Lake:
 
 @pytest.fixture
 def panel() -> Panel:
-    """Depots A, B from Monday 1 January 2024 on, 21 days known: 100 a day at A, 10 at B, at last 110 at A."""
+    """Depots A, B from Monday 1 January 2024 on, with 21 known days: 100 a day at A, 10 at B, in
+    the last week 110 at A."""
     demand = np.tile(np.array([[100.0], [10.0]], np.float32), (1, 21))
     demand[0, 14:] = 110.0
     return replace(bare(demand), depot_ids=("A", "B"), attributes={"city": ("Town", "Port")})
@@ -153,7 +154,7 @@ NO_ALIASES = pd.DataFrame({"alias": [], "depot_id": []}, dtype="str")
 def other_system(
     tmp_path: Path, panel: Panel, text: str, columns: str = ""
 ) -> tuple[external_forecasts.ExternalForecasts, list[Finding]]:
-    """What a declared file of another system says of a panel."""
+    """Parse a declared file of another system for a panel."""
     (tmp_path / "old.csv").write_text(text, "utf-8")
     file, findings = tmp_path / "pipeline.yaml", list[Finding]()
     source = f"legacy: {{source: {{kind: csv, path: old.csv}}{columns}}}"

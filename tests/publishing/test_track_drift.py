@@ -1,4 +1,5 @@
-"""What drifts is reckoned night by night from the archive, kept in the ledger, and told in the outcome of the night."""
+"""Drift is computed run by run from the archive, stored in the ledger, and reported in the run's
+outcome."""
 
 from __future__ import annotations
 
@@ -48,7 +49,7 @@ def panel_of(demand: np.ndarray) -> Panel:
 
 
 def archive(spec: Spec, days: range, depots: int = DEPOTS, horizon: int = 1, first: date = START) -> None:
-    """Nights that forecast 200 for every depot and day, each with a run."""
+    """Archive nights that forecast 200 for every depot and day, each with a run."""
     table, runs = [], []
     for number in days:
         morning = first + timedelta(days=number)
@@ -121,7 +122,7 @@ def test_an_empty_archive_says_nothing_and_fails_nothing(spec: Spec) -> None:
 
 
 def test_a_depot_that_was_renamed_drifts_beside_its_own_past(spec: Spec) -> None:
-    """Scored days have its former id, and so has the archive of those that are scored now."""
+    """Days scored earlier have its former id, and so has the archive of those scored now."""
     demand = counts()
     demand[3, -20:] *= 1.5
     archive(spec, range(DAYS))
@@ -261,7 +262,7 @@ def test_a_real_night_tells_a_planted_shift_on_its_page_in_its_outcome_and_to_pr
     told = exposition.text(spec)
     assert 'forecaster_depots_drifted{direction="above",pipeline="t"} 1.0' in told
     assert 'forecaster_depots_drift_tested{pipeline="t"} 12.0' in told
-    assert measured_drift(night) is None  # repeated, it quotes the same as before
+    assert measured_drift(night) is None  # repeated, it reports the same as before
     night.as_of = at + timedelta(days=1)
     card = run_notes.card(None, panel_of(demand), measured_drift(night))
     assert f"measured on {at.date()}" in card

@@ -1,4 +1,5 @@
-"""Links into MLflow open the run itself, hold no password, and are there only where MLflow has an address."""
+"""Links into MLflow open the run itself, contain no password, and exist only if MLflow has an
+address."""
 
 from __future__ import annotations
 

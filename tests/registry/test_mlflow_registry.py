@@ -1,4 +1,4 @@
-"""A night that was killed while MLflow was told is told again, and leaves no second copy of its files."""
+"""A night killed while it was sent to MLflow is sent again, without a second copy of its files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which depots and days a finding is about."""
+"""The depots and days that a finding affects."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_lateness_is_counted_in_local_days(tmp_path: object) -> None:
     declared = spec().model_copy(update={"timezone": "America/New_York"})
     columns = declared.demand.columns.model_copy(update={"recorded_at": "at"})
     declared = declared.model_copy(update={"demand": declared.demand.model_copy(update={"columns": columns})})
-    instants = ["2024-01-02T04:30Z", "2024-01-02T05:30Z"]  # 23:30 of the day itself, and 00:30 of the next
+    instants = ["2024-01-02T04:30Z", "2024-01-02T05:30Z"]  # 23:30 of the same day, and 00:30 of the next
     frame = pd.DataFrame(
         {"depot_id": "A", "date": date(2024, 1, 1), "demand": 1.0, "open": None, "source": "s"}, index=[0, 1]
     )

@@ -1,4 +1,4 @@
-"""Figures are drawn for any backtest, also for one with nothing to show."""
+"""Figures are drawn for any backtest, even for one without any values."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_a_duel_leaves_out_depots_without_an_order() -> None:
 
 def test_the_calibration_curve_shows_the_share_below_each_level() -> None:
     quantiles = np.tile(np.float32([10, 20, 30]), (10, 1, 1))
-    folds = (fold(quantiles, np.arange(5, 55, 5)[:, None]),)  # 2, 4 and 6 of ten lie at or below the levels
+    folds = (fold(quantiles, np.arange(5, 55, 5)[:, None]),)  # 2, 4 and 6 of ten are at or below the levels
     figure = run_figures.calibration({"a": Scores("a", folds, {}, scale(np.ones(10)))})
     np.testing.assert_allclose(line(figure.axes[0], "a").get_ydata(), [0.2, 0.4, 0.6])
     assert png_bytes(figure).startswith(b"\x89PNG")

@@ -1,4 +1,4 @@
-"""The report of a night's model is one file that shows the verdict, the scores and the pictures."""
+"""The report of a night's model is one file with the verdict, the scores and the pictures."""
 
 from __future__ import annotations
 

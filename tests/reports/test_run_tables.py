@@ -1,4 +1,5 @@
-"""Tables and headline of a run: few numbers on top, every metric in a table, and what is not a number is empty."""
+"""Tables and headline of a run: few headline numbers, every metric in a table, and empty cells for
+NaN."""
 
 from __future__ import annotations
 

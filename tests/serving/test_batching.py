@@ -1,4 +1,5 @@
-"""Requests that are computed together get their own answers, whatever their order, sizes and failures."""
+"""Requests that are computed together get their own answers, whatever their order, sizes and
+failures."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ SOON = 10.0  # seconds: later than any test needs
 
 
 class Doubling:
-    """Answers each row with its double, as a graph would; a row of `POISON` makes the whole batch fail."""
+    """Double each row, as a graph would; a row of `POISON` makes the whole batch fail."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -46,7 +47,7 @@ class Doubling:
 
 
 class Notes:
-    """What the queue tells of itself."""
+    """Recorder of the queue's measurements."""
 
     def __init__(self) -> None:
         self.batches: list[tuple[str, int]] = []
@@ -77,7 +78,7 @@ REQUESTS = st.lists(
     st.tuples(
         st.integers(1, 11),  # rows
         st.sampled_from(["well", "well", "well", "poison", "late", "gone"]),
-        st.integers(0, 3),  # turns of the loop before it comes
+        st.integers(0, 3),  # turns of the loop before it is submitted
     ),
     min_size=1,
     max_size=14,
@@ -178,7 +179,7 @@ def test_a_queue_that_is_full_and_a_deadline_turn_requests_away_before_they_comp
         with pytest.raises(QueueFull, match="4 rows wait already"):
             await asked(batcher, 6)
         with pytest.raises(DeadlinePassed, match="before its turn"):
-            await late  # while the only thread is at work
+            await late  # while the only thread is busy
         assert batcher.queued_rows == 3
         compute.gate.set()
         assert await computing == [2, 4]

@@ -1,4 +1,5 @@
-"""A bundle comes back as it was written by whom we trust, or is refused by the name of what is wrong."""
+"""A bundle from a trusted signer is read as written; any other is rejected with the name of the
+fault."""
 
 from __future__ import annotations
 
@@ -109,7 +110,7 @@ def test_a_changed_byte_anywhere_is_refused_by_the_name_of_its_file(folder: Path
         (folder / name).write_bytes(content)
         with pytest.raises(BundleError, match=rf"{folder.name}: {name}"):
             read(folder)
-    assert bundle.write(folder.parent, ONNX, weights(), about(), signer()) == folder  # nor taken for one that is there
+    assert bundle.write(folder.parent, ONNX, weights(), about(), signer()) == folder  # nor mistaken for an existing one
     assert (folder / name).read_bytes() == whole
 
 
@@ -200,7 +201,7 @@ def test_a_further_file_is_named(folder: Path, name: str) -> None:
     (folder / name).write_bytes(b"")
     with pytest.raises(BundleError, match=f"{name} does not belong there"):
         read(folder)
-    (folder / MODEL).unlink()  # nor may it stand in for another one
+    (folder / MODEL).unlink()  # nor may it replace another one
     with pytest.raises(BundleError, match=r"does not belong there|is missing"):
         read(folder)
 
@@ -231,13 +232,13 @@ def test_a_folder_of_another_name_is_refused(folder: Path, monkeypatch: pytest.M
         renamed.rename(folder)
     monkeypatch.chdir(folder)
     with pytest.raises(BundleError, match=r"manifest\.json has digest"):
-        read(Path())  # a folder without a name vouches for nothing
+        read(Path())  # a folder without a name is not valid
     with pytest.raises(BundleError, match=r"cannot be read: No such file"):
         read(folder.parent / "nowhere")
 
 
 def signed(parent: Path, manifest: Any, **files: bytes) -> Path:
-    """A folder that is signed as it should be, whatever its manifest says."""
+    """Return a correctly signed folder with any manifest."""
     content = json.dumps(manifest).encode()
     folder = parent / hashlib.sha256(content).hexdigest()[:16]
     folder.mkdir(parents=True)
@@ -273,7 +274,7 @@ def test_a_manifest_that_names_a_path_elsewhere_is_refused(tmp_path: Path, name:
 
 
 def test_a_graph_that_reaches_outside_is_refused_though_it_is_signed(tmp_path: Path) -> None:
-    """As a trusted machine that was taken over might sign it."""
+    """As a compromised trusted machine might sign it."""
     model = proto()
     model.graph.initializer[0].data_location = onnx.TensorProto.EXTERNAL
     outside = model.SerializeToString()
@@ -285,7 +286,7 @@ def test_a_graph_that_reaches_outside_is_refused_though_it_is_signed(tmp_path: P
 
 
 def test_a_half_written_bundle_is_never_seen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk fills up at each file in turn: nothing that `read` could find is left, nor anything else."""
+    """The disk fills up at each file in turn: no readable bundle is left, nor anything else."""
     for count in range(4):
         calls: list[int] = []
 

@@ -1,4 +1,4 @@
-"""A bundle as one file: the same bytes each time, and nothing in it that leads elsewhere."""
+"""A bundle as one file: the same bytes each time, and no member that leads elsewhere."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ HEAD = ("manifest.json", "manifest.sig")
 
 
 def unpack(file: Path) -> tuple[str, dict[str, bytes]]:
-    """The content of a file whose head nobody verifies."""
+    """Unpack a file without verifying its head."""
     return bundle_archive.unpack(file, HEAD, lambda name, content: None)
 
 
@@ -85,7 +85,7 @@ def test_a_changed_byte_of_the_file_is_refused(folder: Path) -> None:
         content = bytearray(whole)
         content[place] ^= 0xFF
         file.write_bytes(content)
-        # A byte of the packing may say nothing of what is packed; then the bundle is the same.
+        # A byte of the compression may not affect the content; the bundle is then the same.
         with contextlib.suppress(BundleError):
             assert bundle.read(file, trusted) == good, place
             accepted += 1
@@ -141,7 +141,7 @@ def test_a_small_file_that_unpacks_to_a_large_one_is_refused(tmp_path: Path, mon
 def test_an_archive_without_a_trusted_signature_is_refused_before_anything_else_is_unpacked(
     tmp_path: Path, first: str
 ) -> None:
-    """A pax header counts as well: tarfile reads it whole before it gives the first member."""
+    """A pax header counts as well: tarfile reads it whole before it returns the first member."""
     large = b"\0" * (1 << 28)
     for file in (
         packed(tmp_path / "large.tar.zst", member(first), content=large),

@@ -1,4 +1,4 @@
-"""The documented programs run a bundle without this package, and get our inputs and our numbers."""
+"""The documented programs run a bundle without this package, with our inputs and our results."""
 
 from __future__ import annotations
 

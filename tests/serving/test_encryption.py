@@ -1,4 +1,4 @@
-"""Who has no key reads no model, and what was changed is not taken for a model."""
+"""Without the key, no model can be read, and a changed file is never accepted as a model."""
 
 from __future__ import annotations
 

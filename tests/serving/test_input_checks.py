@@ -1,4 +1,4 @@
-"""What a bundle is to forecast from fits it, or is refused with its depot and day."""
+"""Valid inputs of a bundle pass; invalid ones are rejected with their depot and day."""
 
 from __future__ import annotations
 

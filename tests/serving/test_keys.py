@@ -1,4 +1,4 @@
-"""The key that signs belongs to its owner alone, and who forecasts needs its public half only."""
+"""Only its owner may read the signing key, and forecasting needs only its public half."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ def test_a_machine_with_the_public_key_alone_verifies_and_cannot_sign(tmp_path: 
 def test_keys_come_from_the_environment_as_text_or_as_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(keys.SIGNING, private_pem().decode())
     assert keys.signer(tmp_path).public == signer().public
-    assert raw(keys.trusted_keys(tmp_path)) == raw([signer().public])  # who signs believes itself
+    assert raw(keys.trusted_keys(tmp_path)) == raw([signer().public])  # a signing machine trusts itself
     monkeypatch.setenv(keys.SIGNING, str(owned(tmp_path / "key.pem", private_pem(1))))
     assert keys.signer(tmp_path).public == signer(1).public
     monkeypatch.setenv(keys.TRUSTED, public_pem(2).decode())
-    assert raw(keys.trusted_keys(tmp_path)) == raw([signer(2).public])  # and only whom it is told to, when it is told
+    assert raw(keys.trusted_keys(tmp_path)) == raw([signer(2).public])  # if trusted keys are declared, only those count
     (tmp_path / "several").mkdir()
     (tmp_path / "several" / "a.pub.pem").write_bytes(public_pem(3))
     (tmp_path / "other.pem").write_bytes(public_pem(4))
@@ -127,13 +127,13 @@ def test_what_is_no_ed25519_key_is_refused_by_its_place(tmp_path: Path, monkeypa
 def test_two_processes_that_make_a_key_at_once_end_with_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = keys.signer(tmp_path)
     exists = Path.exists
-    monkeypatch.setattr(Path, "exists", lambda self: self.name != "signing.pem" and exists(self))  # not seen yet
+    monkeypatch.setattr(Path, "exists", lambda self: self.name != "signing.pem" and exists(self))  # not visible yet
     assert keys.signer(tmp_path).public == first.public
     assert raw(keys.trusted_keys(tmp_path)) == [first.public.public_bytes_raw()]
 
 
 def declare(tmp_path: Path, *blocks: tuple[str, int]) -> None:
-    """Trust these keys alone, each after its lines."""
+    """Trust only these keys, each after its lines."""
     (tmp_path / "keys").mkdir(exist_ok=True)
     text = "".join(f"{lines}\n{public_pem(number).decode()}" for lines, number in blocks)
     (tmp_path / "keys" / "declared.pub.pem").write_text(text, "utf-8")

@@ -1,4 +1,5 @@
-"""The plain NumPy forward pass says what JAX and the graph say, from what lies in a bundle and nothing else."""
+"""The plain NumPy forward pass gives the results of JAX and of the graph, only from the content of
+a bundle."""
 
 from __future__ import annotations
 
@@ -38,7 +39,7 @@ def of(candidate: Candidate) -> ReferenceModel:
 
 
 def odd(horizon: int = 3) -> Panel:
-    """Gaps, a depot without any reading, closed days, and more than a year of history."""
+    """A panel with gaps, a depot without any reading, closed days, and more than a year of history."""
     panel = panels.panel(5, 500, horizon, seed=3)
     demand, open_ = np.array(panel.demand), np.array(panel.open)
     demand[0, ::3], demand[1], demand[2, -60:] = np.nan, np.nan, np.nan
@@ -47,8 +48,9 @@ def odd(horizon: int = 3) -> Panel:
 
 
 def christmas() -> Panel:
-    """Depots that see their first holidays, which began last week and go on, one that saw the same a year ago, and one
-    that moved to another level between two holidays; one whose same weekdays had nothing usual a year ago."""
+    """Depots that see their first holidays, which began last week and continue, one that saw the
+    same a year ago, one that moved to another level between two holidays, and one whose same
+    weekdays had nothing usual a year ago."""
     panel = odd()
     demand, calendar = np.array(panel.demand), np.array(panel.calendar)
     demand[[0, 2], :300] = np.nan
@@ -126,7 +128,8 @@ def test_a_closed_day_is_zero_and_quantiles_do_not_cross() -> None:
 
 
 def drawn(shape: encoder_decoder.Architecture, encoding: Encoding, calibration: list[float]) -> Candidate:
-    """A model of two members with random parameters, so that no part of the network is idle."""
+    """Return a model of two members with random parameters, so that every part of the network has
+    an effect."""
     members = panels.random_members(shape, 2, 0.5)
     calendar = np.array([1, 0.5, 0, 1, 1, 1], np.float32)
     constants = {"mean": np.float32(4), "spread": np.float32(0.7), "yearly": np.float32(1), "calendar": calendar}
@@ -167,8 +170,9 @@ def test_weeks_ahead_agree_as_well(horizon: int) -> None:
         check_what_trees_read(model, candidate, inputs)
     predicted, bound = model(inputs), model.bound(inputs)
     assert predicted.shape == (5, horizon, 3)
-    assert np.isclose(np.log1p(predicted[..., -1]), bound).any()  # for a network that means nothing goes far beyond
-    model.lengths = {name: length for name, length in model.lengths.items() if name != "times_most"}  # as before
+    assert np.isclose(np.log1p(predicted[..., -1]), bound).any()  # an untrained network goes far beyond the bound
+    # as in earlier versions
+    model.lengths = {name: length for name, length in model.lengths.items() if name != "times_most"}
     np.testing.assert_allclose(predicted, np.minimum(model(inputs), np.expm1(bound)[..., None]), rtol=1e-5)
     np.testing.assert_allclose(predicted, expected, rtol=1e-4, atol=1e-4)
     graph = predict.session(to_onnx.to_graph(candidate))
@@ -176,7 +180,7 @@ def test_weeks_ahead_agree_as_well(horizon: int) -> None:
 
 
 def with_trees(candidate: Candidate) -> Candidate:
-    """A candidate with trees that split all that they may read, somewhere between what is usual."""
+    """Return a candidate with trees that split on all their inputs, within the usual range."""
     names = candidate.encoding.covariates, candidate.calendar_names, tuple(candidate.encoding.statics)
     arrays = panels.random_trees(len(features.tree_inputs(*names)), candidate.horizon)
     blend = {**candidate.parameters["blend"], "trees": np.float32(0.4)}
@@ -195,7 +199,7 @@ def check_what_trees_read(model: ReferenceModel, candidate: Candidate, inputs: d
 
 
 def test_jax_taken_operation_by_operation_says_the_same_as_compiled() -> None:
-    """Which is why parity may ask the compiled one."""
+    """Parity therefore may use the compiled one."""
     candidate, inputs = panels.candidate(), panels.panel().window(LOOKBACK)
     parameters: Any = jax.tree.map(jnp.asarray, dict(candidate.parameters))
     predicted = encoder_decoder.forward(parameters, to_onnx.window(inputs), to_onnx.architecture(candidate))

@@ -1,4 +1,5 @@
-"""An ONNX file keeps to itself and to onnx's own operators, or it is refused before a runtime sees it."""
+"""An ONNX file without external data and foreign operators passes; any other is rejected before a
+runtime loads it."""
 
 from __future__ import annotations
 
@@ -161,7 +162,7 @@ def test_bytes_of_any_kind_are_let_through_or_refused_and_nothing_else(noise: by
 
 
 def reached(descriptor: Descriptor, outer: frozenset[str] = frozenset()) -> Iterator[str]:
-    """The names of the messages that can lie inside one."""
+    """Yield the names of the messages that can occur inside one."""
     yield descriptor.name
     for field in descriptor.fields:
         if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.name not in outer:
@@ -169,7 +170,8 @@ def reached(descriptor: Descriptor, outer: frozenset[str] = frozenset()) -> Iter
 
 
 def test_every_way_to_a_tensor_or_an_operator_is_walked() -> None:
-    """Held against the descriptors of the onnx package: a field that a newer one adds must not go unseen."""
+    """Compared with the descriptors of the onnx package, so that fields of a newer version are not
+    missed."""
     targets = {"TensorProto", "NodeProto", "OperatorSetIdProto", "FunctionProto", "GraphProto"}
     names = {"OperatorSet": "OperatorSetIdProto", "Training": "TrainingInfoProto"}
     for kind, nested in onnx_checks._NESTED.items():

@@ -1,4 +1,5 @@
-"""A bundle forecasts what the trained model does, for panels that were made for it, without what trains."""
+"""A bundle forecasts the same as the trained model, for panels that were made for it, without
+training code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Totals along joint paths: they agree with their parts, and know who is surprised together."""
+"""Totals along joint paths: they agree with their parts, and reflect which depots are surprised
+together."""
 
 from __future__ import annotations
 
@@ -17,14 +18,14 @@ DAYS, DEPOTS = 420, 8
 
 
 def shocked(common: float, seed: int = 0) -> Panel:
-    """Counts about 1,000 with σ 0.2 in logs, of which a share is the same for all depots of a day."""
+    """Counts about 1,000 with σ 0.2 in logs, a share of which all depots of a day have in common."""
     random = np.random.default_rng(seed)
     noise = np.sqrt(1 - common) * random.normal(size=(DEPOTS, DAYS)) + np.sqrt(common) * random.normal(size=DAYS)
     return bare(np.expm1(np.log(1001) + 0.2 * noise))
 
 
 def right(panel: Panel) -> Forecast:
-    """The forecast that knows the distribution."""
+    """Return the forecast with the true distribution."""
     quantiles_of_orders = np.expm1(np.log(1001) + 0.2 * np.array([-1.2816, 0, 1.2816]))
     open_ = panel.open[:, panel.history :]
     quantiles = np.where(open_[..., None], quantiles_of_orders, 0).astype(np.float32)
@@ -46,13 +47,14 @@ def test_intervals_of_the_total_hold_what_they_promise_however_much_is_shared(co
     scores = totals.score_totals(folds(panel), panel)
     assert scores["network"]["coverage"] == pytest.approx(0.8, abs=0.072)  # three standard errors of 280 days
     assert abs(scores["network"]["bias"]) < 0.02
-    # Quantiles that are added hold far more than they promise where little is shared.
+    # Sums of quantiles cover far more than their level if little is shared.
     width_of_one = 2 * np.sinh(0.2 * 1.2816)
     assert scores["network"]["width"] == pytest.approx(width_of_one * np.sqrt(common + (1 - common) / DEPOTS), rel=0.12)
 
 
 def test_what_all_depots_drift_by_together_widens_the_total_of_far_weeks() -> None:
-    """Each depot's noise is its own, the level moves for all: what is known four weeks before tells less of it."""
+    """Each depot has its own noise, and the level moves for all: four weeks earlier, less of it is
+    known."""
     random = np.random.default_rng(1)
     level = np.repeat(np.cumsum(0.15 * random.normal(size=DAYS // 7)), 7)
     panel = bare(np.expm1(np.log(1001) + level + 0.2 * random.normal(size=(DEPOTS, DAYS))), horizon=28)

@@ -1,4 +1,4 @@
-"""The range of a sum over weeks by hand: blocks of neighbouring weeks, drawn again."""
+"""Range of a sum over weeks by hand: resampled blocks of consecutive weeks."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def test_too_few_weeks_have_no_range() -> None:
 
 
 def test_four_weeks_in_two_blocks_have_the_range_of_all_sixteen_pairs_of_blocks() -> None:
-    """Weeks 0, 0, 4, 4: blocks of two are worth 0, 4, 8 and 4. Two of them come to 0, 4, 8, 12 or 16 in 1, 4, 6, 4
-    and 1 of 16 draws: a share of 1/16 = 6.25 % is 0, and as much is 16."""
+    """Weeks 0, 0, 4, 4: blocks of two are worth 0, 4, 8 and 4. Two of them sum to 0, 4, 8, 12 or 16
+    in 1, 4, 6, 4 and 1 of 16 draws: 1/16 = 6.25 % of the sums are 0, and as many are 16."""
     ends = bootstrap.ranges(np.array([[0.0], [0.0], [4.0], [4.0]]))
     assert ends is not None
     assert ends[:, 0].tolist() == [0.0, 16.0]

@@ -1,4 +1,5 @@
-"""Rosters by shift of past days by hand, and as whole days have them where one shift is all of the day."""
+"""Rosters of past days by shift, computed by hand, and equal to whole days if one shift is the
+whole day."""
 
 from __future__ import annotations
 
@@ -19,7 +20,8 @@ SHIFTS = {"shifts": [EARLY, LATE]}  # 0.6 and 0.4 of the day, eight hours each
 
 
 def test_each_shift_is_billed_by_itself() -> None:
-    """60 orders for sure are four drivers early and three late, also last week; on one day 80 came, five and four."""
+    """60 certain orders need four drivers early and three late, also last week; on one day there
+    were 80, five and four."""
     week = week_fold([60] * 5, [60] * 6 + [80], 3)
     bills = charged([week], [week], weeks([60] * 4), staffed(**SHIFTS))
     assert bills[OURS] == Bill(OURS, 2 * 30, 2, 0, 1 / 7, 7, hours=7 * 7 * 8)
@@ -28,8 +30,8 @@ def test_each_shift_is_billed_by_itself() -> None:
 
 
 def test_a_driver_too_few_early_and_one_too_many_late_are_both_paid() -> None:
-    """Fourteen drivers' hours are not the question: what came needs five early and four late, the crew is four and
-    three of last week, and the buffer that was best before adds what is missing."""
+    """The actuals need five early and four late, the crew is last week's four and three, and the
+    buffer that was best before adds the missing ones."""
     bills = charged(
         [week_fold([60] * 5, [80] * 7, 3)], [week_fold([60] * 5, [80] * 7, 2)], weeks([60] * 4), staffed(**SHIFTS)
     )
@@ -38,8 +40,8 @@ def test_a_driver_too_few_early_and_one_too_many_late_are_both_paid() -> None:
 
 
 def test_limits_take_from_shifts_in_proportion_and_add_to_the_largest() -> None:
-    """Hundred orders are six and four; seven of ten leave four and three, and a crew of two on a day with none joins
-    the early shift."""
+    """100 orders need six and four; a maximum of seven leaves four and three, and a minimum of two
+    on a day with no need joins the early shift."""
     full = fold([[[100] * 5], [[0] * 5]], [[100], [0]], levels=FIVE, cutoff=day(20))
     need = np.array([[10.0], [0.0]])
     assert RosterWays(costs(crew={"max": 7, "min": 2}), None).limited(need, full)[:, :, 0].T.tolist() == [

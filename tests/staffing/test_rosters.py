@@ -1,4 +1,4 @@
-"""What is published of each depot's crew and vans."""
+"""Published crews and vans of each depot."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def test_the_published_day_tells_crew_vans_loans_and_cost(tmp_path: Path) -> Non
     assert [day.drivers for day in first.days] == [4] * 7
     assert first.days[0].roster == PublishedRoster(4, 0.0, 0.0, 10.0, 30.0, borrowed=(("B", 1),), wanted=4)
     assert second.days[0].roster == PublishedRoster(1, 0.0, 0.0, 10.0, None, lent=(("A", 1),), wanted=1)
-    assert dict(first.attributes) == {"city": "Ulm"}  # the fleet is no word of the place
-    assert dict(panel.encoding.statics) == {"city": ("Ulm",)}  # and no input of the model
+    assert dict(first.attributes) == {"city": "Ulm"}  # the fleet column is not an attribute
+    assert dict(panel.encoding.statics) == {"city": ("Ulm",)}  # and not a model input
 
 
 def test_a_depot_without_enough_vans_says_why_and_what_it_wanted(tmp_path: Path) -> None:

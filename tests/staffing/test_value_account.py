@@ -1,4 +1,4 @@
-"""The account of some weeks by hand: what was paid and saved, by whom, and who may be told of it."""
+"""Account of some weeks by hand: costs, savings, and what each reader may see."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 def fill(
     ledger: Ledger, weeks: int, *, currency: str | None = "EUR", first: date = MONDAY, bonn: float = 1.0, **more: object
 ) -> None:
-    """A day each week, which cost Bonn so many times what it cost Ulm."""
+    """Insert one day per week, whose costs in Bonn are `bonn` times those in Ulm."""
     days = [first + timedelta(weeks=number) for number in range(weeks)]
     about = {"backfilled": False, "overridden": 1, "buffer": "+0%", "buffer_costs": [], **more}
     valued = [ValuedDay(day, "basis", currency, **about) for day in days]  # type: ignore[arg-type]
@@ -120,7 +120,8 @@ def test_before_anything_is_known_there_is_nothing_to_sum(ledger: Ledger) -> Non
 
 
 def test_computing_is_summed_over_the_runs_that_published(ledger: Ledger) -> None:
-    """Half an hour at 4 an hour for 64 depots and 7 days, twice; a run without a declared cost is told in seconds."""
+    """Half an hour at 4 per hour for 64 depots and 7 days, twice; a run without a declared cost
+    counts in seconds only."""
     fill(ledger, 5)
     for number, per_hour in enumerate((4.0, 4.0, None)):
         at = datetime(2026, 10, 20 + number, 3, tzinfo=UTC)

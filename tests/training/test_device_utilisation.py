@@ -1,4 +1,4 @@
-"""How busy accelerators were, as a driver's own program says."""
+"""Utilization of accelerators, as sampled by the driver's own program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The gate compares a candidate with the model that is published without it."""
+"""The gate compares a candidate with the model that would be published instead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DAYS = 28
 
 
 def low_by(share: float) -> backtests.Predictor:
-    """A model whose medians are too low by a share of what comes."""
+    """Return a model whose medians are too low by a share of the actuals."""
 
     def predict(panel: Panel) -> Forecast:
         mean = FLEET.at(panel.cutoff + timedelta(days=panel.horizon)).demand[:, -panel.horizon :]

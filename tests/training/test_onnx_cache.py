@@ -1,4 +1,4 @@
-"""Networks of the same sizes are exported once, and what was kept is never believed unseen."""
+"""Networks of the same sizes are exported once, and a cached template is always verified."""
 
 from __future__ import annotations
 
@@ -32,13 +32,14 @@ def quickly() -> Iterator[None]:
 
 @cache
 def template() -> bytes:
-    """That of `panels.candidate()`."""
+    """Return the template of `panels.candidate()`."""
     return to_onnx.to_template(panels.candidate())
 
 
 @pytest.fixture
 def exports(monkeypatch: pytest.MonkeyPatch) -> list[Candidate]:
-    """The candidates that were exported; whichever it is, the exporter gives the template of one."""
+    """Return the exported candidates; the exporter is replaced by one that always returns the same
+    template."""
     candidates: list[Candidate] = []
     content = template()
 
@@ -66,7 +67,7 @@ def test_networks_of_the_same_sizes_are_exported_once_and_say_what_they_would_ha
         np.testing.assert_allclose(quantiles, to_onnx.on_arrays(candidate)(window), rtol=1e-4, atol=1e-4)
         said.append(quantiles)
     assert len(exports) == 1
-    assert onnx_cache.graph(first, spec) == panels.graph()  # which another process may have exported
+    assert onnx_cache.graph(first, spec) == panels.graph()  # another process may have exported it
     assert not np.allclose(said[0], said[1])
     assert not np.allclose(said[0], said[2])
     np.testing.assert_array_equal(said[0], said[3])

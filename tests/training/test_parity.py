@@ -1,4 +1,4 @@
-"""ONNX, NumPy and JAX say the same of real and of hard inputs, or nothing goes out."""
+"""ONNX, NumPy and JAX agree on real and on hard inputs, or nothing is published."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def agree(jax: Candidate, numpy: Candidate | None = None) -> parity.Agreement:
 
 
 def other(weight: float) -> Candidate:
-    """A candidate with another bias than the one of the graph."""
+    """Return a candidate with another bias than that of the graph."""
     candidate = panels.candidate()
     members = dict(candidate.parameters["members"])
     members["out"] = {**members["out"], "bias": members["out"]["bias"] + np.float32(weight)}
@@ -64,7 +64,7 @@ def test_the_cases_are_what_they_are_called() -> None:
     assert np.nanmin(cases["huge counts"]["demand"]) >= 1e6
     assert {len(x) for x in cases["one depot"].values()} == {1}
     assert {len(x) for x in cases["1,000 depots"].values()} == {1000}
-    for name, x in cases["1,000 depots"].items():  # of which JAX and NumPy are asked each once
+    for name, x in cases["1,000 depots"].items():  # JAX and NumPy compute each of them once
         np.testing.assert_array_equal(x, x[np.arange(1000) % 5], err_msg=name)
     np.testing.assert_array_equal(cases["real"]["demand"], real["demand"])
 

@@ -1,4 +1,5 @@
-"""Pooling: every network's days in one panel, each under its own calendar, none lost and none made up."""
+"""Pooling: the days of all networks in one panel, each with its own calendar, none lost and none
+invented."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.panels import CALENDAR, panel
 def test_long_histories_become_pieces_and_short_ones_begin_with_unknown_days() -> None:
     long, short = panel(2, 1000, covariates=("rain", "promo")), panel(3, 200, covariates=(), seed=1)
     pooled = pool([long, short], days=600, covariates=("promo",))
-    # Ends at day 1000, at 848 (152 days earlier), 696 and 544; each depot once a piece.
+    # Ends at day 1000, at 848 (152 days earlier), 696 and 544; each depot once per piece.
     assert pooled.depot_ids[:4] == ("0 D0 0", "0 D1 0", "0 D0 1", "0 D1 1")
     assert len(pooled.depot_ids) == 4 * 2 + 3
     assert (pooled.history, pooled.horizon, pooled.calendar_names) == (600, 3, CALENDAR)

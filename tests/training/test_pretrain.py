@@ -1,4 +1,5 @@
-"""Pretraining: a prior from simulated networks, the same from a seed, and nothing without a licence."""
+"""Pretraining: a prior from simulated networks, reproducible from a seed, and no panel without a
+license."""
 
 from __future__ import annotations
 

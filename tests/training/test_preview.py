@@ -1,4 +1,4 @@
-"""The prior goes out before the seasonal naive where it is better, and nowhere else."""
+"""The prior is published instead of the seasonal naive if and only if it is better."""
 
 from __future__ import annotations
 

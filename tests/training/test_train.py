@@ -1,4 +1,5 @@
-"""Training in a process of its own: how the model comes back, and when it need not be trained."""
+"""Training in a child process: the return of the model, and the cache that makes a training
+unnecessary."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ def test_what_was_trained_is_kept_and_a_damaged_copy_is_not_believed(
         candidates = [train.fit_in_child_process(panel_, pipeline, tmp_path / "pipeline.yaml") for _ in range(2)]
         assert (len(trainings), train.is_cached(panel_, pipeline)) == (1, True)
         assert spent.items() <= candidates[0].summary.items()
-        remembered = candidates[1].summary  # which took no time, and compiled nothing
+        remembered = candidates[1].summary  # it took no time, and compiled nothing
         assert (remembered["measured"], remembered["history"]) == ([{"compile_hits": 0}], [{"loss": 0.1}])
         assert [remembered[name] for name in ("seconds", "compile_seconds", "compile_misses")] == [0, 0, 0]
         [cache] = (tmp_path / "checkpoints").iterdir()
@@ -59,7 +60,7 @@ def test_a_kept_model_that_began_otherwise_is_not_taken() -> None:
     warm = fresh.model_copy(update={"training": fresh.training.model_copy(update={"start": "prior"})})
     paths = [train.cached_model_path(b"panel", pipeline).name for pipeline in (fresh, warm)]
     assert paths[0] != paths[1]
-    assert repr(warm.training) == repr(fresh.training)  # which names what was kept before there was a choice
+    assert repr(warm.training) == repr(fresh.training)  # it identifies models cached before the option existed
 
 
 def test_a_kept_model_that_learned_from_other_reports_is_not_taken() -> None:

@@ -1,4 +1,4 @@
-"""What is warmed is what nights need: their panels, their folder; and a folder that will not do is refused."""
+"""Warming covers what nights need: their panels and their folder; an unsuitable folder is rejected."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ def test_only_nights_with_programs_of_their_own_are_warmed() -> None:
     now, nights = panel(depots=90, history=500), 14
     by_rule = Spec.model_validate(
         {"name": "small", "demand": {"source": {"kind": "csv", "path": "demand.csv"}}}
-    )  # whose steps grow with the days
+    )  # its steps grow with the days
     steps = [choose_recipe(by_rule, 90, 500 + later - warm.VALIDATION).steps for later in range(nights)]
     assert 1 < len(set(steps)) < nights
     shapes = list(warm._shapes(now, by_rule, nights))
-    # The days on the device are a multiple of 56, which comes between 500 and 513 once.
+    # The days on the device are a multiple of 56, one of which lies between 500 and 513.
     assert len(shapes) == len(set(zip(steps, [-(-(500 + later) // 56) for later in range(nights)], strict=True)))
     assert len(list(warm._shapes(now, spec(epochs=2), 1))) == 1
 

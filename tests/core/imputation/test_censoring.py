@@ -1,4 +1,5 @@
-"""Demand of capped days: no lower than the count, near the truth in the mean, and nothing new elsewhere."""
+"""Demand of capped days: no lower than the count, close to the truth in the mean, and the count on
+other days."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ DAYS = np.arange("2024-01-01", "2025-01-01", dtype="datetime64[D]")
 
 
 def true_demand(depots: int, spread: float = 0.15) -> Floats:
-    """Counts with levels of 50 to 500, weekdays, a season, days that all depots share, and noise."""
+    """Generate counts with levels of 50 to 500, weekdays, a season, days that all depots share, and
+    noise."""
     random = np.random.default_rng(3)
     level = np.geomspace(50, 500, depots)[:, None]
     week = np.array([0.0, 0.05, 0.0, 0.1, 0.3, -0.3, -0.6])[np.arange(len(DAYS)) % 7]
@@ -94,7 +96,7 @@ def test_a_panel_estimates_demand_from_what_was_known_at_its_cutoff() -> None:
     cutoff = panel.cutoff - timedelta(days=50)
     before = panel.at(cutoff)
     changed = served.copy()
-    changed[:, -50:] *= 9  # nothing that came later reaches what was known
+    changed[:, -50:] *= 9  # later counts must not affect earlier knowledge
     other = whole.with_capped(CappedCounts(changed, is_capped)).at(cutoff)
     assert before.demand.tobytes() == other.demand.tobytes()
     assert before.is_capped.shape == before.demand.shape

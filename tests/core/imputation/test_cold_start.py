@@ -1,4 +1,4 @@
-"""The past that a depot does not have, worked by hand."""
+"""The imputed past of new depots, calculated by hand."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_level_of_a_depot_without_any_count_is_told_by_its_attributes() -> N
     demand, open_ = counts(*rows, [NAN] * 42, [NAN] * 42, [NAN] * 42)
     kinds = (*["shop"] * 3, *["hub"] * 3, "hub", "shop", "")
     plain, by_kind = cold_start.guess(demand, open_), cold_start.guess(demand, open_, {"kind": kinds})
-    hub, shop, unknown = by_kind.past[:, 0]  # a day of a quarter of the level
+    hub, shop, unknown = by_kind.past[:, 0]  # a day with a quarter of the level
     assert 8 < hub < 10.5
     assert 0.9 < shop < 1.2
     assert shop < unknown < hub
@@ -62,7 +62,8 @@ def test_the_first_own_day_tells_the_level_where_peers_are_steady() -> None:
 
 
 def test_an_own_level_counts_by_how_much_days_differ_and_how_much_peers_do() -> None:
-    """Peers at e³ and e⁵ (less one) whose days lie e⁰·⁵ above or below, a day each in turn: σ² = 0.25, τ² = 4."""
+    """Peers at e³ and e⁵ (minus one) whose days alternate between e⁰·⁵ above and below: σ² = 0.25,
+    τ² = 4."""
     swing = np.tile([0.5, -0.5], 21)
     low, high = np.expm1(3 + swing), np.expm1(5 - swing)
     demand, open_ = counts(low, high, [NAN] * 42, [NAN] * 42)
@@ -71,14 +72,14 @@ def test_an_own_level_counts_by_how_much_days_differ_and_how_much_peers_do() -> 
     level = cold_start._level(demand, is_known)
     shape = cold_start._profile(demand[:2] / level[:2, None], is_known[:2], open_[:2])
     of_day = np.mean((np.log1p(demand[:2, -28:]) - np.log1p(level[:2, None] * shape[-28:])) ** 2)
-    of_level = np.diff(np.log1p(level[:2])).item() ** 2  # each as the other one forecasts it
+    of_level = np.diff(np.log1p(level[:2])).item() ** 2  # each as predicted by the other
     trust = 1 / (1 + of_day / of_level)
     assert 0.7 < trust < 0.95
     _, past, doubt = cold_start.guess(demand, open_)
     np.testing.assert_allclose(doubt, np.sqrt(of_level * np.array([1, 1 - trust])))
     own_level, typical = np.log1p(demand[3, 41] / shape[41]), np.log1p(level[:2]).mean()
     mixed = np.expm1(trust * own_level + (1 - trust) * typical)
-    np.testing.assert_allclose(past[1, 35], mixed * shape[35], rtol=1e-5)  # a day that is no own weekday
+    np.testing.assert_allclose(past[1, 35], mixed * shape[35], rtol=1e-5)  # a day without an own weekday effect
 
 
 def test_alike_peers_do_not_keep_an_own_level_from_counting() -> None:
@@ -91,7 +92,7 @@ def test_alike_peers_do_not_keep_an_own_level_from_counting() -> None:
 
 
 def test_own_weekdays_count_where_peers_have_weekdays_of_their_own() -> None:
-    early, late = WEEK[::-1] + 3, WEEK + 3  # their profile is flat
+    early, late = WEEK[::-1] + 3, WEEK + 3  # whose profile is flat
     demand, open_ = counts(np.tile(early, 6), np.tile(late, 6), [NAN] * 42)
     demand[2, 28:] = np.tile(5 * late, 2)
     past = cold_start.guess(demand, open_).past
@@ -125,7 +126,7 @@ def test_where_most_depots_are_young_only_the_cold_ones_are_guessed() -> None:
 
 
 def test_depots_that_are_asleep_do_not_make_the_others_young() -> None:
-    """Three closed two months ago, two opened six weeks ago, as one does tomorrow."""
+    """Three closed two months ago, two opened six weeks ago, and one opens tomorrow."""
     asleep = [np.concatenate([weeks(1, 14), [NAN] * 60]) for _ in range(3)]
     opened = np.concatenate([[NAN] * 116, weeks(2, 6)])
     demand, open_ = counts(*asleep, opened, opened, [NAN] * 158)

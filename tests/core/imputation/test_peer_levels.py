@@ -1,4 +1,4 @@
-"""Levels told by attributes, against a slow ridge regression that leaves each peer out."""
+"""Levels from attributes, compared with a slow leave-one-out ridge regression."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_it_is_what_a_slow_ridge_regression_says(seed: int) -> None:
     table = np.array([[column[d] == word for column, word in labels] for d in range(depots)], float)
 
     def predicted(rows: list[int], center: np.ndarray, penalty: float) -> np.ndarray:
-        """Of all depots, by an intercept that is free and effects that are not."""
+        """Predict all depots, with an unpenalized intercept and penalized effects."""
         design = np.column_stack([np.ones(depots), table - center])
         cost = np.diag([0.0, *[min(penalty, 1e12)] * len(labels)])
         chosen = design[rows]

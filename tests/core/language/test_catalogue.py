@@ -1,4 +1,4 @@
-"""Sentences in the language of whoever reads; the English of the code where no catalogue has them."""
+"""Sentences in the reader's language, and in the English of the code if no catalogue has them."""
 
 from __future__ import annotations
 

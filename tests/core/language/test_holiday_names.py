@@ -1,4 +1,5 @@
-"""Public holidays are told in the reader's language where their calendar has it, and as they are written elsewhere."""
+"""Public holidays are shown in the reader's language if their calendar has it, and as stored
+otherwise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which known word was meant by one that is not known."""
+"""Suggestions of the known word nearest to an unknown one."""
 
 from __future__ import annotations
 

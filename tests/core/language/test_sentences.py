@@ -1,4 +1,5 @@
-"""A sentence that is kept with its template is told in the reader's language, and is English text for all others."""
+"""A sentence stored with its template is shown in the reader's language, and is English text
+otherwise."""
 
 from __future__ import annotations
 
@@ -76,7 +77,7 @@ def test_several_in_a_row_stay_several_and_the_first_can_be_taken_off() -> None:
     assert row == "promoted; no model was ever admitted"
     with use_language("de"):
         assert retold(stored(row), "") == "eingesetzt; es wurde noch nie ein Modell zugelassen"
-        assert retold(stored(without_start(str(row), "promoted;")), "x") == "x"  # of plain text nothing is known
+        assert retold(stored(without_start(str(row), "promoted;")), "x") == "x"  # plain text has no parts
         rest = without_start(joined([first, second], " ") or "", first)
         assert (rest, retold(stored(rest), "")) == (second, "es wurde noch nie ein Modell zugelassen")
     assert joined([]) is None

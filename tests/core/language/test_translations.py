@@ -1,4 +1,4 @@
-"""The catalogues hold what the code says, whole: every sentence, every plural form, every placeholder."""
+"""The catalogues are complete: every sentence, every plural form, every placeholder of the code."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_sentence_that_is_written_down_is_marked_for_the_catalogue() -> No
 
 
 def _problem(message: Message, forms: int) -> str:
-    """What is wrong with a translation; empty where nothing is."""
+    """Return the fault of a translation; empty if there is none."""
     if not message.id:
         return ""
     ids = (message.id,) if isinstance(message.id, str) else message.id
@@ -51,7 +51,7 @@ def _problem(message: Message, forms: int) -> str:
     if len(ids) > 1 and len(strings) != forms:
         return f"{len(strings)} plural forms, wanted {forms}"
     wanted = _placeholders(ids[-1])
-    # "one depot" may leave the number out
+    # "one depot" may omit the number
     if any(not wanted - {"n"} <= _placeholders(text) <= wanted for text in strings):
         return f"placeholders of {strings}, wanted {sorted(wanted)}"
     return ""

@@ -1,4 +1,4 @@
-"""Commands look for garbage seldom; who listens for months does not go on like that."""
+"""Commands collect garbage infrequently; long-running servers do not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory and processor time of this process, and how measures are put together."""
+"""Memory and processor time of this process, and merging of measures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may and who may not: every route, for everyone. A route that no row names fails."""
+"""Access matrix: every route for every kind of person. A route missing from the table fails."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from tests.dashboards.seed import CITIES, NOON, depot, fill, publication, rememb
 from tests.dashboards.views.test_health import night
 from tests.dashboards.visitor import text
 
-WHO = ("nobody", "viewer", "planner", "admin", "link", "foreign")  # foreign: sees Boston alone
+WHO = ("nobody", "viewer", "planner", "admin", "link", "foreign")  # foreign: sees Boston only
 EVERYONE = (200, 200, 200, 200, 200, 200)
 SIGNED_IN = (401, 200, 200, 200, 403, 200)
 MOVED = (401, 308, 308, 308, 403, 308)
 A_LINK_TOO = (401, 200, 200, 200, 200, 200)
-WRONG = (401, 403, 422, 422, 403, 403)  # planners read why
+WRONG = (401, 403, 422, 422, 403, 403)  # planners read the reason
 ADMINS = (401, 403, 403, 200, 403, 403)
 NYC = "/depot/NYC-01", "/api/v1/depots/NYC-01"
 ASKED = "depot=NYC-01&date=2025-06-18&day=2025-06-18"
@@ -41,7 +41,7 @@ SETTINGS |= {"/settings/check": 200, "/settings/run": 409, "/settings/all-signed
 SETTINGS |= {f"/settings/{what}": 404 for what in ("notification", "revoked", "signed-out")}
 OF_ROLES = [f"/{place}/{name}" for place in ("views", "api/v1") for name in ("executive", "on-call", "debug")]
 
-# route → what a row asks, and what each of WHO gets
+# route → the request, and the status for each of WHO
 TABLE: Mapping[tuple[str, str], tuple[str, tuple[int, ...]]] = {
     ("GET", "/static"): ("/static/style.css", EVERYONE),
     ("GET", "/healthz"): ("/healthz", EVERYONE),
@@ -125,7 +125,7 @@ def secret() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Six depots in three cities, which have totals, and a night that found something in one of them."""
+    """Six depots in three cities with totals, and a run with findings in one of them."""
     address = f"sqlite:///{tmp_path_factory.mktemp('access') / 'ledger.db'}"
     fill(address, publication(totals=totals(*CITIES), note="NYC-01 is new"))
     night(address, "night-0", Finding("late", "warn", 40, "demand.csv:9: depot NYC-01: 9 days late"), message="PHL-01")
@@ -205,7 +205,7 @@ def test_each_write_leaves_one_row_that_says_who_did_what_from_where(app: FastAP
     link = admin.writes(
         "/api/v1/links", json={"view": "network", "city": "Boston"}, headers={"X-Forwarded-For": "1.1.1.1, 192.0.2.7"}
     ).json()["link"]
-    for _ in range(2):  # once more changes nothing, and is no row
+    for _ in range(2):  # the repetition changes nothing and is not audited
         admin.writes(f"/api/v1/links/{link['link_id']}", "DELETE")
     rows = admin("/api/v1/audit").json()["rows"]
     assert len(rows) == before + 2
@@ -264,7 +264,7 @@ def test_a_planner_of_one_city_writes_there_and_nowhere_else_under_their_own_nam
     paula = signed_in(house(url, access, spec=planned), "paula")
     answer = paula.writes("/api/v1/overrides", json={**WISH, "depot_id": "BOS-01", "by": "somebody else"})
     assert (answer.status_code, answer.json()["override"]["by"]) == (201, "paula")
-    assert paula.writes("/api/v1/overrides", json=WISH).status_code == 404  # as if there were no such depot
+    assert paula.writes("/api/v1/overrides", json=WISH).status_code == 404  # as if the depot did not exist
     admin = signed_in(house(url, declared(), spec=planned), "ada")
     other = admin.writes("/api/v1/overrides", json={**WISH, "orders": 201}).json()["override"]["id"]
     assert paula.writes(f"/api/v1/overrides/{other}/withdrawal", json={}).status_code == 422

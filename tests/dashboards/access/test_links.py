@@ -131,7 +131,7 @@ def test_the_command_makes_lists_and_revokes_links(call: Call, file: Path, app: 
     assert (code, " by bob, made by ada" in out) == (0, True)
     assert (
         call("links", file, "--revoke", link_id, "--by", "carol")[1] == out
-    )  # once more changes nothing, and is no row
+    )  # the repetition changes nothing and is not audited
     assert call("links", file, "--revoke", "none")[::2] == (
         2,
         "forecaster: there is no link 'none'; `forecaster links FILE` lists them\n",

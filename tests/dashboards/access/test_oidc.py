@@ -1,4 +1,4 @@
-"""People sign in at a real OpenID provider on loopback: authorization code with PKCE."""
+"""Sign-in at a real OpenID provider on loopback: authorization code with PKCE."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def app(provider: Provider, url: str) -> Iterator[FastAPI]:
 
 @pytest.fixture
 def guest(provider: Provider, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> Guest:
-    """Somebody who has not signed in."""
+    """Return somebody who has not signed in."""
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     monkeypatch.setenv("OIDC_SECRET", GIVEN)
     provider.signs_in, provider.called, provider.audience = {"email": "ada@example.com"}, None, CLIENT
@@ -66,7 +66,7 @@ def guest(provider: Provider, app: FastAPI, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def sent(guest: Guest, path: str = "/depot/BOS-01?x=1") -> httpx.Response:
-    """From the page to the provider and back to the page; what the page says then."""
+    """Go from the page to the provider and back; returns the page's final answer."""
     begun = guest(path)
     assert begun.status_code == 303
     at_provider = guest(begun.headers["location"])
@@ -98,7 +98,7 @@ def test_the_page_asks_with_pkce_a_state_and_a_nonce(guest: Guest) -> None:
 
 
 def test_signing_in_adds_five_routes_to_those_of_the_page(guest: Guest, url: str) -> None:
-    """Who may enter by those that both have is held in test_access.py."""
+    """Access to the other routes is covered in test_access.py."""
     added = set(routes(guest.app)) - set(routes(house(url, declared())))
     ways = {("GET", "/sign-in"), ("GET", "/sign-in/back"), ("POST", "/sign-out"), ("GET", "/sign-out")}
     assert added == ways | {("GET", "/sessions"), ("POST", "/sessions")}
@@ -191,7 +191,7 @@ def test_signing_out_ends_every_copy_of_a_session(guest: Guest) -> None:
     elsewhere = Guest(house_again(guest), address="192.0.2.99", cookies=httpx.Cookies(dict(guest.cookies)))
     assert [other("/api/v1/me").status_code for other in (copy, elsewhere)] == [200, 200]
     guest("/sign-out", "POST")
-    time.sleep(sessions.REREAD_SECONDS)  # that a page of another process may take
+    time.sleep(sessions.REREAD_SECONDS)  # the delay of a page in another process
     assert [other("/api/v1/me").status_code for other in (copy, elsewhere)] == [401, 401]
 
 
@@ -286,7 +286,7 @@ def test_people_see_their_sessions_and_sign_out_everywhere(
     assert page.headers["Cache-Control"] == "no-store"
     assert "Browsers in which eve@example.com is signed in" in page.text
     assert (page.text.count("until Wed"), page.text.count("this browser")) == (2, 1)
-    assert phone("/sessions", "POST").status_code == 403  # without the token of a page
+    assert phone("/sessions", "POST").status_code == 403  # without a page's token
     out = phone.writes("/sessions")
     assert (out.status_code, out.headers["Location"]) == (303, "/sign-out")
     assert out.headers["Clear-Site-Data"] == '"cache", "storage"'

@@ -1,4 +1,5 @@
-"""Who asks too much waits and others do not; who is turned away counts as a stranger, and fills no log."""
+"""Rate limits apply to each client separately; rejected clients count as unauthenticated, and
+cannot flood the log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who has signed in, and what becomes of it while the ledger that says so is away."""
+"""Sessions, and their validity while their ledger is unavailable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def known(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Sessions:
-    """The sessions of a page whose ledger is a file."""
+    """Return the sessions of a page whose ledger is a file."""
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     monkeypatch.setattr(sessions, "REREAD_SECONDS", 0.0)
     url = f"sqlite:///{folder / 'ledger.db'}"

@@ -1,4 +1,5 @@
-"""Two secrets are valid at a time, the newest signs; what HMAC-SHA-1 signed before goes on."""
+"""Two secrets are valid at a time, and the newest signs; HMAC-SHA-1 signatures of earlier versions
+stay valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Who sees some cities reads in every view, format and parameter what a page of their depots alone would say."""
+"""A reader of some cities gets, in every view, format and parameter, the answers of a page with
+only their depots."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ from tests.dashboards.seed import CITIES, PUBLISHED, earlier, fill, publication,
 from tests.dashboards.views.test_health import night
 
 INSTANT = datetime(2025, 6, 17, 8, tzinfo=UTC)
-DEPOTS = tuple(depot.depot_id for depot in publication().depots[: len(CITIES)])  # one of each city
+DEPOTS = tuple(depot.depot_id for depot in publication().depots[: len(CITIES)])  # one per city
 FORMATS = ("", "format=json", "format=csv", "format=xml")
 PAST = ("", "publication=1", "publication=2", "publication=9", "as_of=2100-01-01", "as_of=1999-01-01", "as_of=x")
 HIDDEN = "NYC-01, PHL-01 and 4,711 orders of the network"
@@ -68,7 +69,8 @@ def _tallies(cities: list[str], whole: bool) -> list[Tally]:
 
 
 def _values(cities: list[str], whole: bool) -> tuple[list[ValuedDay], list[WayCost]]:
-    """What rosters of two months cost these cities; of the whole, the others too, and how often planners decided."""
+    """Return roster costs of two months for these cities; for the whole, all cities and the numbers
+    of planners' decisions."""
     days = [date(2025, 4, 15) + timedelta(days=number) for number in range(60)]
     costs = [
         WayCost(day, city, way, 100.0 + 7 * len(way) + day.day, 2, 3, 40, 5)
@@ -80,7 +82,8 @@ def _values(cities: list[str], whole: bool) -> tuple[list[ValuedDay], list[WayCo
 
 
 def write_nights(url: str, cities: list[str], whole: bool) -> None:
-    """Two nights of the depots of these cities; of the `whole`, with everything that would tell of others."""
+    """Write two runs for the depots of these cities; for the `whole`, also everything that would
+    reveal other cities."""
     hidden = HIDDEN if whole else "nothing"
     now = publication(totals=totals(*CITIES), note=HIDDEN)
     then = replace(earlier(), totals=(), note=HIDDEN)
@@ -99,7 +102,7 @@ def write_nights(url: str, cities: list[str], whole: bool) -> None:
         with ledger.transaction() as connection:
             accuracy.replace_weeks(connection, "harbor-fleet", sorted({tally.week for tally in tallies}), tallies)
             value.replace_days(connection, "harbor-fleet", *_values(cities, whole), keep_from=date(2025, 1, 1))
-            for depot in now.depots[::-1]:  # the newest numbers are of depots that the reader may see
+            for depot in now.depots[::-1]:  # the newest numbers are of depots visible to the reader
                 if whole or _city(depot) in cities:
                     wish = ProposedOverride(depot.depot_id, date(2025, 6, 18), 200, "weather", "Ana")
                     override_table.write(connection, "harbor-fleet", wish, INSTANT)
@@ -114,7 +117,7 @@ class Readers:
 
 @pytest.fixture(scope="module", params=["one", "two", "each", "another", "none"])
 def readers(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Readers]:
-    """A reader of some cities, of everything and of a ledger with the depots of these cities alone."""
+    """Yield a reader of some cities, on the full ledger and on one with only these cities' depots."""
     cities, folder = READERS[request.param], tmp_path_factory.mktemp(request.param)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PAGE_SECRET", SECRET)
@@ -138,7 +141,8 @@ def _guest(folder: Path, content: list[str], whole: bool, cities: list[str]) -> 
 
 
 def _addresses() -> Iterator[str]:
-    """Every view in every format, of today and of the past, and every page with each of its parameters."""
+    """Yield every view in every format, current and past, and every page with each of its
+    parameters."""
     yield from _api()
     yield from _pages()
     for part, weeks in product(("", *PARTS), ("4", "13", "26")):
@@ -176,7 +180,8 @@ def _pages() -> Iterator[str]:
 
 
 def test_every_answer_is_that_of_their_depots_alone(readers: Readers) -> None:
-    """The reader of two cities asks all, each of the others a quarter, so that they ask all together."""
+    """The reader of two cities asks for everything, the others a quarter each, so that together
+    they cover all."""
     paths = list(_addresses())
     assert len(paths) > 400
     if readers.name != "two":
@@ -200,7 +205,7 @@ def test_who_sees_all_reads_what_others_are_not_told(tmp_path: Path, monkeypatch
 
 
 def _plain(body: str) -> str:
-    """Without what is of this app and not of what it shows: its token, and the numbers of rows."""
+    """Remove app-specific content: the token, and the numbers of rows."""
     body = re.sub(r'(?<=name="csrf" value=")[^"]*|(?<="csrf":")[^"]*', "", body)
     body = re.sub(r"^\d+,(?=2025)", "", body, flags=re.M)
     return re.sub(

@@ -1,4 +1,4 @@
-"""The geometry of the pictures."""
+"""Geometry of the charts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_picture_breaks_its_lines_where_a_day_is_closed_or_not_known() -> None
         Ahead(date(2025, 6, 16), 50, 40, 60, True),
         Ahead(date(2025, 6, 17), 50, 40, 60, True),
     ]
-    # 9 days of 10 pixels from 44 on; 0 orders at y = 134, 100 orders at y = 34
+    # 9 days of 10 pixels from 44; 0 orders at y = 134, 100 orders at y = 34
     picture = chart(past, ahead, [(date(2025, 6, 15), "Fair")], width=142, height=176, past_days=5)
     assert picture.actuals == ("49.0,84.0 59.0,34.0",)
     assert picture.dots == ((49.0, 84.0), (59.0, 34.0), (79.0, 54.0))
@@ -48,7 +48,8 @@ def test_a_picture_breaks_its_lines_where_a_day_is_closed_or_not_known() -> None
 
 def test_days_ahead_may_be_wider_and_narrow_days_have_no_letter() -> None:
     ahead = [Ahead(date(2025, 6, 14) + timedelta(days=i), 10, 5, 15, True) for i in range(2)]
-    picture = chart([], ahead, [], width=142, height=176, past_days=14, stretch=2.0)  # 5 pixels behind, 10 ahead
+    # 5 pixels per past day, 10 per day ahead
+    picture = chart([], ahead, [], width=142, height=176, past_days=14, stretch=2.0)
     assert picture.border == 114.0
     assert [point[0] for point in picture.points] == [119.0, 129.0]
     assert [(tick.at, tick.text) for tick in picture.weekdays] == [(119.0, "S"), (129.0, "S")]

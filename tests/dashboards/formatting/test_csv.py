@@ -1,4 +1,4 @@
-"""CSV that a spreadsheet reads as it was meant, and in which nothing runs."""
+"""CSV that spreadsheets read correctly, and of which they execute nothing."""
 
 from __future__ import annotations
 

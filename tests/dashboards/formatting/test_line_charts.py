@@ -1,4 +1,4 @@
-"""Where the lines of a chart go."""
+"""Geometry of line charts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_lines_stand_on_one_scale_from_zero_and_the_first_is_in_front() -> None:
 
 def test_a_line_breaks_where_nothing_is_known_and_a_lone_point_is_a_dot() -> None:
     [line] = line_chart(list("abcdef"), [[1.0, 2.0, None, 4.0, None, 3.0]], whole).lines
-    assert len(line.pieces) == 1  # of two points; the others stand alone
+    assert len(line.pieces) == 1  # of two points; the others are isolated
     assert len(line.points) == 4
 
 

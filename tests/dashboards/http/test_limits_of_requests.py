@@ -1,4 +1,4 @@
-"""Bodies of requests to a served page have limits of size and of time."""
+"""Size and time limits of request bodies."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ def ask(address: tuple[str, int], who: str) -> httpx.Client:
 
 
 def exchange(address: tuple[str, int], *parts: bytes, pause: float = 0.0) -> bytes:
-    """What the server answers to these bytes before it closes."""
+    """Return the server's answer to these bytes before it closes."""
     with socket.create_connection(address, timeout=20) as connection:
         try:
             for part in parts:
                 connection.sendall(part)
                 time.sleep(pause)
-        except OSError:  # it has closed already
+        except OSError:  # already closed
             pass
         answer = b""
         try:
@@ -85,7 +85,7 @@ def head(who: str, length: str) -> bytes:
 
 @pytest.mark.parametrize("length", ["Content-Length: 100000000", "Transfer-Encoding: chunked"])
 def test_a_role_is_looked_at_before_a_body(address: tuple[str, int], length: str) -> None:
-    """Of the body nothing is sent, and the answer comes all the same."""
+    """The answer arrives without any byte of the body."""
     with socket.create_connection(address, timeout=20) as connection:
         connection.sendall(head("vic", length) + b"\r\n")
         assert connection.recv(65_536).startswith(b"HTTP/1.1 403")

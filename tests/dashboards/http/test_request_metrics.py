@@ -1,4 +1,4 @@
-"""The page's answers are counted by route template, with few values of each label, whatever is asked."""
+"""Answers are counted by route template, with few label values, whatever clients request."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_depots_share_a_template_and_strangers_paths_share_none(app: FastAPI, co
 def test_what_was_never_refused_is_told_as_none_so_that_the_first_time_is_seen(
     app: FastAPI, collectors: CollectorRegistry
 ) -> None:
-    assert ask(app, ("GET", "/healthz")) == [200]  # from the first request on
+    assert ask(app, ("GET", "/healthz")) == [200]  # from the first request
     for reason in ("stranger", "forbidden", "size", "limit"):
         assert counted(collectors, "forecaster_page_refused_total", reason=reason) == 0
 
@@ -89,7 +89,7 @@ def test_answers_that_were_kept_are_told_apart_from_those_that_were_made(
     app: FastAPI, collectors: CollectorRegistry, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "REREAD_SECONDS", 600.0)
-    ask(app, ("GET", "/depot/BOS-01"))  # which opens the ledger, whose files are others then
+    ask(app, ("GET", "/depot/BOS-01"))  # opens the ledger, which changes its files
     before = counted(collectors, "forecaster_page_answers_total", origin="made")
     ask(app, *3 * [("GET", "/depot/NYC-01")], ("GET", "/healthz"), ("GET", "/static/style.css"))
     assert counted(collectors, "forecaster_page_answers_total", origin="made") == before + 1

@@ -1,4 +1,4 @@
-"""An answer is sent again to those who ask the same and see the same, and until a newer one is there."""
+"""A cached answer is reused for equal requests with equal rights, until a newer edition exists."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.dashboards.visitor import ask_locally
 
 @pytest.fixture
 def app(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FastAPI]:
-    """Six depots in three cities, on a page where a second takes an hour."""
+    """Return a page with six depots in three cities that rereads its ledger hourly."""
     monkeypatch.setattr(store, "REREAD_SECONDS", 3600.0)
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     fill(url, publication())
@@ -34,7 +34,7 @@ def app(url: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[FastAPI]:
 
 @pytest.fixture
 def editions(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """What was asked of the store."""
+    """Record the calls of the store."""
     calls: list[object] = []
     real = PublicationStore.edition
 

@@ -1,4 +1,4 @@
-"""Every answer keeps to itself, is sent once, and is a plain sentence when something is wrong."""
+"""Answers carry security headers, are revalidated, and report errors in plain sentences."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def test_trouble_with_the_ledger_is_a_plain_sentence(url: str, tmp_path: Path, s
     get = visitor(url)
     for path in ("/", "/depot/BOS-01", "/api/v1/publication", "/readyz", "/health", "/api/v1/runs"):
         answer = get(path)
-        if state == "empty" and path in ("/health", "/api/v1/runs"):  # which needs no publication
+        if state == "empty" and path in ("/health", "/api/v1/runs"):  # needs no publication
             assert answer.status_code == 200
             continue
         assert answer.status_code == 503
@@ -174,14 +174,14 @@ def test_every_element_that_opens_is_closed(get: Get) -> None:
 
 
 def test_what_an_answer_was_made_of_goes_with_it(get: Get) -> None:
-    """Not when Python looks for cycles, which a server has it do seldom."""
+    """They must not wait for the garbage collector, which a server runs rarely."""
 
     def alive() -> Counter[str]:
         kinds = (type(each) for each in gc.get_objects())
         parts = ("dashboards.ops.views.", "xlsxwriter.worksheet")
         return Counter(kind.__qualname__ for kind in kinds if str(kind.__module__).startswith(parts))
 
-    # those of the nights import macros with their context; they are small
+    # those about runs import macros with their context, which is small
     for path in (*(path for path in PAGES if path not in ("/champion", "/health")), "/?format=xlsx"):
         get(path)
         gc.collect()
@@ -192,7 +192,7 @@ def test_what_an_answer_was_made_of_goes_with_it(get: Get) -> None:
             more = alive() - before
         finally:
             gc.enable()
-        # a few settings of each sheet are left, and none of its cells
+        # a few settings of each sheet remain, and none of its cells
         assert {kind: count for kind, count in more.items() if kind not in ("Worksheet", "ColumnInfo")} == {}, path
 
 

@@ -1,4 +1,4 @@
-"""Who may ask: this machine alone, or whom a declared proxy or a token names; and nobody too much."""
+"""Access to the service: from this machine, through a declared proxy or with a token; rate limits."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ def test_bodies_that_are_too_large_one_by_one_or_together_are_refused(
                 answer = await served.client.post(INFER, content=content)
                 assert (answer.status_code, "more than 100 bytes" in answer.json()["error"]) == (413, True)
                 assert answer.headers["Connection"] == "close"
-            for _ in range(2):  # none that is answered is held
+            for _ in range(2):  # answered requests are not held
                 answers = await asyncio.gather(*(served.client.post(INFER, content=in_parts(8)) for _ in range(2)))
                 unread, refused = sorted(answers, key=lambda answer: answer.status_code)
                 assert (unread.status_code, refused.status_code, refused.headers["Retry-After"]) == (400, 503, "1")

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over HTTP: the same numbers in JSON and raw, and a sentence for what is wrong."""
+"""The Open Inference Protocol over HTTP: equal numbers in JSON and raw tensors, and clear errors."""
 
 from __future__ import annotations
 
@@ -70,7 +70,8 @@ def test_json_and_raw_tensors_get_the_numbers_of_the_bundle(published: Path) -> 
 
 
 def as_tritonclient(arrays: dict[str, Any], outputs: list[bool]) -> tuple[bytes, dict[str, str]]:
-    """Body and headers, byte by byte, of `InferenceServerClient.infer` of tritonclient 2.73, with these outputs."""
+    """Return body and headers, byte by byte, of `InferenceServerClient.infer` of tritonclient 2.73,
+    with these outputs."""
     kinds = {"f": "FP32", "i": "INT32"}
     tensors = [
         f'{{"name":"{name}","shape":{to_json(x.shape).decode()},"datatype":"{kinds[x.dtype.kind]}",'
@@ -160,7 +161,8 @@ def test_what_cannot_be_meant_is_refused_with_what_was_found_before_it_joins_a_b
                 assert (await client.get(path)).status_code == status
             assert 'forecaster_inference_batch_rows_count{pipeline="small"} 0.0' in (await client.get("/metrics")).text
             plain = (await client.post(INFER, json=good)).json()["outputs"]
-            column = with_input("open", data=[[value] for value in good_open["data"]])  # a dimension of 1 more is none
+            # an additional dimension of 1 makes no difference
+            column = with_input("open", data=[[value] for value in good_open["data"]])
             assert (await client.post(INFER, json=column)).json()["outputs"] == plain
 
     run(body)
@@ -266,7 +268,7 @@ def test_an_encrypted_bundle_is_served_with_its_key_and_refused_without_a_word_o
     [plain] = spec.paths.bundles.iterdir()
     expected = Predictor(bundle.load(plain, spec.paths.folder)).of_checked(window(spec, 0))
     key, other = bytes(32), bytes([1]) * 32
-    assert write_bundle(spec, 1.0, Cipher(key)) == plain  # whose model and weights lie there encrypted now
+    assert write_bundle(spec, 1.0, Cipher(key)) == plain  # the same name, but its model and weights are now encrypted
     assert is_encrypted((plain / "model.onnx").read_bytes())
 
     async def served() -> None:

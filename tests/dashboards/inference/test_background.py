@@ -1,4 +1,4 @@
-"""Work beside a server ends with what it stands beside, however that ends."""
+"""Background work ends with its context, even after an error."""
 
 from __future__ import annotations
 

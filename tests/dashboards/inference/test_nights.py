@@ -1,4 +1,4 @@
-"""Forecasts by depot say what the page says, and what it would say if one thing were otherwise."""
+"""Forecasts by depot match the page, with and without a what-if."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FORECAST = "/v1/forecast"
 def test_depots_get_the_published_numbers_with_crew_tier_and_model(file: Path) -> None:
     spec = load(file)
     service.save(spec, ProposedOverride("B", load_days(spec)[1], 90, "weather", "Ana", "storm"))
-    promote(spec, write_bundle(spec, 2.0))  # of the next night: what is shown was made by the one before
+    promote(spec, write_bundle(spec, 2.0))  # of the next run: the publication was made by the previous one
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
         assert head is not None
@@ -90,10 +90,10 @@ def test_what_was_asked_for_is_computed_ahead_when_something_else_is_published(
     async def body() -> None:
         async with serving(spec) as served:
             await asyncio.sleep(0.3)
-            assert await computed(served) == 0  # nobody has asked for a depot yet
+            assert await computed(served) == 0  # no depot has been requested yet
             before = (await served.client.post(FORECAST, json={"depots": ["B", "C"]})).json()
             assert await computed(served) == 2
-            for number, rows in ((90, 4), (91, 6)):  # two corrections, between which nobody asks
+            for number, rows in ((90, 4), (91, 6)):  # two corrections, with no request between them
                 service.save(spec, ProposedOverride("B", load_days(spec)[1], number, "weather", "Ana", "storm"))
                 await asyncio.wait_for(rows_from(served, rows), 60)
             answer = (await served.client.post(FORECAST, json={"depots": ["B", "C"]})).json()
@@ -102,7 +102,7 @@ def test_what_was_asked_for_is_computed_ahead_when_something_else_is_published(
             assert answer["depots"][0]["quantiles"][0] == before["depots"][0]["quantiles"][0]
             assert answer["depots"][0]["quantiles"][1][answer["levels"].index(0.5)] == 91
             text = (await served.client.get("/metrics")).text
-            for start in ("cold", "warm"):  # nothing was read but ahead
+            for start in ("cold", "warm"):  # everything was read ahead
                 labels = f'code="200",pipeline="small",route="forecast",start="{start}"'
                 assert f"forecaster_inference_requests_total{{{labels}}} 1.0" in text
 
@@ -201,7 +201,7 @@ def test_what_a_night_was_made_with_answers_whatever_became_champion_since(file:
 
 def test_many_who_come_while_a_model_is_loaded_all_get_their_answers(file: Path) -> None:
     spec = load(file)
-    promote(spec, write_bundle(spec, 2.0))  # so that the night's own is loaded when it is asked for
+    promote(spec, write_bundle(spec, 2.0))  # so that the publication's own model is loaded on request
 
     async def body() -> None:
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))

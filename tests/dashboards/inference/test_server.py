@@ -1,4 +1,4 @@
-"""The service as a process: it answers at once, is small, and at SIGTERM lets what was asked come to its end."""
+"""The service as a process: it starts ready, is small, and finishes pending requests at SIGTERM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several pipelines in one process: one front page, and nothing of one is seen by who may see another alone."""
+"""Several pipelines in one process: one front page, and strict separation between their readers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ WORDS = {"alpha": ("ALPHA-", "Alpha Fleet"), "bravo": ("BRAVO-", "Bravo Fleet")}
 
 
 def of(name: str, depots: int = 3, **changes: Any) -> Publication:
-    """A publication whose depots and title nobody takes for another's."""
+    """Return a publication with distinctive depots and title."""
     plain = publication(depots, pipeline=name, run_id=f"night-{name}", title=f"{name.title()} Fleet", **changes)
     named = tuple(replace(d, depot_id=f"{name.upper()}-{i}") for i, d in enumerate(plain.depots, 1))
     days = [day.target_date for day in plain.depots[0].days]
@@ -64,7 +64,7 @@ def spec_of(folder: Path, name: str, url: str, access: Access | None = None) -> 
 
 
 def with_rights(place: int) -> Access:
-    """Of the readers "a-b", those whose part at `place` is a right have it here."""
+    """Return the access in which each reader "a-b" has the right at position `place` of their name."""
     names = {right: [f"{a}-{b}" for a in RIGHTS for b in RIGHTS if (a, b)[place] == right] for right in RIGHTS}
     cities = {name: ["*"] for name in names["viewer"] + names["planner"]} | {name: ["Boston"] for name in names["city"]}
     return declared(
@@ -76,7 +76,7 @@ def with_rights(place: int) -> Access:
 
 @pytest.fixture(scope="module")
 def portal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Portal]:
-    """Two pipelines in one ledger, whose readers differ."""
+    """Two pipelines in one ledger, with different readers."""
     folder = tmp_path_factory.mktemp("portal")
     url = f"sqlite:///{folder / 'ledger.db'}"
     fill(url, of("alpha"), of("bravo"))
@@ -102,10 +102,10 @@ def test_a_reader_of_one_pipeline_sees_nothing_of_another(portal: Portal, a: str
         hidden = [
             name for name, right in rights.items() if right == "nothing" or (address[:3] == PREFIX and name != at)
         ]
-        asked = path.partition("?")[2] + path  # what a reader has typed comes back in the sentence of what is not there
+        asked = path.partition("?")[2] + path  # the error for an unknown address repeats what the reader typed
         for name in hidden:
             assert [word for word in WORDS[name] if word in answer.text and word not in asked] == [], (address, name)
-    if rights[at] == "nothing":  # as at an address that is nobody's
+    if rights[at] == "nothing":  # like an address of no pipeline
         nobodys = ask(portal, f"{a}-{b}", f"{PREFIX}charlie{path}")
         assert answer.status_code == nobodys.status_code == 404
         assert answer.text.replace(at, "charlie") == nobodys.text
@@ -121,10 +121,11 @@ def test_a_pipeline_that_a_reader_may_not_see_answers_as_one_that_is_not_there(
     for path in (*PATHS, "", "/?language=es", "/openapi.json", "/api/v1/links/none"):
         hidden, absent = (stranger(f"{PREFIX}{name}{path}", method) for name in ("alpha", "gamma"))
         assert hidden.status_code == absent.status_code, path
-        seconds = re.compile(r"\b\d+ s\.")  # until the rate limit lets them ask again: the clock goes on
+        seconds = re.compile(r"\b\d+ s\.")  # until the rate limit allows another request: the clock goes on
         assert seconds.sub("", hidden.text.replace("alpha", "gamma")) == seconds.sub("", absent.text), path
         locations = hidden.headers.get("location", "").replace("alpha", "gamma")
-        unequal = {"content-length": "", "retry-after": ""}  # by the name, compressed, and by the clock
+        # compressed length depends on the name, retry-after on the clock
+        unequal = {"content-length": "", "retry-after": ""}
         assert {**hidden.headers, "location": locations, **unequal} == {"location": "", **absent.headers, **unequal}, (
             path
         )

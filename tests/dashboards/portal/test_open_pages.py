@@ -1,4 +1,4 @@
-"""Pipelines' pages are opened when somebody asks, and the longest unasked closed first."""
+"""Pipelines' pages are opened on request, and the least recently used is closed first."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboards.ops.portal.open_pages import OpenPages
 
 
 class App:
-    """Answers when it may."""
+    """An app that answers once it is allowed to."""
 
     def __init__(self) -> None:
         self.may = asyncio.Event()
@@ -63,7 +63,7 @@ def test_who_asks_while_pages_are_opened_waits_for_them() -> None:
 
 def test_closed_pages_leave_no_memory_behind_where_python_seldom_looks_for_cycles() -> None:
     class Page(App):
-        """One with a cycle, as FastAPI's have many."""
+        """A page with a reference cycle, of which FastAPI apps have many."""
 
         def __init__(self) -> None:
             super().__init__()

@@ -1,4 +1,4 @@
-"""Which pipelines can be served together."""
+"""Pipelines that can be served together."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The front page of hundreds of pipelines: each stands in one view, can be searched for, and a view stays small."""
+"""The front page of hundreds of pipelines: each is in one view, all can be searched, and a view
+stays small."""
 
 from __future__ import annotations
 

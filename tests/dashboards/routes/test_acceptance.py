@@ -1,4 +1,4 @@
-"""Planners accept published crews of the depots that they see, and each change has its row of the audit."""
+"""Planners accept published crews of their visible depots, and each change is audited."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.fleets import AS_OF
 from tests.planning.nights import THURSDAY, current, day, publish_nights
 from tests.planning.test_crew_settings import STAFFING
 
-DAY = depot(0).days[1]  # Wednesday 18 June
+DAY = depot(0).days[1]  # Wednesday, 18 June
 CREW = {"depot_id": "BOS-01", "target_date": "2025-06-18", "drivers": str(DAY.drivers)}
 CELL = {"depot_id": "BOS-01", "target_date": "2025-06-18"}
 
@@ -43,7 +43,7 @@ def app(url: str, spec: Spec) -> FastAPI:
 
 
 def accepted(url: str) -> tuple[dict[tuple[str, date], int], list[str]]:
-    """The accepted crews, and the sentences of the audit, the oldest first."""
+    """Return the accepted crews, and the sentences of the audit, oldest first."""
     with Ledger.open_reader(url) as ledger, ledger.transaction() as connection:
         rows = ledger_access.entries(connection, "harbor-fleet")
         return read_accepted(connection, "harbor-fleet", DAY.target_date), [row.what for row in reversed(rows)]
@@ -91,7 +91,7 @@ def test_planners_of_one_city_accept_there_alone_and_readers_nowhere(
     crew = depot(1).days[1].drivers
     assert vic.writes("/accepted", data=CREW).status_code == 403
     for path, body in (("/accepted", CREW), ("/accepted/withdrawal", CELL)):
-        assert paula.writes(path, data=body).status_code == 404  # as if there were no such depot
+        assert paula.writes(path, data=body).status_code == 404  # as if the depot did not exist
     assert paula("/accepted", "POST", data=CREW).status_code == 403  # without a token of our pages
     assert accepted(url) == ({}, [])
     own = {"depot_id": "NYC-01", "target_date": "2025-06-18", "drivers": str(crew), "by": "somebody else"}
@@ -120,7 +120,8 @@ def test_another_crew_is_set_by_the_same_form_and_left_to_the_plan_again(tmp_pat
     shown = ask_locally(app, "GET", address).text
     assert "A planner set this crew." in shown
     assert f"set to {crew + 2} by a planner: {crew} would save" in shown
-    assert ask_locally(app, "POST", "/accepted", data=form).status_code == 422  # what the planner saw is no more
+    # the crew that the planner saw has changed
+    assert ask_locally(app, "POST", "/accepted", data=form).status_code == 422
     assert ask_locally(app, "POST", "/accepted/withdrawal", data=cell).status_code == 303
     assert day(current(fleet.spec)).drivers == crew
     many = ask_locally(app, "POST", "/accepted", data={**form, "crew.": "41"})

@@ -1,4 +1,4 @@
-"""The API: every view as JSON and as CSV, now and as it was, held to its own schema."""
+"""The API: every view as JSON and as CSV, current and past, validated against its own schema."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ DAYS = [PUBLISHED + timedelta(days=back) for back in (-2, -1, 0)]
 
 
 def rostered(number: int, depot_id: str | None = None) -> Any:
-    """A depot that borrows two vans on its first day."""
+    """Return a depot that borrows two vans on its first day."""
     plain = depot(number, depot_id)
     plan = PublishedRoster(vans=5, chance_short=0.125, cost=61.5, one_more=70.0, one_fewer=92.0, borrowed=(("X", 2),))
     plan = replace(plan, wanted=6, shortage=Shortage("Boston", 0.88, network=True))
@@ -59,7 +59,7 @@ def rostered(number: int, depot_id: str | None = None) -> Any:
 
 @pytest.fixture(scope="module")
 def url(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Three nights, each with a publication of its own; then a night that published nothing."""
+    """Three runs with a publication each, then one that published nothing."""
     address = f"sqlite:///{tmp_path_factory.mktemp('api') / 'ledger.db'}"
     depots = (rostered(0), *(depot(i) for i in range(1, 6)), depot(7, ODD_ID))
     for number, day in enumerate(DAYS, 1):
@@ -102,14 +102,14 @@ def rows(answer: Any) -> list[dict[str, str]]:
 
 
 def test_every_page_has_its_view(app: FastAPI) -> None:
-    """A page is what is not in the schema and is answered to GET and HEAD."""
+    """Pages are the routes that are not in the schema and answer GET and HEAD."""
     pages = {
         str(route.path)
         for route in iter_route_contexts(app.routes)
         if {"GET", "HEAD"} <= set(getattr(route.original_route, "methods", None) or ())
         and not str(route.path).startswith("/api/")
     }
-    files = {"/runs/{run_id}/report"}  # which a night has written
+    files = {"/runs/{run_id}/report"}  # written by a run
     moved = {address for address in MOVED if not address.startswith("/api/")} | {"/week", "/plan"}
     assert pages == {view.page for view in VIEWS if view.page} | {DEPOT_PAGE} | files | moved
 
@@ -131,7 +131,7 @@ def test_a_views_csv_has_the_rows_of_its_json(get: Get, name: str) -> None:
 
 
 def read(cell: str, like: Any) -> Any:
-    """What a cell says, as the JSON beside it spells it."""
+    """Parse a cell in the form of the corresponding JSON value."""
     if like is None:
         return None if cell == "" else cell
     return cell if isinstance(like, str) else json.loads(cell)
@@ -189,10 +189,10 @@ def test_me_tells_who_asks(get: Get) -> None:
     [
         ("", "v3"),
         ("as_of=2025-06-16T12:00", "v2"),
-        ("as_of=2025-06-16T03:23:59", "v1"),  # on the pipeline's clocks; v2 came out at 03:24
+        ("as_of=2025-06-16T03:23:59", "v1"),  # in the pipeline's time zone; v2 was published at 03:24
         ("as_of=2025-06-16T03:24", "v2"),
         ("as_of=2025-06-16T07:24:00Z", "v2"),
-        ("as_of=2025-06-16T09:24+02:00", "v2"),  # a + that nobody quoted
+        ("as_of=2025-06-16T09:24+02:00", "v2"),  # an unescaped +
         ("as_of=2025-06-16", "v2"),  # at the end of the day
         ("as_of=2030-01-01", "v3"),
         ("publication=1", "v1"),
@@ -206,7 +206,7 @@ def test_what_was_said_then_is_told_again(get: Get, query: str, model: str) -> N
 
 def test_a_past_publication_is_told_as_it_was_seen_then(get: Get) -> None:
     network = get("/api/v1/network?as_of=2025-06-16T12:00").json()
-    assert network["target_date"] == "2025-06-17"  # what was tomorrow on that day
+    assert network["target_date"] == "2025-06-17"  # tomorrow, as seen on that day
     assert network["about"]["stale"] is None
     tags = {get(f"/api/v1/network?publication={number}").headers["etag"] for number in (1, 2, 3)}
     assert len(tags) == 3
@@ -321,7 +321,7 @@ def test_a_ledger_that_somebody_locked_is_told_in_a_sentence(
 @pytest.fixture(scope="module")
 def api(app: FastAPI) -> Any:
     async def at_home(scope: Any, receive: Any, send: Any) -> None:
-        """As if this machine asked: the client of the tests gives itself no address."""
+        """Simulate a local request: the test client has no address."""
         if scope["type"] == "http":
             others = [header for header in scope["headers"] if header[0] != b"host"]
             scope = {**scope, "client": ("127.0.0.1", 1), "headers": [*others, (b"host", b"127.0.0.1:8000")]}

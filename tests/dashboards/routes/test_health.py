@@ -1,4 +1,4 @@
-"""Machines ask whether the page is up and ready as often as they like, under any name, and cost a cached look."""
+"""Probes are answered without rate limit and under any host name, at the cost of a cached look."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_probes_are_answered_under_every_name_from_everywhere(app: FastAPI, url:
 def test_probes_are_never_rationed_and_say_more_to_whom_they_know(app: FastAPI) -> None:
     stranger, vic = Guest(app), signed_in(app, "vic")
     assert {stranger(path).status_code for _ in range(20) for path in PROBES} == {200}
-    assert stranger("/").status_code == 401  # they cost nothing of what a stranger may ask
+    assert stranger("/").status_code == 401  # they do not count against the rate limit
     assert vic("/readyz").text == "publication 1 of harbor-fleet\n"
 
 
@@ -54,7 +54,7 @@ def test_many_probes_take_one_look_at_the_ledger(app: FastAPI, monkeypatch: pyte
     monkeypatch.setattr(PublicationStore, "edition", edition)
     probe = Guest(app)
     assert {probe("/readyz").status_code for _ in range(10)} == {200}
-    assert len(looks) <= 2  # the ledger's files have a stamp after the first
+    assert len(looks) <= 2  # two, as the ledger's files have a stamp only after the first
 
 
 @pytest.mark.parametrize("path", ["/", "/api/v1/publication", "/api/v1/runs?format=csv", "/api/v1/me", "/depot/BOS-01"])

@@ -1,4 +1,4 @@
-"""Every page in every language: whole, with nothing of the English left, and from right to left where that is so."""
+"""Every page in every language: complete, without leftover English, and right-to-left if required."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PAGES = [
     "/?city=Bostn",
     "/nowhere",
 ]
-# Words of what nights wrote down for whoever runs the pipeline, and of names: no sentence of a page.
+# Text written by runs for operators, and names: not sentences of a page.
 STORED = re.compile(
     r"WAPE 12\.0.% is not below the champion's 9\.0.%|[Aa]dmitted: it misses less than the champion did"
     r"|forecaster \w+( list)? FILE( --reason \"why\")?|Free delivery weekend"
@@ -57,7 +57,8 @@ STORED = re.compile(
 LATE = N_("No reading is newer than {day}, {days} before the last day that was over.")
 TWO = counted(2, "{n} day", "{n} days")
 ENGLISH = re.compile(r"\b(the|of|and|with|from|what|which|that|this|days?|orders?|depots?|drivers?|no|not)\b", re.I)
-ALSO = {"de": {"Depot", "depot", "Depots", "depots"}, "es": {"no", "No"}, "ar": set()}  # words of both languages
+# words that exist in both languages
+ALSO = {"de": {"Depot", "depot", "Depots", "depots"}, "es": {"no", "No"}, "ar": set()}
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +86,8 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 
 def _write_sentences(url: str) -> None:
-    """What a night writes down in sentences: its message, findings, and the reasons of a promotion and a canary."""
+    """Write the sentences that a run stores: its message, findings, and the reasons of a promotion
+    and a canary."""
     lost = sentence(N_("the champion could not be compared: {why}"), why=sentence(N_("no model was ever admitted")))
     removed = CleanupCounts(bundles=1200, checkpoints=1, caches=0, leftovers=2, runs=3, files=(9, 4)).sentence()
     with Ledger.open(url) as ledger:
@@ -103,7 +105,7 @@ def _write_sentences(url: str) -> None:
 
 
 def _findings() -> list[Finding]:
-    """One of a row, one of a batch and one of a reference table."""
+    """Return findings about a row, a batch and a reference table."""
     rows = pd.DataFrame({"source": ["a.csv"], "row": [7], "depot_id": ["BOS-01"]})
     of_row = RowSentences.of(
         contract._BROKEN,
@@ -131,7 +133,7 @@ def _ask(app: object, path: str, language: str) -> httpx.Response:
 
 
 def _texts(answer: httpx.Response) -> list[str]:
-    """What is read and what is read out: text nodes, and labels of elements."""
+    """Return visible text and screen-reader labels: text nodes, and labels of elements."""
     body = re.sub(r"<(style|script|code)\b.*?</\1>|<option value=\"[^\"]*\">[A-Z]{3}-\d\d</option>", " ", answer.text)
     body = body.partition('class="languages')[0]
     labels = re.findall(r'(?:aria-label|title|placeholder)="([^"]*)"', body)
@@ -183,7 +185,7 @@ TWO_STOPS = re.compile(r"(?<!\.)\.\.(?!\.)")
 
 
 def moved(value: Any, days: timedelta) -> Any:
-    """The same a number of days later, whatever dates stand in it."""
+    """Shift a value by a number of days, including all dates in it."""
     if isinstance(value, date):
         return value + days
     if isinstance(value, tuple):
@@ -197,7 +199,7 @@ def moved(value: Any, days: timedelta) -> Any:
 def test_no_sentence_ends_with_two_full_stops_in_a_month_that_is_abbreviated(
     tmp_path_factory: pytest.TempPathFactory, language: str
 ) -> None:
-    """On the first of December: "1. Dez." ends with a stop of its own, wherever it stands."""
+    """On 1 December: the abbreviation "1. Dez." has its own full stop, wherever it is used."""
     url = f"sqlite:///{tmp_path_factory.mktemp('december') / 'ledger.db'}"
     later = date(2025, 11, 30) - CUTOFF
     fill(url, moved(earlier(), later), moved(with_plans(publication(4)), later))

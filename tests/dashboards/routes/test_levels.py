@@ -1,4 +1,4 @@
-"""Totals of levels and weeks, at the API and on the board."""
+"""Totals of levels and weeks, in the API and on the board."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def numbers(middle: float) -> tuple[float, ...]:
 
 @pytest.fixture
 def store(url: str) -> PublicationStore:
-    """Six depots in three cities of two regions; totals by day, and a week's."""
+    """Store six depots in three cities of two regions; totals by day, and for a week."""
     whole = publication()
     regions = [{**depot.attributes, "region": REGIONS[depot.attributes["city"]]} for depot in whole.depots]
     depots = tuple(

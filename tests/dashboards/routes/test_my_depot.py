@@ -1,4 +1,4 @@
-"""A browser remembers one depot, without a sign-in and without a script."""
+"""A browser remembers one depot, without sign-in or script."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_what_is_remembered_is_shown_until_it_is_forgotten(get: Get) -> None:
     assert "HttpOnly; Max-Age=31536000; Path=/; SameSite=lax" in chosen.headers["set-cookie"]
     later = get("/my-depot", cookie="my_depot=NYC-01")
     assert "set-cookie" not in later.headers
-    assert later.headers["cache-control"] == "no-store"  # it is one browser's
+    assert later.headers["cache-control"] == "no-store"  # personal to one browser
     assert "NYC-01 Orders expected tomorrow" in text(later)
     assert "Your depot in this browser: “My depot” leads here. Forget it" in text(later)
     assert 'my_depot=""; ' in get("/my-depot?depot=", cookie="my_depot=NYC-01").headers["set-cookie"]

@@ -1,4 +1,4 @@
-"""A person's own week, by a real night: what their link opens, their answers, and the plan that follows."""
+"""A person's own week, after a real run: their link, their answers, and the resulting plan."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def reply(browser: Guest, answer: str, shift: str, day: object = THURSDAY, csrf:
 
 
 def marks(browser: Guest, person: str = "Bo") -> list[tuple[str, str]]:
-    """What a planner sees of a person's answers, by day."""
+    """Return a person's answers as a planner sees them, by day."""
     edition = browser.app.state.access_context.store.edition()
     week = depot_week(edition, edition.depot("A"))
     assert week is not None
@@ -166,7 +166,7 @@ def test_a_free_day_ahead_is_declined(call: Call, fleet: Fleet) -> None:
 
 
 def test_a_shift_that_nobody_takes_is_open_in_a_published_week(call: Call, tmp_path: Path) -> None:
-    """The schedule is of crews as they are wanted: it changes, and costs a premium, where these do."""
+    """The schedule covers wanted crews: it changes, and costs a premium, only if these do."""
     noticed = STAFFING.replace("cost_idle: 22", "cost_idle: 22, notice_days: 2, change_premium: [{removed: 9}]")
     few = noticed.replace("per_depot: 9", "per_depot: 0") + PAGE
     spec = publish_nights(tmp_path / "few", fleets.counts("AB"), staffing=few, people=PEOPLE).spec
@@ -189,7 +189,7 @@ def test_an_answer_that_cannot_be_is_refused_and_changes_nothing(call: Call, fle
     link = addresses(call, fleet, "--person", "Bo")["Bo"]
     bo = guest(fleet.spec, link)
     before = plan(fleet.spec)
-    assert reply(bo, "confirmed", "late") == 422  # another shift by now
+    assert reply(bo, "confirmed", "late") == 422  # the shift has changed
     assert reply(bo, "confirmed", "early", THURSDAY + 30 * DAY) == 422
     assert reply(bo, "sworn", "early") == 422
     assert reply(bo, "declined", "early", csrf="x") == 403
@@ -197,7 +197,7 @@ def test_an_answer_that_cannot_be_is_refused_and_changes_nothing(call: Call, fle
     assert reply(bo, "declined", "early", csrf=token(anas)) == 403
     late = guest(fleet.spec, link, NOW + timedelta(days=2))
     assert "11 Apr" not in text(late("/my-week"))
-    assert reply(late, "declined", "early") == 422  # it is over
+    assert reply(late, "declined", "early") == 422  # the day is over
     assert plan(fleet.spec) == before
     assert audit(fleet.spec) == []
 
@@ -251,13 +251,13 @@ def test_a_shift_that_is_offered_stays_until_a_colleague_takes_it(call: Call, fl
     assert take(other, "early") == 303
     assert (shift_of(fleet.spec, "Bo"), shift_of(fleet.spec, free)) == ("", "early")
     assert day(current(fleet.spec)).drivers == crew
-    assert take(other, "early") == 422  # nobody offers it any more
+    assert take(other, "early") == 422  # no longer offered
     assert "Take early" not in text(guest(fleet.spec, links["full-time 9"])("/my-week"))
     assert audit(fleet.spec) == ["took over early of 2024-04-11 at A", "offered early of 2024-04-11 at A"]
 
 
 def test_an_offer_is_for_those_who_may_take_it(call: Call, fleet: Fleet) -> None:
-    """Bo cannot work late, and whoever works on that day already is offered nothing."""
+    """Bo cannot work late, and people who already work on that day get no offers."""
     late = next(who.name for who in plan(fleet.spec).positions if shift_of(fleet.spec, who.name) == "late")
     links = addresses(call, fleet)
     assert reply(guest(fleet.spec, links["Bo"]), "declined", "early") == 303

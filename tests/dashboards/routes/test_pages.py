@@ -1,4 +1,4 @@
-"""The page says what the ledger says, in plain words."""
+"""The pages show the ledger's content in plain words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from tests.dashboards.visitor import Get, text, visitor
 
 
 def simple(depot_id: str, tomorrow: float, city: str = "Boston", drivers: int | None = None) -> PublishedDepot:
-    """Closed on the third day; 20 below and above; tomorrow is the second day."""
+    """Return a depot closed on the third day; quantiles are 20 below and above; tomorrow is the
+    second day."""
     days = []
     for step in range(1, 8):
         quantiles = tuple(tomorrow + step - 2 + z for z in (-20, -10, 0, 10, 20)) if step != 3 else (0.0,) * 5
@@ -39,7 +40,7 @@ def test_the_network_page_tells_tomorrows_orders_in_all_and_depot_by_depot(url: 
 
 
 def totals(*cities: str) -> tuple[PublishedTotal, ...]:
-    """The network's 1,345 (tomorrow) within 1,245–1,445, and each city's 500 with 50 to either side."""
+    """Return totals: the network's 1,345 (tomorrow) within 1,245–1,445, and each city's 500 ± 50."""
     days = [CUTOFF + timedelta(days=step) for step in range(1, 8)]
     network = [PublishedTotal("", day, (1244.0 + i, 1300, 1344.0 + i, 1400, 1444.0 + i)) for i, day in enumerate(days)]
     return (*network, *(PublishedTotal(city, day, (450, 480, 500, 520, 550)) for city in cities for day in days))
@@ -130,7 +131,7 @@ def test_a_depots_page_tells_the_same_numbers_as_its_table_and_the_network_page(
     assert "Tue 17 Jun today 1,199 1,179–1,219 27" in page
     assert "Wed 18 Jun tomorrow 1,200 1,180–1,220 27" in page
     assert "Thu 19 Jun closed –" in page
-    assert "Mon 16 Jun 97" in page  # what came
+    assert "Mon 16 Jun 97" in page  # the actual
 
 
 def test_a_depots_picture_says_in_words_what_it_shows_and_names_the_days_to_know(get: Get) -> None:

@@ -1,4 +1,4 @@
-"""Planners read why a day changed, and write only from this machine and a page of ours."""
+"""Planners see why a day changed, and can write only from this machine and a page of ours."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.dashboards.seed import NOON, depot, fill, publication
 from tests.dashboards.visitor import Get, ask_locally, text
 from tests.mutations import CELLS
 
-DAY = depot(0).days[1]  # Wednesday 18 June
+DAY = depot(0).days[1]  # Wednesday, 18 June
 CHANGE = PublishedChange(
     date(2025, 6, 16),
     round(DAY.quantiles[2]) - 12,
@@ -33,7 +33,7 @@ WHOLE = round(DAY.quantiles[2])
 
 
 def _with(days: tuple[PublishedDay, ...]) -> Publication:
-    """A later night's publication of one depot."""
+    """Return a later run's publication of one depot."""
     return replace(publication(1, run_id="night-2"), depots=(replace(depot(0), days=days),))
 
 
@@ -257,7 +257,7 @@ def test_a_what_if_needs_its_number(app: FastAPI) -> None:
 
 def test_the_book_of_overrides_is_among_the_pages(app: FastAPI, get: Get) -> None:
     assert '<a class="crumb" href="/overrides">Overrides</a>' in ask_locally(app, "GET", "/depot/BOS-01").text
-    assert 'href="/overrides"' not in get("/depot/BOS-01").text  # a page without a pipeline file has none
+    assert 'href="/overrides"' not in get("/depot/BOS-01").text  # a page without a pipeline file has no overrides
 
 
 def test_what_was_saved_at_once_is_withdrawn_at_once(app: FastAPI, url: str) -> None:

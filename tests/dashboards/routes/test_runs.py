@@ -1,4 +1,4 @@
-"""A run's report is served in a sandbox to whoever sees every city, and linked where the run is told of."""
+"""A run's report is served in a sandbox to readers of every city, and linked from the run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ REPORT = "<!doctype html><html><style>p { color: red }</style><p>how tonight's m
 
 @pytest.fixture
 def spec(tmp_path: Path, url: str, monkeypatch: pytest.MonkeyPatch) -> Spec:
-    """A pipeline of whose nights the first has a report and a run in MLflow."""
+    """A pipeline whose first run has a report and a run in MLflow."""
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     file = tmp_path / "pipeline.yaml"
     source = "demand: {source: {kind: csv, path: demand.csv}}\nregistry: http://ada:pw@mlflow.internal:5000"

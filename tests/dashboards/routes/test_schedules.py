@@ -1,4 +1,5 @@
-"""A planner publishes a week on the page, and everyone reads its state; without a notice there is no such page."""
+"""A planner publishes a week on the page, and everyone sees its state; without a notice period
+there is no such page."""
 
 from __future__ import annotations
 
@@ -115,7 +116,7 @@ def test_planners_publish_their_own_cities_and_readers_nothing(
     body = {name: value for name, value in form(url).items() if name != "by"}
     assert vic.writes("/schedule", data=body).status_code == 403
     assert "<button" not in vic("/schedule").text.partition("<main")[2].partition("</main")[0]
-    assert paula("/schedule", "POST", data=body).status_code == 403  # without the token of a form
+    assert paula("/schedule", "POST", data=body).status_code == 403  # without a form's token
     assert paula.writes("/schedule", data=body).status_code == 303
     [week, _] = vic("/api/v1/schedule").json()["weeks"]
     assert 0 < week["days"] < 18

@@ -1,4 +1,5 @@
-"""Settings: admins check the pipeline file, see what changes, apply it, start a night, and open and close ways in."""
+"""Settings: admins check the pipeline file, review changes, apply it, start a run, and manage links
+and sessions."""
 
 from __future__ import annotations
 
@@ -70,19 +71,19 @@ def ada(app: FastAPI) -> Guest:
 
 
 def fields(page: httpx.Response) -> dict[str, str]:
-    """The hidden fields of the form of the file."""
+    """Return the hidden fields of the file's form."""
     form = page.text.partition('id="file"')[2].partition("</form>")[0]
     return dict(re.findall(r'<input type="hidden" name="(\w+)" value="([^"]*)"', form))
 
 
 def typed(page: httpx.Response) -> str:
-    """The text area, as a browser reads it."""
+    """Return the content of the text area, as a browser reads it."""
     content = page.text.partition("<textarea")[2].partition(">")[2].partition("</textarea>")[0]
     return html.unescape(content.removeprefix("\n"))
 
 
 def send(guest: Guest, path: str, text_: str, page: httpx.Response) -> httpx.Response:
-    """The form of the file as a browser sends it, whose lines end as those of the web do."""
+    """Send the file's form as a browser does, with CRLF line ends."""
     return guest(path, "POST", data={**fields(page), "text": text_.replace("\n", "\r\n")})
 
 
@@ -168,7 +169,7 @@ def test_a_file_that_changed_meanwhile_is_not_written_over_until_its_changes_wer
     assert "has changed since this page was loaded" in refused.text
     assert 'formaction="/settings"' not in refused.text
     assert (file.read_text("utf-8"), sentences(spec.ledger_url)) == (theirs, [])
-    mistaken = send(ada, "/settings/check", WRONG, shown)  # which does not make the page forget its beginning
+    mistaken = send(ada, "/settings/check", WRONG, shown)  # keeps the digest with which the form began
     assert "has changed" in send(ada, "/settings/changes", TEXT, mistaken).text
     again = send(ada, "/settings/changes", TEXT + "horizon: 5\n", refused)
     assert "<del>-fleet: theirs</del>" in again.text
@@ -193,7 +194,7 @@ def test_a_large_file_is_taken(ada: Guest) -> None:
 def test_where_the_file_cannot_be_written_the_page_says_so_and_offers_no_apply(
     ada: Guest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as on a read-only mount: root may write anywhere else
+    monkeypatch.setattr(os, "access", lambda path, mode: False)  # as on a read-only mount; root may write anywhere else
     shown = send(ada, "/settings/changes", TEXT + "horizon: 5\n", ada("/settings"))
     assert "This program may not write the file." in shown.text
     assert "<ins>+horizon: 5</ins>" in shown.text
@@ -204,7 +205,7 @@ def test_a_file_that_is_wrong_on_the_disk_is_shown_with_its_mistakes(ada: Guest,
     file.write_bytes(b"name: \xff\n")
     page = ada("/settings")
     assert (page.status_code, "The file is valid." in page.text) == (200, False)
-    assert "every day at 03:15" in page.text  # of the pipeline that is served
+    assert "every day at 03:15" in page.text  # from the served pipeline
 
 
 # --- runs -------------------------------------------------------------------------------------------------------------

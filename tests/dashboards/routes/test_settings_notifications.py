@@ -1,4 +1,5 @@
-"""A test notification of the settings page: to a real receiver, by a real block of a real Prefect server."""
+"""A test notification of the settings page: to a real receiver, through a real block of a real
+Prefect server."""
 
 from __future__ import annotations
 
@@ -51,7 +52,8 @@ def spec(tmp_path: Path) -> Spec:
 
 @pytest.fixture
 def posted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """What reaches the receiver that works; the other one answers 404. Prefect runs as long as this test."""
+    """Return the bodies posted to the working receiver; the other one answers 404. Prefect runs
+    during the test."""
     prefect_home.put_into(tmp_path / "prefect")
     with webhook() as (works, bodies), webhook(404) as (refuses, _):
         command = [sys.executable, "-c", SERVED, str(tmp_path / "prefect"), works, f"{refuses}/T0K3N?key=S3CR3T"]

@@ -1,4 +1,4 @@
-"""A planner edits the week of a depot on the page: what the edits would do, saving them, undo, and who may."""
+"""A planner edits a depot's week on the page: preview, saving, undo, and permissions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def app(fleet: Fleet) -> FastAPI:
 
 
 def form(app: FastAPI, **changes: str) -> dict[str, str]:
-    """The fields of the page as it is shown, with some choices changed, by their labels."""
+    """Return the fields of the shown page, with some choices changed, by their labels."""
     shown = ask_locally(app, "GET", "/shifts?depot=A").text
     hidden = dict(re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', shown))
     fields = {name: CHOSEN.findall(options)[0][0] for name, _, options in CHOICES.findall(shown)}
@@ -141,7 +141,7 @@ def sent_file(app: FastAPI, content: bytes, depot: str = "A") -> httpx.Response:
 
 
 def cell_of(sheets: dict[str, list[list[Any]]], person: str, on: date) -> tuple[int, int]:
-    """Line and column of a person's day on the sheet of the week."""
+    """Return line and column of a person's day on the sheet of the week."""
     rows = sheets["Week"]
     line = next(line for line, row in enumerate(rows) if row[1] == person)
     return line, next(column for column, cell in enumerate(rows[0]) if isinstance(cell, date) and day_of(cell) == on)
@@ -221,4 +221,4 @@ def test_who_had_weekend_and_late_shifts_is_shown_where_they_are_spread(tmp_path
     assert title in shown
     number = r'<td class="n">(\d)</td>'
     rows = re.findall(rf'<tr><th scope="row">full-time \d</th>{number}{number}<td class="n">0</td></tr>', shown)
-    assert sum(int(late) for _, late in rows) > 0  # the first night's late shifts
+    assert sum(int(late) for _, late in rows) > 0  # late shifts of the first run

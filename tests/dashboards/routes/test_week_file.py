@@ -1,5 +1,5 @@
-"""A workbook of the week board comes back with other orders: what changes is shown first, saved together, and nothing
-of it is lost or misread, LibreOffice in between."""
+"""An edited workbook of the week board: its changes are previewed, saved together, and read
+correctly, also after LibreOffice."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def app(url: str, spec: Spec) -> FastAPI:
 
 
 def sheets(app: FastAPI) -> Sheets:
-    """Cells of the board's workbook, by sheet."""
+    """Return the cells of the board's workbook, by sheet."""
     book = CalamineWorkbook.from_filelike(io.BytesIO(ask_locally(app, "GET", "/?sort=depot&format=xlsx").content))
     return {name: book.get_sheet_by_name(name).to_python() for name in book.sheet_names}
 
@@ -73,7 +73,7 @@ def sent(app: FastAPI, content: bytes) -> httpx.Response:
 
 
 def fields(answer: httpx.Response) -> list[str]:
-    """The cells that the page would save."""
+    """Return the cells that the page would save."""
     return [html.unescape(cell) for cell in re.findall(r'name="cell" value="([^"]*)"', answer.text)]
 
 
@@ -108,7 +108,7 @@ def test_changed_orders_are_shown_saved_together_and_withdrawn_together(app: Fas
 
 
 def night_page(folder: Path, staffing: str) -> tuple[FastAPI, Spec]:
-    """The page of a night with crews."""
+    """Return the page of a run with crews."""
     spec = publish_nights(folder, fleets.counts("AB"), staffing=staffing).spec
     return create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NIGHT, spec=spec), spec
 
@@ -140,7 +140,7 @@ def test_changed_drivers_are_set_by_hand_together_with_changed_orders(tmp_path: 
     after = crews(spec)
     assert (after["A", THURSDAY], after["B", friday]) == (before["A", THURSDAY] + 3, 12)  # type: ignore[operator]
     assert list(overrides(spec.ledger_url, spec.name).values()) == [40]
-    answer = saved(app, [], crew=[f"A\t{THURSDAY}\t1"])  # crews alone
+    answer = saved(app, [], crew=[f"A\t{THURSDAY}\t1"])  # crews only
     assert (answer.status_code, answer.headers["location"]) == (303, "/")
     assert crews(spec)["A", THURSDAY] == 1
     with Ledger.open_reader(spec.ledger_url) as ledger, ledger.transaction() as connection:
@@ -225,7 +225,7 @@ def test_a_cell_that_cannot_be_meant_is_named_and_nothing_is_saved(
     change: Callable[[Sheets], None], sentence: str, app: FastAPI, url: str
 ) -> None:
     content = sheets(app)
-    content["Orders"][3][2] = 5  # which would be fine
+    content["Orders"][3][2] = 5  # valid
     change(content)
     answer = sent(app, workbook(content))
     assert answer.status_code == 422
@@ -318,7 +318,7 @@ def test_a_thousand_cells_come_back_from_libreoffice_as_they_were_typed(url: str
 
 
 def through_libreoffice(content: bytes, folder: Path) -> bytes:
-    """A workbook as LibreOffice opens and saves it."""
+    """Open and save a workbook with LibreOffice."""
     (folder / "week.xlsx").write_bytes(content)
     _convert(folder / "week.xlsx", "ods")
     return (folder / "week.ods").read_bytes()

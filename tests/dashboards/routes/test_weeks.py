@@ -1,4 +1,4 @@
-"""Plans of the week on the page of a depot, and the files of /roster, as a reader gets them."""
+"""Weekly plans on a depot's page, and the files of /roster, as readers get them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def get(tmp_path_factory: pytest.TempPathFactory) -> Get:
 
 
 def test_a_depots_week_says_who_works_when_what_is_open_and_what_rules_cost(get: Get) -> None:
-    """One person for two drivers a day over Tuesday to Monday: five shifts until Sunday, and one on the next Monday.
+    """One person for two drivers a day from Tuesday to Monday: five shifts until Sunday, and one on
+    the next Monday.
 
     A second person would leave two drivers open that save 20 each.
     """

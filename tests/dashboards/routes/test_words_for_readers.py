@@ -1,4 +1,4 @@
-"""In every kind of trouble readers are told what they can use: no path, no key of the pipeline file, no address."""
+"""Errors shown to readers are usable: no path, no key of the pipeline file, no address."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from tests.dashboards.visitor import text
 from tests.fleets import AS_OF, Fleet
 from tests.planning.nights import DAY, publish_as_of, publish_nights
 
-HEALTH = ("/health", "/api/v1/runs")  # what whoever runs the pipeline looks at
-EXPLAINED = ("/champion", "/accuracy")  # pages that explain the terms of the field beside them
+HEALTH = ("/health", "/api/v1/runs")  # pages for operators of the pipeline
+EXPLAINED = ("/champion", "/accuracy")  # pages that explain the technical terms they use
 WISH = {"depot_id": "A", "target_date": "2024-04-11", "orders": "90", "reason": "weather"}
 PLANNED = re.compile("overrides|what-if|audit")
 TERMS = re.compile(r"\b(champions?|bundles?|quarantine|fallback|tiers?|publications?|seasonal.naive|ledger|WAPE)\b")
@@ -38,7 +38,7 @@ ADDRESS = re.compile(r"sqlite:|postgresql|Traceback|\.npz|\.db\b|ledger of this 
 
 
 def _keys(model: type[BaseModel], above: str = "") -> Iterator[str]:
-    """Every dotted key of the pipeline file."""
+    """Yield every dotted key of the pipeline file."""
     for name, declaration in model.model_fields.items():
         if above:
             yield f"{above}.{name}"
@@ -157,7 +157,8 @@ TROUBLES: tuple[Callable[[Fleet], None], ...] = (
 
 @dataclass(frozen=True)
 class Reader:
-    """Somebody who asks, and writes where they may; a planner asks pages, and what is for planners alone."""
+    """A client that reads, and writes if allowed; a planner requests pages and the endpoints for
+    planners only."""
 
     guest: Guest
     plans: bool

@@ -1,4 +1,4 @@
-"""The guide without a browser: what each step shows and writes, and whom it lets in."""
+"""The guide without a browser: content and effect of each step, and its access control."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Ask = Callable[..., httpx.Response]
 
 @pytest.fixture
 def ask(tmp_path: Path) -> Ask:
-    """Asks the guide of a new folder, as a browser on its machine would."""
+    """Return a function that queries the guide of a new folder, as a browser on its machine would."""
     guide = Guide(tmp_path / "fleet", clock=lambda: NOW)
 
     def ask(method: str, path: str, **what: Any) -> httpx.Response:

@@ -1,4 +1,4 @@
-"""Forecast accuracy is told from what the ledger keeps, beside the naive and part by part."""
+"""Forecast accuracy from the ledger, compared with the naive forecast, and by part."""
 
 from __future__ import annotations
 
@@ -71,7 +71,8 @@ def test_days_ahead_after_two_weeks_are_told_by_week(url: str) -> None:
 
 
 def _write_tiers(url: str, *tiers: tuple[str, float]) -> None:
-    """A week in which each tier forecast 10 depot-days of 1,000 orders, and missed so many of them."""
+    """Write a week in which each tier forecast 10 depot-days with 1,000 orders, with the given
+    absolute error."""
     fill(url, publication())
     week, whole = date(2025, 6, 9), sum(missed for _, missed in tiers)
     days = 10 * len(tiers)

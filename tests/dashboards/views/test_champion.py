@@ -1,4 +1,4 @@
-"""The champion, its verdicts and the way back to the one before."""
+"""The champion, its verdicts, and the rollback to its predecessor."""
 
 from __future__ import annotations
 

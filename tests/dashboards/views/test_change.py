@@ -1,4 +1,4 @@
-"""Why a forecast changed, as a sentence and a bar."""
+"""The reasons for a changed forecast, as a sentence and a bar."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dashboards.ops.views.change import why
 from forecaster.ledger.publication import PublishedChange
 from tests.dashboards.seed import depot
 
-DAY = depot(0).days[1]  # Wednesday 18 June
+DAY = depot(0).days[1]  # Wednesday, 18 June
 CHANGE = PublishedChange(
     date(2025, 6, 16),
     round(DAY.quantiles[2]) - 12,

@@ -1,4 +1,4 @@
-"""A depot's page tells what its last forecasts were worth."""
+"""A depot's page, with the accuracy of its last forecasts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_a_depots_last_forecasts_are_told_beside_what_came(url: str) -> None:
     forecast, actual = (
         0.8 * first.days[1].quantiles[2],
         first.recent[-1].demand,
-    )  # of Wednesday, which is moved to Monday
+    )  # of Wednesday, moved to Monday
     assert actual is not None
     off = round(forecast - actual)
     page = text(visitor(url)("/depot/BOS-01"))
@@ -37,7 +37,7 @@ def test_a_depots_last_forecasts_are_told_beside_what_came(url: str) -> None:
 
 
 def _front(url: str, first: PublishedDepot, now: datetime = NOON, **changes: Any) -> str:
-    """What the depot's page says above its pictures."""
+    """Return the text of the depot's page above its charts."""
     fill(url, replace(publication(**changes), depots=(first,)))
     return text(visitor(url, now)("/depot/BOS-01")).partition("Make this my depot")[0].partition("BOS-01")[2]
 
@@ -53,7 +53,7 @@ def test_beside_the_number_stands_what_moved_it_where_that_is_much(url: str) -> 
     fewer = PublishedChange(yesterday - timedelta(days=2), 130, (("calendar", -20), ("actuals", 2)))
     assert "18 fewer than said on Sat 14 Jun, mostly because of what is now known of that day" in page(fewer, "b")
     little = PublishedChange(yesterday, 110, (("actuals", 2),))
-    week_before = first.recent[-6]  # Wednesday 11 June
+    week_before = first.recent[-6]  # Wednesday, 11 June
     assert week_before.demand is not None
     assert f"{round(week_before.demand)} came Wed a week before" in page(little, "c")
 
@@ -69,7 +69,8 @@ def test_beside_the_number_of_a_named_day_stands_its_name(url: str) -> None:
 def test_public_holidays_are_named_in_the_readers_language_and_events_as_people_named_them(
     url: str, tmp_path: Path
 ) -> None:
-    """By the pipeline's country, as the depot declares none; in Bavaria 19 June is one in 2025."""
+    """Uses the pipeline's country, as the depot declares none; in Bavaria 19 June 2025 is a
+    holiday."""
     corpus_christi = PublishedMark(date(2025, 6, 19), "holiday", "Corpus Christi")
     marks = (corpus_christi, replace(corpus_christi, kind="promo", name="Free delivery weekend"))
     fill(url, replace(publication(1), depots=(replace(depot(0), attributes={}, marks=marks),)))
@@ -88,13 +89,14 @@ def test_public_holidays_are_named_in_the_readers_language_and_events_as_people_
     with in_language("de"):
         days = digest(edition, DigestScope("BOS-01")).days
     assert any("Fronleichnam (Feiertag), Free" in remark for day in days for remark in day.remarks)
-    for language in ("en", "es"):  # a German calendar has no Spanish
+    for language in ("en", "es"):  # the German calendar has no Spanish names
         assert "Fronleichnam" not in page(language)
         assert "Corpus Christi" in page(language)
 
 
 def test_of_61_days_two_weeks_stand_by_themselves_and_the_rest_by_week(url: str) -> None:
-    """A week's sum is that of its medians, and has no range; each of its days has one. All days are in the API."""
+    """A week's sum is that of its medians, without a range; each of its days has one. All days are
+    in the API."""
     fill(url, publication(3, 61))
     get = visitor(url)
     page, front = get("/depot/BOS-01").text, get("/").text
@@ -124,7 +126,7 @@ def test_of_61_days_two_weeks_stand_by_themselves_and_the_rest_by_week(url: str)
     ],
 )
 def test_a_depots_tomorrow_is_that_of_its_own_clocks(url: str, zone: str | None, near: str) -> None:
-    """At noon in New York it is Wednesday already in Tokyo, where Thursday is tomorrow."""
+    """At noon in New York it is already Wednesday in Tokyo, so tomorrow is Thursday."""
     assert f"Orders expected {near}" in _front(url, replace(depot(0), timezone=zone))
 
 

@@ -1,4 +1,4 @@
-"""The page about the last nights: how they ended, what they found, how long they took."""
+"""The health page: outcomes, findings and durations of the latest runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def night(
     message: str | None = None,
     pipeline: str = "harbor-fleet",
 ) -> None:
-    """Write down a night of twelve minutes; without an outcome it still runs."""
+    """Write a run of twelve minutes; without an outcome it is still running."""
     with Ledger.open(url) as ledger:
         ledger.start_run(run_id, pipeline=pipeline, as_of=began, spec_digest="5pec", at=began)
         ledger.note(run_id, findings=findings, timings=timings or {"ingest": 2.04, "train": 64.6, "night": 70.0})

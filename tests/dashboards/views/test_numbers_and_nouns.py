@@ -1,4 +1,4 @@
-"""One of a thing is told as one, on every page: of one depot with one order, one driver, one day and one run."""
+"""Singular forms on every page: one depot with one order, one driver, one day and one run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ DAY = CUTOFF + timedelta(days=1)
 
 
 def _one(run_id: str, day: date, **changes: object) -> Publication:
-    """One depot of which one order is expected on one day, for one driver in one van."""
+    """Return a publication of one depot with one expected order on one day, for one driver in one
+    van."""
     whole = depot(0)
     roster = PublishedRoster(1, 0.1, 1.0, 1.0, 1.0, (("BOS-02", 1),), ())
     ahead = replace(whole.days[0], target_date=day, quantiles=(1.0,) * 5, drivers=1, roster=roster)

@@ -1,4 +1,4 @@
-"""Schedules in words, with their next instants on the clocks of the pipeline."""
+"""Schedules in words, with their next starts in the pipeline's time zone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The half hour of a row, as a source may write it, on days of 23 and 25 hours as well."""
+"""Half hour of a row in every notation of a source, including days of 23 and 25 hours."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_the_hour_that_comes_twice_is_one_and_the_missing_one_moves_on() -> None
     )
 )
 def test_day_and_half_hour_are_those_of_one_local_clock(instant: Any) -> None:
-    """In every zone the two together are the wall clock."""
+    """In every zone, both together equal local time."""
     text = pd.Series([instant.isoformat() + "Z"])
     for zone in (BERLIN, ZoneInfo("America/New_York"), ZoneInfo("Asia/Kolkata")):
         local = pd.Timestamp(instant, tz="UTC").tz_convert(zone)

@@ -1,4 +1,4 @@
-"""Orders by half hours in the lake: once, point in time, and only of days that count."""
+"""Orders by half hour in the lake: stored once, point in time, and only for days that count."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_ingesting_twice_doubles_nothing_and_a_correction_replaces(tmp_path: Pat
     before = {("A", "2024-03-04"): {16: 2.0, 30: 1.0}, ("B", "2024-03-05"): {1: 1.0}}
     assert profiles(spec) == before
     assert ingest(spec, now=NOW + DAY).versions == first.versions
-    # the third order came in the morning after all: the count is the same, its hours are not
+    # the third order was in the morning after all: the same count at other hours
     write(tmp_path, "A,2024-03-04T08:10", "A,2024-03-04T08:20", "A,2024-03-04T09:00", "B,2024-03-04T23:30Z")
     second = ingest(spec, now=NOW + 2 * DAY)
     assert (second.accepted, second.unchanged) == (0, 4)
@@ -77,7 +77,7 @@ def test_counts_with_a_time_of_day_are_summed_and_an_archive_knows_them_the_next
 
 
 def test_a_day_that_does_not_count_or_is_not_known_leaves_no_profile(tmp_path: Path) -> None:
-    """Today is not over, and one count of the 4th is not known."""
+    """Today is not over, and one count of the 4th is unknown."""
     spec = spec_of(tmp_path, "sum")
     rows = ["A,2024-03-06T08:00,5", "A,2024-03-04T08:00,", "A,2024-03-04T09:00,3", "A,2024-03-05T09:00,3"]
     write(tmp_path, *rows, header="depot_id,date,demand")
@@ -97,7 +97,7 @@ def test_rows_without_a_time_stop_the_batch_with_file_row_and_what_to_set(tmp_pa
     assert (outcome.accepted, profiles(spec)) == (0, {})
     told = spec_of(tmp_path, more=", rules: {severity: {no_time: warn}}")
     assert ingest(told, now=NOW).accepted == 3
-    assert list(profiles(spec)) == [("A", "2024-03-05")]  # of the other day one order's time is not known
+    assert list(profiles(spec)) == [("A", "2024-03-05")]  # on the other day, the time of one order is unknown
 
 
 @pytest.mark.parametrize("time", ["", "T00:00:00", " 00:00"])

@@ -1,4 +1,4 @@
-"""Renamed and merged depots, worked by hand and against a slow loop."""
+"""Renamed and merged depots, compared with results by hand and with a simple loop."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_a_merged_depots_past_is_the_sum_of_those_in_business() -> None:
     sums = values_by_day(demand, names(("a", "m"), ("b", "m")))
     assert sums == {("m", 1): 1, ("m", 2): 12, ("m", 3): None, ("m", 4): 4, ("m", 5): 20, ("m", 6): None}
     opened = values_by_day(demand, names(("a", "m"), ("b", "m")), "open")
-    assert opened[("m", 4)] is None  # of one it is not known, the other was closed
+    assert opened[("m", 4)] is None  # unknown for one of them, the other was closed
 
 
 def test_after_its_first_own_count_a_merged_depot_is_only_itself() -> None:
@@ -150,7 +150,7 @@ def test_former_ids_leave_the_depots_table_or_lend_their_row() -> None:
     assert list(depots_now.index) == ["new", "else", "m", "back"]
     assert depots_now["city"].tolist() == ["Ulm-Ost", "Oslo", "Bonn", "Nice"]
     day = pd.Timestamp
-    assert depots_now.loc["new", "opened"] == day("2024-03-01")  # the first reading that it took over
+    assert depots_now.loc["new", "opened"] == day("2024-03-01")  # the first inherited reading
     assert (depots_now.loc["m", "opened"], depots_now.loc["m", "closed"]) == (day("2021-01-01"), day("2024-02-01"))
     assert depots_now.loc["back", "closed"] == day("2024-01-01")
     assert (depots_now.dtypes == depots.dtypes.drop("depot_id")).all()
@@ -182,7 +182,7 @@ def test_a_column_of_ids_is_brought_up_to_date() -> None:
 def test_sums_are_those_of_a_slow_loop(counts: dict[tuple[str, int], Any]) -> None:
     rows = [(*key, NAN, False) if count == "closed" else (*key, float(count), NONE) for key, count in counts.items()]
     sums = values_by_day(readings(*rows), names(("a", "m"), ("b", "m"), ("c", "m")))
-    # on a closed day there is nothing to add, which is known
+    # on a closed day there is nothing to add: that is known
     day_counts = {key: 0.0 if count == "closed" else count for key, count in counts.items() if count == count}
     own_days = {
         day: count for (depot, day), count in counts.items() if depot == "m" and count == count and count != "closed"

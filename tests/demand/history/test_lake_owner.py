@@ -21,7 +21,7 @@ DAY = timedelta(days=1)
 
 
 def pipeline(folder: Path, name: str, *, depot: str = "A", fleet: str | None = None) -> Spec:
-    """A pipeline file with a state of its own, in the lake that all of them share."""
+    """Pipeline file with its own state and the lake shared by all of them."""
     place = folder / name
     place.mkdir(exist_ok=True)
     rows = [f"{depot},2024-02-{day:02},{day}" for day in range(1, 29)]
@@ -76,7 +76,7 @@ def test_a_lake_of_before_belongs_to_the_first_who_ingests_into_it(tmp_path: Pat
     one, two = pipeline(tmp_path, "one"), pipeline(tmp_path, "two", depot="B")
     ingest(one, now=NOW)
     shutil.rmtree(Path(one.lake_url) / "owners")
-    assert depots(two) == {"A"}  # whose it is nobody has written down
+    assert depots(two) == {"A"}  # the owner is not recorded
     assert ingest(one, now=NOW + DAY).unchanged == 28
     assert lake_owner.owner(Lake(one.lake_url)) == "one"
     with pytest.raises(ForeignLake):

@@ -1,4 +1,4 @@
-"""A night of the past is replayed with what was known then, and nothing else."""
+"""A past nightly run is replayed with exactly the knowledge of that time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIRST = date(2024, 1, 1)  # a Monday
 LAST = date(2024, 3, 10)
 TONIGHT = datetime(2024, 3, 11, 6, tzinfo=UTC)
 CUTOFF = date(2024, 2, 25)
-THEN = datetime(2024, 2, 26, 6, tzinfo=UTC)  # when a night with that cutoff began
+THEN = datetime(2024, 2, 26, 6, tzinfo=UTC)  # start of a run with that cutoff
 DAY = timedelta(days=1)
 ARCHIVE = "{source: {kind: csv, path: demand.csv}, recorded: next_day}"
 TOLD = "{source: {kind: csv, path: demand.csv}, columns: {recorded_at: at}}"
@@ -100,7 +100,8 @@ def test_a_feed_that_was_late_leaves_the_last_days_unknown(tmp_path: Path) -> No
 
 
 def test_history_that_was_loaded_afterwards_counts_as_known_on_the_morning_after(tmp_path: Path) -> None:
-    """Loaded on 20 February: a year nobody had heard of. From then on each day came on its morning, but one late."""
+    """Loaded on 20 February: a whole year unknown before. From then on each day arrived the next
+    morning, except one late day."""
     spec = spec_of(tmp_path, "{source: {kind: csv, path: demand.csv}}")
     loaded = date(2024, 2, 20)
     late = date(2024, 2, 22)
@@ -117,7 +118,8 @@ def test_history_that_was_loaded_afterwards_counts_as_known_on_the_morning_after
 
 
 def test_a_covariate_that_was_declared_later_counts_as_told_in_advance(tmp_path: Path) -> None:
-    """The feed got its column `promo` on 5 March, for all days at once; from then on, what it changes is news."""
+    """The feed got its column `promo` on 5 March, for all days at once; later changes of it are
+    news."""
     declared_on, changed = date(2024, 3, 5), CUTOFF + 2 * DAY
     write(
         tmp_path, "demand", "depot_id,date,demand", *[f"A,{d},{i}" for i, d in enumerate(days(last=declared_on - DAY))]
@@ -150,7 +152,7 @@ def test_a_day_that_was_closed_without_notice_is_forecast_as_open(tmp_path: Path
     ingest(spec, now=TONIGHT)
     built, then_at = tonight(spec)
     then = then_at(CUTOFF)
-    assert then.open[0, -7:].tolist() == [True] * 6 + [False]  # Sundays were closed all along
+    assert then.open[0, -7:].tolist() == [True] * 6 + [False]  # Sundays were always closed
     assert built.at(CUTOFF).open[0, -7:].tolist() == [True, False, True, True, True, True, False]
     (fold,) = backtest.folds(lambda p: seasonal_naive(p, (0.1, 0.5, 0.9)), built, [CUTOFF], then_at)
     assert fold.forecast.open[0].tolist() == [True] * 6 + [False]
@@ -210,7 +212,7 @@ def test_events_and_depots_that_were_announced_later_are_not_seen(tmp_path: Path
 
 
 def test_nothing_that_came_after_a_cutoff_changes_the_panel_of_that_cutoff(tmp_path: Path) -> None:
-    """The leak detector: everything that was recorded, announced or counted later is replaced by something else."""
+    """Leak detector: everything recorded, announced or counted later is replaced."""
     pairs = []
     for salt in (0, 1000):
         folder = tmp_path / str(salt)

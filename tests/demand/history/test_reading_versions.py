@@ -57,7 +57,7 @@ def unrepeated(rows: list[Row], *, declared: bool) -> list[Row]:
 
 
 def slow_repeats(rows: list[Row], *, declared: bool) -> list[str]:
-    """What `reading_versions.repeats` says, row by row."""
+    """Result of `reading_versions.repeats`, computed row by row."""
     key: Callable[[Row], Any] = lambda row: (row[0], row[1], row[4] if declared else 0)  # noqa: E731
     rules = []
     for i, row in enumerate(rows):
@@ -69,7 +69,7 @@ def slow_repeats(rows: list[Row], *, declared: bool) -> list[str]:
 
 
 def slow_new_readings(batch: list[Row], history: list[Row], *, declared: bool) -> list[tuple[bool, int]]:
-    """What `reading_versions.new_readings` says, row by row."""
+    """Result of `reading_versions.new_readings`, computed row by row."""
     expected = []
     for row in batch:
         versions = [other for other in history if other[:2] == row[:2]]

@@ -1,4 +1,4 @@
-"""Reports of a covariate stay in the lake as they were made, and tell by how much they are wrong."""
+"""Reports of a covariate stay in the lake unchanged, and their errors are learned from them."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ def past(spec: Spec, day: date) -> tuple[Panel, Past]:
 
 
 def final(number: int) -> int:
-    """The rain that fell on a day."""
+    """Rain that fell on a day."""
     return 20 + number % 5
 
 
 def reports(nights: int, *, wrong: tuple[int, int, int] = (1, 2, 4)) -> list[str]:
-    """Rows of a depot with the instants of the reports: each day's rain was said three days ahead,
-    too high by 4 on even days and too low on odd ones, then by 2, then by 1."""
+    """Rows of a depot with the instants of the reports: each day's rain was reported three days
+    ahead, too high by 4 on even days and too low on odd ones, then by 2, then by 1."""
     rows = []
     for number in range(nights):
         day, sign = FIRST + number * DAY, 1 if number % 2 else -1
@@ -67,7 +67,7 @@ def reports(nights: int, *, wrong: tuple[int, int, int] = (1, 2, 4)) -> list[str
 
 
 def recorded(folder: Path, nights: int, more: str = "", **changes: tuple[int, int, int]) -> Spec:
-    """A pipeline whose lake holds reports with their own instants."""
+    """Pipeline whose lake holds reports with their own instants."""
     write(folder, "depot_id,date,demand,rain,at", reports(nights, **changes))
     spec = spec_of(folder, RECORDED, more=more)
     ingest(spec, now=instant(FIRST + nights * DAY))
@@ -75,7 +75,7 @@ def recorded(folder: Path, nights: int, more: str = "", **changes: tuple[int, in
 
 
 def learned(spec: Spec, nights: int, cutoff: date | None = None) -> dict[str, object]:
-    """Errors of reports with which a night trains."""
+    """Report errors with which a nightly run trains."""
     _, past_panels = past(spec, FIRST + nights * DAY)
     return dict(past_panels.spec_to_train(spec, cutoff or FIRST + (nights - 1) * DAY).calendar.lead_error)
 
@@ -102,7 +102,8 @@ def test_the_errors_of_reports_are_learned_by_lead(tmp_path: Path) -> None:
     spec = recorded(tmp_path, 40)
     assert learned(spec, 40) == {"rain": (1.0, 2.0, 4.0)}
     least = report_errors.LEAST_DAYS
-    assert learned(spec, 40, FIRST + (least - 1) * DAY) == {"rain": (1.0, 2.0)}  # the first of all may be an old load
+    # the very first report may be an old load
+    assert learned(spec, 40, FIRST + (least - 1) * DAY) == {"rain": (1.0, 2.0)}
     assert learned(spec, 40, FIRST + (least - 2) * DAY) == {}
 
 

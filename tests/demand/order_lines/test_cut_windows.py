@@ -1,4 +1,4 @@
-"""An export that begins within a day does not lower what is known of that day."""
+"""An export that begins within a day does not lower the known counts of that day."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_a_day_that_some_depots_have_more_of_is_no_cut(tmp_path: Path) -> None:
 
 
 def test_a_small_fall_of_a_small_fleet_is_a_correction(tmp_path: Path) -> None:
-    """One depot, of whose first day one order in eleven was cancelled; two in eleven are a cut."""
+    """One depot with one of eleven orders of the first day canceled; two of eleven are a cut."""
     hours = [("A", day, hour) for day in range(10) for hour in range(8, 19)]
     spec = spec_of(tmp_path)
     night(spec, hours)
@@ -112,7 +112,7 @@ def test_a_small_fall_of_a_small_fleet_is_a_correction(tmp_path: Path) -> None:
 
 
 def test_depots_that_the_export_no_longer_has_on_its_first_day_fall_to_nothing(tmp_path: Path) -> None:
-    """Each of the two that are left falls by less than a tenth, but the third is gone."""
+    """The two remaining depots each fall by less than a tenth, but the third is gone."""
     hours = [(depot, day, hour) for day in range(10) for depot in "ABC" for hour in range(8, 19)]
     spec = spec_of(tmp_path)
     night(spec, hours)

@@ -13,7 +13,7 @@ HOURS = range(6, 22, 2)
 
 
 def result(folder: Path, level: int, *, order_id: str = "") -> IngestResult:
-    """Ingestion of hourly counts, of which every fourth stands in a second row."""
+    """Ingestion of hourly counts, a fourth of which is repeated in a second row."""
     rows = ["station,time,weather,count"]
     for day in DAYS:
         for hour in HOURS:

@@ -1,4 +1,4 @@
-"""Orders that a batch tells of twice: by their number, or as days that two files have in common."""
+"""Orders repeated within a batch: by their id, or as days shared by two files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def spec_of(folder: Path, aggregate: str = "count", columns: str = "") -> Spec:
 
 
 def orders(first: int, last: int, seed: int = 7) -> list[str]:
-    """Rows of two depots on the days from one to another, each with a time of day and a quantity of its own."""
+    """Rows of two depots from one day to another, each with its own time of day and quantity."""
     rows = []
     for day in range(first, last + 1):
         for depot in "AB":
@@ -106,7 +106,7 @@ def test_files_of_channels_that_share_days_are_no_repetition(tmp_path: Path, agg
 
 
 def test_parts_of_days_that_are_often_alike_are_no_repetition(tmp_path: Path) -> None:
-    """Two shifts with a row each a day, mostly of 0 or 1."""
+    """Two shifts with one row per day each, mostly 0 or 1."""
     for shift in (0, 1):
         rows = [f"x,A,{FIRST + day * DAY},{int(day % 7 == 0) * (1 + shift * (day == 7))}" for day in range(18)]
         write(tmp_path, f"export_{shift}.csv", rows)
@@ -114,7 +114,7 @@ def test_parts_of_days_that_are_often_alike_are_no_repetition(tmp_path: Path) ->
 
 
 def test_hours_of_two_channels_in_which_mostly_nothing_comes_are_no_repetition(tmp_path: Path) -> None:
-    """A row an hour, one channel after the other in one file, of which few hours have a count."""
+    """One row per hour, one channel after another in one file; few hours have a count."""
     rows = [
         f"x,A,{FIRST + day * DAY} {hour:02}:00,{(day % 4 + 1) * int(hour == (9, 15 - day % 2 * 6)[channel])}"
         for channel in (0, 1)
@@ -131,14 +131,14 @@ def test_orders_of_dates_alone_that_are_alike_by_nature_are_no_repetition(tmp_pa
 
 
 def dates_alone(name: str, spec: Spec, first: int, last: int, level: int = 6) -> None:
-    """Orders of six depots with a date alone, `level` of them a day or up to two more."""
+    """Orders of six depots with dates alone, `level` per day or up to two more."""
     days = [(depot, day) for day in range(first, last) for depot in "ABCDEF"]
     rows = [[f"x,{depot},{FIRST + day * DAY},1"] * (level + (day + ord(depot)) % 3) for depot, day in days]
     write(spec.folder, name, [row for of_day in rows for row in of_day])
 
 
 def channel(seed: int, rate: float) -> list[str]:
-    """Orders with a date alone of 60 depots on 78 days."""
+    """Orders with dates alone of 60 depots on 78 days."""
     number = np.random.default_rng(seed).poisson(rate, (78, 60))
     cells = [(day, depot) for day in range(78) for depot in range(60)]
     return [row for day, depot in cells for row in [f"x,D{depot},{FIRST + (day - 60) * DAY},1"] * number[day, depot]]
@@ -153,7 +153,7 @@ def test_channels_of_dates_alone_are_no_repetition(tmp_path: Path, aggregate: st
 
 
 def test_channels_of_dates_and_few_quantities_are_no_repetition(tmp_path: Path) -> None:
-    """Days of two rows are often alike by chance, but others of the same files are not."""
+    """Days of two rows often coincide by chance, but others of the same files do not."""
     for name, seed in (("shop", 1), ("web", 2)):
         rng = np.random.default_rng(seed)
         rows = [f"{row.rsplit(',', 1)[0]},{rng.integers(1, 3)}" for row in channel(seed, 0.6)]
@@ -165,7 +165,7 @@ def test_channels_of_dates_and_few_quantities_are_no_repetition(tmp_path: Path) 
 def test_dates_alone_are_the_same_where_many_days_of_many_orders_are(
     tmp_path: Path, level: int, last: int, found: bool
 ) -> None:
-    """Twelve days of depots are enough, and six are not."""
+    """Twelve depot-days are enough, six are not."""
     spec = spec_of(tmp_path)
     dates_alone("export_1.csv", spec, 0, last, level)
     dates_alone("export_2.csv", spec, 5, 10, level)

@@ -137,7 +137,7 @@ def test_covariates_are_numbers_words_and_kinds_of_events(tmp_path: Path) -> Non
     np.testing.assert_array_equal(
         panel.covariates,
         [
-            [[0.5, 1, 0, 0], [0.5, 0, 0, 0], [2, 0, 1, 0], [0.5, 0, 0, 1]],  # the usual value where one is missing
+            [[0.5, 1, 0, 0], [0.5, 0, 0, 0], [2, 0, 1, 0], [0.5, 0, 0, 1]],  # the usual value replaces a missing one
             [[0, 0, 0, 0], [1, 0, 0, 1], [1, 0, 0, 0], [1, 0, 0, 1]],
         ],
     )

@@ -67,7 +67,7 @@ def back(first: str, end: str, country: str | None) -> dict[str, int]:
 
 
 def test_a_day_near_a_holiday_is_held_against_the_same_holiday_of_the_year_before() -> None:
-    # Memorial Day: 25 May 2015 and 30 May 2016; four days around it go with it.
+    # Memorial Day: 25 May 2015 and 30 May 2016; four days around it belong to it.
     assert back("2016-05-20", "2016-06-10", "US") == {f"2016-05-{day}": 371 for day in range(26, 32)} | {
         f"2016-06-0{day}": 371 for day in range(1, 4)
     }
@@ -122,7 +122,7 @@ def test_a_holiday_that_no_other_day_replaces_is_a_day_off_on_a_weekend_too() ->
 def test_without_a_holiday_near_or_a_year_before_there_is_no_counterpart() -> None:
     assert not back("2016-06-10", "2016-06-20", "US")
     assert not back("2016-05-20", "2016-06-10", None)
-    # The first Juneteenth that was a public holiday had none before it.
+    # The first Juneteenth as a public holiday had none before it.
     assert not back("2021-06-14", "2021-06-24", "US")
     assert back("2022-06-14", "2022-06-22", "US")["2022-06-19"] == 365
 

@@ -1,4 +1,4 @@
-"""A carried calendar says the same of a day as the installed table of holidays."""
+"""A carried calendar gives the same features of a day as the installed table of holidays."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ WHOLE = range(200)
 
 
 def counts(days: Any, level: float, *, open_days: int = 7) -> np.ndarray:
-    """Counts of a week's rhythm on some of 200 days, of each week the first `open_days`."""
+    """Counts with a weekly rhythm on some of 200 days, only on the first `open_days` of each week."""
     of_all = [level * WEEK[day % 7] if day in days and day % 7 < open_days else np.nan for day in WHOLE]
     return np.array(of_all, np.float32)
 
@@ -40,7 +40,7 @@ def test_days_may_lie_between_the_two(lag: int) -> None:
 
 
 def test_a_few_days_of_the_new_id_are_compared_with_the_same_weekdays() -> None:
-    new = counts(range(142, 147), 100)  # Wednesday to Sunday, of which one day is half as high again
+    new = counts(range(142, 147), 100)  # Wednesday to Sunday, one of them half as high again
     assert pairs(counts(range(139), 100), new, counts(WHOLE, 9)) == [(0, 1, 4)]
 
 
@@ -50,7 +50,7 @@ def test_a_few_days_of_the_new_id_are_compared_with_the_same_weekdays() -> None:
         counts(range(150, 200), 160),  # another level
         counts(range(140, 200), 100),  # side by side
         counts(range(170, 200), 100),  # weeks later
-        counts(range(150, 153), 100),  # too few days to tell
+        counts(range(150, 153), 100),  # too few days to judge
     ],
 )
 def test_an_id_at_another_level_or_time_is_another_site(new: np.ndarray) -> None:
@@ -75,7 +75,7 @@ def test_an_id_that_comes_back_at_another_level_may_be_another_site() -> None:
 
 @pytest.mark.parametrize(
     ("until", "since", "level"),
-    [(80, 150, 60), (80, 150, 190), (100, 155, 30), (80, 190, 30)],  # a level like it, a short gap, few days since
+    [(80, 150, 60), (80, 150, 190), (100, 155, 30), (80, 190, 30)],  # a similar level, a short gap, few days since
 )
 def test_an_id_that_comes_back_soon_or_much_as_it_was_is_the_same_site(until: int, since: int, level: float) -> None:
     assert reused_ids(np.stack([np.fmax(counts(range(until), 100), counts(range(since, 200), level))])) == []

@@ -1,4 +1,5 @@
-"""Which weekdays are closed: those that never come while the others do, or those that the pipeline file leaves out."""
+"""Closed weekdays: those that never have readings while others do, or those excluded by the
+pipeline file."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ Rows = list[tuple[Any, ...]]
 def rows(
     name: str, weekdays: Iterable[int], weeks: float, *, start: date = MONDAY, without: Iterable[date] = ()
 ) -> Rows:
-    """A count of 50 on these weekdays of so many weeks, but for some days."""
+    """Counts of 50 on these weekdays for some weeks, except on some days."""
     days = (start + timedelta(days=i) for i in range(round(7 * weeks)))
     return [(name, str(day), 50.0) for day in days if day.weekday() in weekdays and day not in set(without)]
 
@@ -46,7 +47,7 @@ def panel_of(folder: Path, demand: Rows, declared: str = "", columns: tuple[str,
 
 
 def shut(panel: Panel, depot: str = "A") -> list[str]:
-    """The weekdays of the week ahead on which a depot is closed."""
+    """Weekdays of the coming week on which a depot is closed."""
     row = panel.depot_ids.index(depot)
     days = [day.astype(object) for day in panel.days[-7:][~panel.open[row, -7:]]]
     return [f"{day:%a}" for day in sorted(days, key=date.weekday)]
@@ -73,7 +74,7 @@ def test_whatever_the_open_weekdays_are(tmp_path: Path, weekdays: tuple[int, ...
 
 
 def test_six_weeks_are_learnt_from_and_fewer_are_not(tmp_path: Path) -> None:
-    assert shut(panel_of(tmp_path, rows("A", NO_SUNDAY, 6))) == []  # up to Saturday: five Sundays did not come
+    assert shut(panel_of(tmp_path, rows("A", NO_SUNDAY, 6))) == []  # up to Saturday: five Sundays without a reading
     assert shut(panel_of(tmp_path, rows("A", NO_SUNDAY, 6.2))) == ["Sun"]
 
 
@@ -92,7 +93,7 @@ def test_the_first_reading_on_such_a_day_takes_it_back(tmp_path: Path) -> None:
     panel = panel_of(tmp_path, [*demand, sunday])
     assert shut(panel) == ["Sat"]
     assert panel.open[0, panel.history - 1]
-    assert shut(panel_of(tmp_path, [*demand, ("A", "2024-03-10", 0.0)])) == ["Sat"]  # none came, and it was open
+    assert shut(panel_of(tmp_path, [*demand, ("A", "2024-03-10", 0.0)])) == ["Sat"]  # no orders, but it was open
 
 
 def test_a_row_that_was_refused_is_a_sign_of_business_and_an_empty_one_is_none(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_all_closes_nothing_and_a_list_closes_the_others(tmp_path: Path) -> None
     assert shut(panel_of(tmp_path, demand, ", weekdays: all")) == []
     panel = panel_of(tmp_path, demand, ", weekdays: [mon, tue, wed, thu]")
     assert shut(panel) == ["Fri", "Sat", "Sun"]
-    assert panel.open[0, panel.history - 1]  # orders that came prove it
+    assert panel.open[0, panel.history - 1]  # orders prove it
     assert closed_weekdays.never_on_weekdays(panel, pipeline(tmp_path, ", weekdays: [mon, tue, wed, thu]")) == ()
 
 

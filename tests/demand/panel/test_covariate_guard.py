@@ -1,4 +1,4 @@
-"""Forecasts far outside all that a depot had are held back where covariates cause them, and nowhere else."""
+"""Forecasts far outside a depot's counts are held back if covariates cause them, and only then."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests import panels
 
 
 def sales_by_temperature(panel: Panel) -> Forecast:
-    """A model that takes 2 % for each degree."""
+    """Model that adds 2 % per degree."""
     level = panel.demand.mean(axis=1)[:, None, None] * np.ones((1, panel.horizon, 3))
     quantiles = level * np.exp(0.02 * panel.covariates[:, panel.history :, :1]) * [0.9, 1.0, 1.1]
     open_ = panel.open[:, panel.history :]
@@ -22,7 +22,7 @@ def sales_by_temperature(panel: Panel) -> Forecast:
 
 
 def with_temperature(degrees: float) -> Panel:
-    """Three depots at 10 degrees; one has other ones on the second day ahead."""
+    """Three depots at 10 degrees; one differs on the second day ahead."""
     panel = panels.panel(covariates=("temp",))
     covariates = np.full_like(panel.covariates, 10)
     covariates[1, panel.history + 1] = degrees

@@ -66,7 +66,8 @@ def test_the_pipeline_file_may_stop_the_batch(tmp_path: Path) -> None:
 
 
 def season(depot: str, level: float, ahead: list[float], weeks: int = 60) -> list[tuple[Any, ...]]:
-    """Readings of so many weeks whose covariate is `level` and the weekday, and values for the days ahead."""
+    """Readings over some weeks whose covariate is `level` plus the weekday, and values for the days
+    ahead."""
     first = np.datetime64("2024-03-05") - 7 * weeks
     past = [(depot, str(first + day), 1.0, level + day % 7) for day in range(7 * weeks)]
     return past + [(depot, f"2024-03-{5 + step:02}", NAN, value) for step, value in enumerate(ahead)]

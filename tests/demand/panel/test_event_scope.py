@@ -1,4 +1,4 @@
-"""Whom events concern, against a slow loop over depots and events."""
+"""Scope of events, compared with a simple loop over depots and events."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.demand.literal_knowledge import EVENTS, days, knowledge, spec_of
 
 WHERE = {
     "A": ("Ulm", "BW", "DE"),
-    "B": ("Ulm", "BY", "DE"),  # there is more than one place of a name
+    "B": ("Ulm", "BY", "DE"),  # a name may belong to several places
     "C": ("Bonn", "", "DE"),
     "D": ("Paris", "", "FR"),
     "E": ("", "", ""),  # in the pipeline's own country and subdivision

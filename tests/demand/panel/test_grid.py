@@ -1,4 +1,4 @@
-"""Which depots and days the panel has, and where each row stands."""
+"""Depots and days of the panel, and the position of each row."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_every_count_stands_where_a_slow_loop_puts_it(
 
 def test_unused_categories_and_rows_without_a_depot_are_nobody(tmp_path: Path) -> None:
     snapshot = knowledge([("A", "2024-03-03", 1.0), ("B", "2024-03-04", 2.0), ("C", "2024-03-04", 3.0)])
-    ids = snapshot.demand["depot_id"].cat.set_categories(["Z", "B", "A"])  # C is no category any more
+    ids = snapshot.demand["depot_id"].cat.set_categories(["Z", "B", "A"])  # C is no longer a category
     panel = build(replace(snapshot, demand=snapshot.demand.assign(depot_id=ids)), spec_of(tmp_path))
     assert panel.depot_ids == ("A", "B")
     np.testing.assert_array_equal(panel.demand, [[1, NAN], [NAN, 2]])

@@ -1,4 +1,4 @@
-"""Which country or subdivision was meant by a word that is no code."""
+"""Suggested country or subdivision for a word that is not a code."""
 
 from __future__ import annotations
 

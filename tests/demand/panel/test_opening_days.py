@@ -1,4 +1,4 @@
-"""When a depot is open, and what a day without a row means."""
+"""Opening days of a depot, and the meaning of a day without a row."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_counted_zero_closed_and_missing_days_are_four_states(tmp_path: Path) ->
     np.testing.assert_array_equal(panel.demand[0], [7, 0, 0, NAN])
     assert panel.open[0].tolist() == [True, True, False, True, True, True]
     window = panel.window(4)
-    counts_as_known = np.isfinite(window["demand"]) & (window["open"][:, :4] > 0)  # what the network counts as known
+    counts_as_known = np.isfinite(window["demand"]) & (window["open"][:, :4] > 0)  # known counts for the network
     assert counts_as_known[0].tolist() == [True, True, False, False]
     np.testing.assert_array_equal(window["demand"][0], [7, 0, 0, NAN])
     np.testing.assert_array_equal(window["open"][0], [1, 1, 0, 1, 1, 1])
@@ -71,7 +71,7 @@ def test_no_row_is_no_demand_where_most_others_have_one(tmp_path: Path) -> None:
     demand = rows("A", ["2024-03-01", "2024-03-04"])
     demand += rows("B", ["2024-03-01", "2024-03-02", "2024-03-04"]) + rows("C", ["2024-03-01", "2024-03-04"])
     demand += rows("D", ["2024-03-01", "2024-03-02", "2024-03-04"])
-    # two of four were told of on the 2nd, none on the 3rd
+    # two of four reported on the 2nd, none on the 3rd
     expected = [[5, 0, NAN, 5], [5, 5, NAN, 5], [5, 0, NAN, 5], [5, 5, NAN, 5]]
     np.testing.assert_array_equal(zeros(tmp_path, demand), expected)
     np.testing.assert_array_equal(zeros(tmp_path, demand, ", missing: unknown")[0], [5, NAN, NAN, 5])
@@ -141,7 +141,7 @@ def test_at_an_earlier_cutoff_the_depot_is_as_it_then_seemed(tmp_path: Path) -> 
     for cutoff in days("2024-02-25", "2024-03-04"):
         before = panel.at(date.fromisoformat(cutoff))
         demand_by_then = [row for row in demand if row[1] <= cutoff]
-        then = quiet(tmp_path, demand_by_then)  # what a night would have built
+        then = quiet(tmp_path, demand_by_then)  # panel of a run at that time
         silent = (np.datetime64(cutoff) - np.datetime64("2024-02-27")).astype(int) > 3
         assert then.open[1, -2:].any() != silent
         np.testing.assert_array_equal(before.open[:, : before.history], then.open[:, : then.history])
@@ -159,7 +159,7 @@ def test_a_declared_day_wins_over_silence(tmp_path: Path) -> None:
     assert panel.open[1].tolist() == [True] * 11 + [False]  # closes on the last day of the horizon
     assert panel.open[2].tolist() == [True] * 3 + [False] * 8 + [True]  # counted before it opened (again)
     assert panel.open[3].tolist() == [True] * 6 + [False] * 6
-    assert panel.open[4].all()  # never told of: a cold start
+    assert panel.open[4].all()  # never reported: a cold start
 
 
 def test_a_depot_that_says_that_it_is_closed_is_not_silent(tmp_path: Path) -> None:

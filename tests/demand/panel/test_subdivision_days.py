@@ -1,4 +1,4 @@
-"""Which holidays a fleet leaves out that declares no subdivision."""
+"""Holidays omitted by a fleet that declares no subdivision."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_a_covariate_of_school_holidays_is_none_of_public_ones(tmp_path: Path) -
         "holidays: true",
         "country: GB, known_future: [school_holiday, state_holiday]",
         "country: JP",  # which has none
-        "country: 'NO'",  # whose subdivisions have no days of their own
+        "country: 'NO'",  # whose subdivisions have no holidays of their own
     ],
 )
 def test_nothing_is_said_where_a_subdivision_is_declared_or_makes_no_difference(tmp_path: Path, calendar: str) -> None:

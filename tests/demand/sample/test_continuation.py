@@ -1,4 +1,5 @@
-"""The sample after its last committed day: the same fleet, the true calendar, and nothing that was said is unsaid."""
+"""The sample after its last committed day: the same fleet, the real calendar, and earlier rows
+never change."""
 
 from __future__ import annotations
 

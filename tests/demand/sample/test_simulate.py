@@ -1,4 +1,4 @@
-"""The Harbor Fleet sample: reproducible, as its README says, and like a real feed."""
+"""The Harbor Fleet sample: reproducible, as described in its README, and like a real feed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def clean() -> Sample:
 
 @pytest.fixture(scope="module")
 def feed() -> pd.DataFrame:
-    """demand.csv as it lies in the repository, all text."""
+    """demand.csv of the repository, as text."""
     return pd.read_csv(COMMITTED / "demand.csv", dtype=str, keep_default_na=False)
 
 
@@ -191,7 +191,7 @@ def test_noise_is_a_little_over_poisson_around_the_truth_and_the_weather(clean: 
     orders = _wide(clean)
     mean = clean.truth.astype({"depot": str, "day": str}).pivot(index="depot", columns="day", values="expected")
     ratio = (orders / mean[orders.columns]).where(orders > 0)
-    city = ratio.groupby(ratio.index.str[:3]).transform("mean")  # the weather, as far as the city shows it
+    city = ratio.groupby(ratio.index.str[:3]).transform("mean")  # the weather, estimated from the city
     spread = ((ratio / city - 1) ** 2 * mean[orders.columns]).to_numpy()
     assert 1.0 < np.nanmean(spread) < 1.6
     assert 0.03 < np.nanstd(city.to_numpy()) < 0.06

@@ -131,7 +131,8 @@ def test_bytes_of_another_encoding_cost_their_row(
     odd = word.encode(encoding)
     content = b"depot,day,note\nAachen,1,\nBonn,2,%b\n%b,3,\n" % (odd, odd) + "Köln,4,\n".encode()
     rows = read(spec, content, "depot", "day")
-    assert rows["depot"].drop(2).tolist() == ["Aachen", "Bonn", "Köln"]  # what is not read may be anything
+    # columns that are not read may contain anything
+    assert rows["depot"].drop(2).tolist() == ["Aachen", "Bonn", "Köln"]
     assert rows["row"].tolist() == [2, 3, 4, 5]
     assert rows[":fault"].ne("").tolist() == [False, False, True, False]
     assert rows["depot"][2] == odd.decode("utf-8", "backslashreplace")
@@ -327,7 +328,8 @@ def test_small_files_share_a_block(spec: Spec) -> None:
 
 
 def obvious(text: str, delimiter: str) -> list[tuple[int, str, str, str]]:
-    """Line, fault and the two columns of each record, by the csv module over the whole text from each line on."""
+    """Line, fault and the two columns of each record, found by the csv module on the whole text
+    from each line on."""
     lines = list(io.StringIO(text, newline=""))
     rows, line = [], 0
     while line < len(lines):

@@ -14,7 +14,7 @@ from forecaster.errors import SourceError, SourceUnreachable
 
 @pytest.fixture
 def orders(spec: Spec) -> Path:
-    """A table of three rows in two partitions, beside the pipeline file."""
+    """Table of three rows in two partitions, next to the pipeline file."""
     append(spec.folder / "orders", depot=["D1", "D2", "D1"], day=pa.array([0, 0, 1], pa.date32()), city=["A", "B", "A"])
     return spec.folder / "orders"
 

@@ -1,4 +1,4 @@
-"""Workbooks as people keep them: written by one library here, read by another."""
+"""Workbooks as found in practice: written by one library here, read by another."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_column_of_several_kinds_becomes_text_as_a_csv_has_it(spec: Spec) -> N
     assert rows["n"].tolist() == ["1,5", "2.5", "true", "7", ""]
     rows = read(spec, {"S": [ASKED, *cells]}, decimal=",", date_format="%d.%m.%Y")
     assert rows["n"].tolist()[:2] == ["1,5", "2,5"]
-    assert rows["day"].tolist()[0] == "2024-03-05T00:00:00"  # which no form with days alone takes for another day
+    assert rows["day"].tolist()[0] == "2024-03-05T00:00:00"  # no form with days alone takes this for another day
 
 
 def test_rows_without_a_value_are_passed_over_and_the_others_keep_their_number(spec: Spec) -> None:

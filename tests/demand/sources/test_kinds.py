@@ -1,4 +1,4 @@
-"""The kinds of sources are rows of one table, keyed as the pipeline file names them."""
+"""The kinds of sources are rows of one table, with the keys of the pipeline file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words for nothing are nothing, in every kind of source and every column."""
+"""Null words are empty in every kind of source and every column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Against a real server: types, streaming, watermarks, and what an error tells."""
+"""A real server: types, streaming, watermarks, and the content of errors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 @pytest.fixture
 def orders(postgres: Postgres, monkeypatch: pytest.MonkeyPatch) -> Postgres:
-    """The server with a table `wh.Orders`, and the password in the environment."""
+    """Server with a table `wh.Orders`, and the password in the environment."""
     monkeypatch.setenv("ORDERS_PASSWORD", PASSWORD)
     postgres.run(
         "drop schema if exists wh cascade",
@@ -71,7 +71,7 @@ def test_a_watermark_of_any_type_misses_no_row(spec: Spec, orders: Postgres, col
     later = sources.open_feed(sql_source, spec, ["id"], since=first.watermark)
     read = [number for block in later.blocks for number in block["id"]]
     with_none = {"id": 0, "changed": 0, "count": 1, "depot": 1, "day": 1, "local": 1}[column]
-    same = {"day": 2}.get(column, 1)  # those that have the last watermark
+    same = {"day": 2}.get(column, 1)  # those with the last watermark
     assert 5_000_000_002 in read
     assert len(read) == same + with_none + 1
     assert later.watermark != first.watermark
@@ -86,7 +86,7 @@ def test_rows_are_taken_from_a_cursor_of_the_server(
     sql_source = source(orders, query="select n, pg_backend_pid() as pid from generate_series(1, 1000) as g(n)")
     feed = sources.open_feed(sql_source, spec, ["n"])
     assert [number for block in feed.blocks for number in block["n"]] == list(range(1, 1001))
-    sql_source = source(orders, query="select name from pg_cursors")  # which the statement itself is then one of
+    sql_source = source(orders, query="select name from pg_cursors")  # includes the statement itself
     assert len(sources.read(sql_source, spec, ["name"])) == 1
 
 

@@ -1,4 +1,5 @@
-"""A file that is not what its source says is answered with what it seems to be and the key to set."""
+"""The error for a file that differs from its declared source names its likely kind and the key to
+set."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ OF_STORE = "Store,DayOfWeek,day,Sales,Customers\n" + "".join(f"1,{day % 7},2026-
 
 
 def message(folder: Path, content: str | bytes, source: str = "kind: csv, path: f.csv") -> str:
-    """What is said of the file, from its place on; empty where it is read."""
+    """Message about the file, from its place on; empty if it can be read."""
     path = folder / source.partition("path: ")[2].partition(",")[0]
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     columns = "{depot_id: site, date: day, demand: parcels}"

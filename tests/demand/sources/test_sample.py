@@ -1,4 +1,4 @@
-"""The sample as a source: its file, then simulated days; of any other file nothing is made up."""
+"""The sample as a source: its file, then simulated days; no other file is continued."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds for every kind of source."""
+"""Behavior shared by every kind of source."""
 
 from __future__ import annotations
 

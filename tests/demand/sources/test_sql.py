@@ -15,7 +15,7 @@ from forecaster.errors import MissingExtra, SourceError, SourceUnreachable
 
 @pytest.fixture
 def orders(tmp_path: Path) -> Path:
-    """An SQLite file with a table, beside the pipeline file."""
+    """SQLite file with a table, next to the pipeline file."""
     file = tmp_path / "orders.db"
     fill(
         file,
@@ -72,7 +72,7 @@ def test_dates_that_are_none_stay_the_text_they_are(spec: Spec, orders: Path) ->
 
 def test_a_query_is_taken_as_it_is(spec: Spec, orders: Path) -> None:
     source = query("select Depot as depot, '12:30' as at, '100%' as share from orders where day > '2024-03-05'; -- c")
-    with pytest.raises(SourceError):  # a second statement is none of ours
+    with pytest.raises(SourceError):  # a second statement is rejected
         sources.read(source, spec, ["depot"])
     source = query("select Depot as depot, '12:30' as at, '100%' as share from orders where id > 2 -- the last ;")
     rows = sources.read(source, spec, ["depot", "at", "share"])

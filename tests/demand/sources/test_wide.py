@@ -1,4 +1,4 @@
-"""Wide tables, of any kind of source, read as the long table of the same readings does."""
+"""Wide tables of any kind of source are read like the long table with the same readings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ASKED = ["depot_id", "date", "demand"]
 
 
 def readings(source: AnySource, spec: Spec, *optional: str) -> list[tuple[object, ...]]:
-    """depot, date, demand and line of each reading, then what is optional."""
+    """depot, date, demand and line of each reading, then optional columns."""
     rows = sources.read(source, spec, ASKED, optional)
     columns = [rows[name].astype(object) for name in (*ASKED, "row", *optional)]
     return list(zip(*columns, strict=True))

@@ -1,4 +1,5 @@
-"""Simulated networks: the same from a seed, of the project's own kind, and each effect where it was put."""
+"""Simulated networks: reproducible from a seed, plausible, and with each effect where it was
+configured."""
 
 from __future__ import annotations
 

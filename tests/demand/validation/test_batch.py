@@ -51,7 +51,7 @@ def test_each_batch_is_accounted_for_once(tmp_path: Path) -> None:
 
 
 def weeks(days: int, depots: int, last: int) -> list[str]:
-    """Counts of some depots; on the last day only of so many."""
+    """Lines of daily counts of `depots` depots, but of only `last` depots on the last day."""
     on = [depots] * (days - 1) + [last]
     return [f"D{depot},{FIRST + day * DAY},{50 + depot + day % 7}" for day in range(days) for depot in range(on[day])]
 
@@ -115,14 +115,15 @@ def test_a_day_decades_before_the_others_is_a_slip(tmp_path: Path) -> None:
 
 
 def test_orders_are_counted_by_the_depots_local_day(tmp_path: Path) -> None:
-    """On 10 March clocks go forward in New York, a day of 23 hours; each row is one order."""
+    """On March 10 clocks change to summer time in New York, so the day has 23 hours. Each row is
+    one order."""
     depots = "depots: {source: {kind: csv, path: depots.csv}, columns: {timezone: zone}}\ntimezone: America/New_York"
     spec = spec_of(tmp_path, ", aggregate: count, columns: {depot_id: depot, date: at}", depots)
     write(tmp_path, "depot_id,zone", "NYC,", "TOK,Asia/Tokyo", name="depots")
     write(
         tmp_path,
         "depot,at",
-        "NYC,2024-03-10T04:59:59Z",  # still the 9th, an hour before midnight in winter time
+        "NYC,2024-03-10T04:59:59Z",  # still the 9th: an hour before midnight without summer time
         "NYC,2024-03-10T05:00:00Z",
         "NYC,2024-03-10 01:59:59",
         "NYC,2024-03-10T23:59:59-04:00",

@@ -34,7 +34,7 @@ def spec_of(folder: Path, demand: str = PLAIN, calendar: str = "{}") -> Spec:
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of the rows: `accepted` is told as people would say it."""
+    """Result of validation: typed rows and quarantined rows; `accepted` has readable values."""
 
     typed: pd.DataFrame
     quarantined: pd.DataFrame
@@ -171,7 +171,7 @@ def test_an_archive_counts_as_known_from_the_next_mornings_run(tmp_path: Path) -
     now = datetime(2024, 3, 21, 5, 0, tzinfo=UTC)  # 01:00, before the 03:15 run
     outcome = checked(tmp_path, content, PLAIN + ", recorded: next_day", now=now)
     assert outcome.accepted["recorded_at"].tolist() == [
-        pd.Timestamp("2024-03-10T07:15Z"),  # summer time began that night
+        pd.Timestamp("2024-03-10T07:15Z"),  # summer time starts in that night
         pd.Timestamp(now),
         pd.Timestamp(now),
     ]

@@ -1,4 +1,5 @@
-"""Days that day and month may change places in are read in the order that makes them a run, or the batch stops."""
+"""Dates in which day and month can be swapped: the order that gives a run of days is right, or the
+batch stops."""
 
 from __future__ import annotations
 

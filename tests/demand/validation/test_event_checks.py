@@ -1,4 +1,4 @@
-"""What is odd about events, beside the depots and the days that they concern."""
+"""Findings about events, compared with the depots and the days that they affect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ HEADER = "date,until,kind,name,depot_id,city,subdivision,country"
 def findings(
     folder: Path, *rows: str, depots: pd.DataFrame = KNOWN, former: tuple[str, ...] = (), known: str = "promo"
 ) -> list[tuple[str, int, str]]:
-    """Rule, count and message of what is odd about rows of the events source."""
+    """Rule, count and message of each finding about rows of the events source."""
     (folder / "events.csv").write_text("\n".join([HEADER, *rows, ""]), "utf-8")
     (folder / "pipeline.yaml").write_text(
         "name: t\ndemand: {source: {kind: csv, path: demand.csv}}\n"
@@ -138,7 +138,7 @@ def test_without_a_depots_source_events_are_for_the_depots_that_count(tmp_path: 
     found = [message for _, _, message in findings(tmp_path, *rows, depots=counted)]
     assert "wanted a depot_id of the demand source (did you mean 'Alder'?)" in found[0]
     assert "found 'Ulm', wanted a city of the demand source (no depot has a city: it is an attribute of" in found[1]
-    assert findings(tmp_path, *rows, depots=counted[:0]) == []  # where nothing counts yet, nothing is wrong
+    assert findings(tmp_path, *rows, depots=counted[:0]) == []  # no finding while no depot has counts
 
 
 def test_a_closure_that_goes_on_after_the_last_day_ahead_is_a_finding_the_longest_first(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_the_period_is_from_the_first_day_to_the_horizon_after_the_newest_that_i
     first, last = np.datetime64(19_700, "D"), np.datetime64("2024-03-05")  # 19,787 days since 1970
     batch = pd.DataFrame({"day": np.array([19_740, 19_760], np.int32)})
     assert period(batch, known_days, spec, now) == Period(first, np.datetime64(19_767, "D"))
-    ahead = pd.DataFrame({"day": np.array([19_780, 19_794], np.int32)})  # with what is known of the days ahead
+    ahead = pd.DataFrame({"day": np.array([19_780, 19_794], np.int32)})  # together with values known ahead
     assert period(ahead, known_days, spec, now) == Period(first, last + 7)
     assert period(batch[:0], known_days, spec, now) == Period(first, np.datetime64(19_757, "D"))
     assert period(batch[:0], nothing, spec, now) == Period(last, last + 7)

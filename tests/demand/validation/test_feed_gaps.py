@@ -1,4 +1,4 @@
-"""What a feed fails to say: counts that stand still, silent depots, days that came for few, low days."""
+"""Gaps of a feed: flat lines, silent depots, thin days with few depots, low days."""
 
 from __future__ import annotations
 

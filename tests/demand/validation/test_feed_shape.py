@@ -288,7 +288,7 @@ def test_subtotals_without_a_total_are_sums_of_others() -> None:
     assert network_shape.totals(np.concatenate([sums, counts])) == {0: 120, 1: 120}
     total = np.concatenate([sums, counts, counts.sum(axis=0)[None]])
     assert network_shape.totals(total) == {0: 120, 1: 120, 7: 120}
-    counts[0, 30:40] = np.nan  # days of which a part is not known say nothing
+    counts[0, 30:40] = np.nan  # days with an unknown part are ignored
     assert network_shape.totals(np.concatenate([sums, counts])) == {0: 110, 1: 110}
 
 

@@ -194,12 +194,12 @@ def test_other_counts_of_one_depot_of_many_are_told_of_and_taken(night: Callable
 def test_corrections_and_preliminary_days_are_no_restatement(night: Callable[..., IngestResult]) -> None:
     night(table())
     rows = table()
-    assert told(night(rows.assign(demand=(rows["demand"] * 0.95).round(1)))) == {}  # all of them, a little
+    assert told(night(rows.assign(demand=(rows["demand"] * 0.95).round(1)))) == {}  # all of them slightly
     rows = table()
-    rows.loc[rows["date"] > str(FIRST + timedelta(DAYS - 15)), "demand"] *= 2  # young days
+    rows.loc[rows["date"] > str(FIRST + timedelta(DAYS - 15)), "demand"] *= 2  # recent days
     assert told(night(rows)) == {}
     rows = table()
-    rows.loc[rows["date"].str.endswith("7"), "demand"] *= 2  # days here and there
+    rows.loc[rows["date"].str.endswith("7"), "demand"] *= 2  # scattered days
     assert told(night(rows)) == {}
 
 

@@ -1,4 +1,4 @@
-"""Readings of a meter, and counts of weeks or months spread over their days, are no counts of days."""
+"""Meter readings, and counts of weeks or months spread over their days, are not daily counts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from forecaster.demand.validation import network_shape
 NOW = datetime(2024, 6, 3, 12, tzinfo=UTC)
 FIRST, DAYS = date(2024, 1, 1), 91  # a Monday
 DEPOTS = ("A", "B", "C")
-Count = Callable[[int, int], float]  # of a depot's number and a day's
+Count = Callable[[int, int], float]  # arguments: number of the depot, number of the day
 
 
 def noisy(depot: int, day: int) -> float:
@@ -106,8 +106,8 @@ def test_a_value_on_all_days_of_a_week_or_month_is_told(tmp_path: Path, count: C
         noisy,
         lambda depot, day: 50 + 30 * (day % 7) + day // 7,  # rises from Monday to Sunday
         lambda depot, day: 0 if day % 7 > 4 else noisy(depot, day),
-        lambda depot, day: (day * 37 + depot * 11) % 23 // 20,  # a few orders
-        lambda depot, day: 20 + 2 * day + (day * 37 + depot * 11) % 23,  # grows
+        lambda depot, day: (day * 37 + depot * 11) % 23 // 20,  # few orders
+        lambda depot, day: 20 + 2 * day + (day * 37 + depot * 11) % 23,  # increases
         lambda depot, day: 40,
         lambda depot, day: 40 if day < 45 else 80,
         lambda depot, day: 50 + 10 * depot + (day // 7 * 37 % 11) if depot == 0 else noisy(depot, day),

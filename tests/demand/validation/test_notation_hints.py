@@ -1,4 +1,5 @@
-"""A batch that cannot be read is stopped with what would read it, or with what is wrong with it."""
+"""An unreadable batch is stopped with a setting that reads it, or with a description of the
+problem."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ def serial(day: date) -> int:
 
 
 def noon(day: date) -> int:
-    """Seconds since 1970 of that day at noon in New York."""
+    """Seconds from 1970 to noon of that day in New York."""
     return int(datetime(day.year, day.month, day.day, 17, tzinfo=UTC).timestamp())
 
 
@@ -63,7 +64,8 @@ def test_the_form_that_is_named_reads_the_days(tmp_path: Path, days: list[str], 
 
 
 def test_seconds_fall_on_the_local_day_and_what_is_none_is_told_with_an_example(tmp_path: Path) -> None:
-    rows = long([f"{noon(DAYS[0])}", "1704085200", "1704085199", "soon"])  # midnight in New York, and a second before
+    # midnight in New York, and one second earlier
+    rows = long([f"{noon(DAYS[0])}", "1704085200", "1704085199", "soon"])
     result = result_of(tmp_path, rows, ", date_format: unix")
     assert result.accepted + result.quarantined == 4
     messages = [finding.message for finding in result.findings]

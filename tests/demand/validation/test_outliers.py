@@ -1,4 +1,4 @@
-"""Counts beside the days before them: what is a spike, what is another unit, and what real life must be let do."""
+"""Spikes and unit changes, compared with earlier days; and real events that are neither."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def last_only(counts: Floats, days: int = 1) -> Bools:
 
 
 def days_of(rule: str, counts: Floats, fresh: Bools | None = None, closed: Bools | None = None) -> list[int]:
-    """The days of the first depot that break a rule; the whole grid is fresh where nothing else is said."""
+    """Days of the first depot that break a rule; all cells are new by default."""
     cells = suspects(counts, np.isfinite(counts) if fresh is None else fresh, closed)[rule]
     return [int(day) for depot, day in zip(cells.depot, cells.day, strict=True) if depot == 0]
 
@@ -55,8 +55,8 @@ def test_four_times_the_usual_is_a_good_day_and_a_low_count_is_no_spike() -> Non
 
 def test_the_factor_decides() -> None:
     counts = weeks(9)
-    counts[0, -1] = 130  # 6.5 Sundays, but not two Saturdays
-    counts[0, -2] = 500  # 6.25 Saturdays
+    counts[0, -1] = 130  # 6.5 times a Sunday, but less than twice a Saturday
+    counts[0, -2] = 500  # 6.25 times a Saturday
     fresh = last_only(counts, 2)
     assert suspects(counts, fresh)["spike"].day.tolist() == [61]
     assert len(suspects(counts, fresh, spike_factor=7)["spike"]) == 0
@@ -64,7 +64,7 @@ def test_the_factor_decides() -> None:
 
 def test_fewer_than_four_same_weekdays_tell_nothing() -> None:
     counts = weeks(5)
-    counts[0, [27, 28]] = 4000  # the fourth Sunday has three before it, the fifth Monday four
+    counts[0, [27, 28]] = 4000  # the fourth Sunday has three before it, and the fifth Monday has four
     assert days_of("spike", counts) == [28]
     counts[0, 0] = np.nan
     assert days_of("spike", counts) == []
@@ -196,7 +196,7 @@ def test_depots_that_usually_have_few_do_not_tell_a_unit() -> None:
 
 
 def slowly(counts: Floats, fresh: Bools, closed: Bools, factor: float) -> dict[str, list[tuple[int, int]]]:
-    """What `suspects` answers, cell by cell."""
+    """Result of `suspects`, computed cell by cell."""
     counts = np.where(closed, np.float32(np.nan), counts)
     first = max(min(np.nonzero(fresh)[1]) - 28, 0)
     usual, ratio = slow_usual(counts, first)
@@ -215,7 +215,10 @@ def slowly(counts: Floats, fresh: Bools, closed: Bools, factor: float) -> dict[s
 
 
 def slow_usual(counts: Floats, first: int) -> tuple[Floats, Floats]:
-    """The median of eight same weekdays, and each count over it; NaN before `first` and where too few are known."""
+    """Median of eight same weekdays and the ratio of each count to it.
+
+    Both are NaN before `first` and if too few values are known.
+    """
     usual, ratio = (np.full(counts.shape, np.nan, np.float32) for _ in range(2))
     for d in range(len(counts)):
         for t in range(first, counts.shape[1]):
@@ -228,7 +231,7 @@ def slow_usual(counts: Floats, first: int) -> tuple[Floats, Floats]:
 
 
 def slow_feed(fresh: Bools, usual: Floats, ratio: Floats, first: int) -> tuple[Floats, list[int]]:
-    """What each day was like for all depots with something fresh: the median ratio, and the unit that most are in."""
+    """Median ratio and majority unit of each day, over all depots with new counts."""
     depots, days = ratio.shape
     level, unit = np.ones(days, np.float32), [0] * days
     middles = {}
@@ -256,7 +259,7 @@ def unit_of_most(ratios: list[float]) -> int:
 
 
 def slow_changes(usual: Floats, ratio: Floats, level: Floats, unit: list[int], first: int) -> set[tuple[int, int]]:
-    """Depot and day of the counts in another unit, of their depot or of the whole feed."""
+    """Depot and day of counts in another unit, of a single depot or of the whole feed."""
     changed = set()
     for d in range(len(ratio)):
         days = range(first, ratio.shape[1])
@@ -277,7 +280,7 @@ def near(ratio: float) -> bool:
 
 
 def runs(days: list[tuple[int, int, bool]]) -> list[list[int]]:
-    """Days of runs of one unit that at least three days, and half of the run's, are near."""
+    """Days of runs in one unit with at least three days, and half of the days, near that unit."""
     stretches: list[list[tuple[int, int, bool]]] = []
     for day in days:
         if stretches and stretches[-1][-1][1] == day[1]:

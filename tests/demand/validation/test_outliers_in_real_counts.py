@@ -1,4 +1,4 @@
-"""Outliers in real counts: what life brings is no outlier, and what is planted is found."""
+"""Outliers in real counts: real events pass, and planted outliers are found."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from forecaster.core.arrays import Bools, Doubles, Floats
 from forecaster.demand.sample.simulate import simulate
 from forecaster.demand.validation.outliers import suspects
 
-KEPT_FOR_MODELS = 56  # last days of each real set
-REAL = {  # set → rows that may be kept aside, of those known, as a first load
+KEPT_FOR_MODELS = 56  # last days of each real set, kept for model evaluation
+REAL = {  # set → maximum number of known cells that may be quarantined in a first load
     "rossmann": 0,
     "favorita_transactions": 0,
-    "chicago_l_stations": 0,  # holidays, games and strikes among them
+    "chicago_l_stations": 0,  # includes holidays, games and strikes
     "bayarea_bikeshare14": 0,
-    "muenster_bike_counters": 0,  # snow, lockdowns and Christmas among them
-    "melbourne_pedestrians": 8,  # three festival days; a sensor at a tenth for some days
-    "recruit_restaurants": 61,  # parties, or slips of a hand: 409 guests where 18 are usual
-    "nyc_taxi_apps_geo": 64,  # months that were reported in another way
+    "muenster_bike_counters": 0,  # includes snow, lockdowns and Christmas
+    "melbourne_pedestrians": 8,  # three festival days, and some days of a sensor at a tenth of its level
+    "recruit_restaurants": 61,  # parties or typing errors: 409 guests instead of the usual 18
+    "nyc_taxi_apps_geo": 64,  # months with another way of reporting
 }
 
 
 def real(folder: Path, name: str) -> tuple[Floats, Bools]:
-    """Counts and closed days of a real set, without the days that are kept for judging models."""
+    """Counts and closed days of a real set, without the days kept for model evaluation."""
     rows = pd.read_parquet(folder / f"{name}.parquet")
     rows["date"] = pd.to_datetime(rows["date"])
     rows = rows[rows["date"] <= rows["date"].max() - pd.Timedelta(days=KEPT_FOR_MODELS)]

@@ -1,4 +1,4 @@
-"""What the sources beside the demand say, and what is odd about them."""
+"""Reading of the reference sources (depots, aliases, events), and findings about invalid rows."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ def test_aliases_are_followed_and_the_odd_ones_told_of(tmp_path: Path) -> None:
         "alias,depot_id",
         "a,b",
         "b,c",
-        " a , b ",  # again
+        " a , b ",  # repeated
         "d,d",
         "e,",
         "f,g",

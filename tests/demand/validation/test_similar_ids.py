@@ -102,7 +102,10 @@ ALIASES = "depots: {source: {kind: csv, path: depots.csv}, aliases: {source: {ki
 
 
 def left_out(folder: Path, *aliases: str) -> list[str]:
-    """What is told of counts of former ids, where all ids have counts and Birch is a former one as well."""
+    """Messages about counts of former IDs, given lines of the alias source.
+
+    Alder, Birch and Cedar have counts.
+    """
     (folder / "depots.csv").write_text("depot_id\nAlder\nElm\n")
     (folder / "aliases.csv").write_text("\n".join(["alias,depot_id", *aliases]) + "\n")
     lines = (*rows("Alder", first=30), *rows("Birch"), *rows("Cedar", end=40))

@@ -1,4 +1,5 @@
-"""Every baseline forecasts from what lay before its cutoff, and says something sensible of every depot."""
+"""Every baseline forecasts from the days before its cutoff, and gives a sensible forecast for every
+depot."""
 
 from __future__ import annotations
 
@@ -21,12 +22,12 @@ from forecaster.evaluation.baselines.statsforecast import fill_gaps
 from forecaster.serving.fallback import seasonal_naive
 from tests.panels import LEVELS, NAN, bare, panel
 
-EMPTY, GAPS = 3, 1  # a depot of which nothing is known, and one with unknown and closed days
+EMPTY, GAPS = 3, 1  # a depot without known days, and one with unknown and closed days
 
 
 @cache
 def tonight() -> Panel:
-    """Four depots and 150 days: one of them with gaps and closed Sundays, one of them new."""
+    """Four depots over 150 days: one of them with gaps and closed Sundays, one of them new."""
     ordinary = panel(4, 150, 7)
     demand, open_ = ordinary.demand.copy(), ordinary.open.copy()
     demand[EMPTY] = demand[GAPS, 30:41] = demand[GAPS, -2:] = NAN
@@ -79,7 +80,8 @@ def test_new_history_is_seen(name: str) -> None:
     doubled = later.demand.copy()
     doubled[0, before().history :] *= 2
     plain, raised = fitted(name)(later), fitted(name)(replace(later, demand=doubled))
-    assert raised.median[0].sum() > plain.median[0].sum()  # a stable past may make a method cautious, not deaf
+    # a stable past may make a method slow to react, but it must react
+    assert raised.median[0].sum() > plain.median[0].sum()
     np.testing.assert_allclose(raised.median[2], plain.median[2], rtol=0.05)
 
 
@@ -118,7 +120,7 @@ def test_the_seasonal_naive_is_the_one_that_goes_out() -> None:
 
 def test_the_window_average_is_the_mean_of_the_last_four_known_same_weekdays() -> None:
     weeks = np.arange(1.0, 7.0)[:, None] * 10 + np.arange(7.0)  # week 1: 10 … 16, week 6: 60 … 66
-    weeks[5, 2] = weeks[3, 2] = NAN  # the third weekday: 52, 32, 22 and 12 are left
+    weeks[5, 2] = weeks[3, 2] = NAN  # the third weekday: 52, 32, 22 and 12 remain
     predict = baselines.fit("seasonal_window_average", bare(weeks.reshape(1, -1)), LEVELS)
     median = predict(bare(weeks.reshape(1, -1))).median[0]
     np.testing.assert_allclose(median, [45, 46, (52 + 32 + 22 + 12) / 4, 48, 49, 50, 51], rtol=1e-6)

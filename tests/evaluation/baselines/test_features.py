@@ -1,4 +1,4 @@
-"""The features of the gradient-boosted baseline look at nothing that was not known at the cutoff."""
+"""The features of the gradient-boosted baseline use nothing that was unknown at the cutoff."""
 
 from __future__ import annotations
 

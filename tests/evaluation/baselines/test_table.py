@@ -1,4 +1,4 @@
-"""The baselines are rows of one table: name in the pipeline file, module, and the package that it needs."""
+"""The baselines are rows of one table: name in the pipeline file, module, and required package."""
 
 from __future__ import annotations
 

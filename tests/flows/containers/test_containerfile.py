@@ -1,4 +1,4 @@
-"""The Containerfile holds to what it says: stages that there are, hashes of all that is installed, nobody as user."""
+"""The Containerfile is consistent: existing stages, hashes for all packages, an unprivileged user."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from docs.dependencies import LOCK, bill_of_materials, locked_packages
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / "flows" / "containers"
 TARGETS = ("serve", "night", "night-gpu")
-MADE = re.compile(r"build/sbom/[\w-]+\.cdx\.json")  # by `make images`
+MADE = re.compile(r"build/sbom/[\w-]+\.cdx\.json")  # created by `make images`
 
 
 @dataclass
 class Stage:
-    """A stage: what it is built on, and its instructions."""
+    """A stage: its base and its instructions."""
 
     base: str
     lines: list[tuple[str, str]] = field(default_factory=list)  # instruction, and the rest
@@ -28,7 +28,7 @@ class Stage:
 
 
 def stages() -> dict[str, Stage]:
-    """The stages by name, in their order; lines that go on are put together."""
+    """Return the stages by name, in order; continued lines are joined."""
     text = (FOLDER / "Containerfile").read_text("utf-8")
     text = re.sub(r"(?m)^\s*#.*\n", "", text).replace("\\\n", " ")
     by_name: dict[str, Stage] = {}
@@ -50,7 +50,7 @@ STAGES = stages()
 
 
 def lineage(name: str) -> list[Stage]:
-    """A stage and those that it is built on, the first of them first."""
+    """Return a stage and its bases, the first base first."""
     return [*(lineage(STAGES[name].base) if STAGES[name].base in STAGES else []), STAGES[name]]
 
 
@@ -73,7 +73,7 @@ def test_images_are_built_in_the_format_that_keeps_the_health_check() -> None:
 def test_what_is_copied_is_there_and_comes_from_an_earlier_stage() -> None:
     names = list(STAGES)
     for name, stage in STAGES.items():
-        assert not stage.of("ADD"), name  # which also fetches, and unpacks
+        assert not stage.of("ADD"), name  # ADD can also download and unpack
         for rest in stage.of("COPY"):
             *sources, _ = rest.split()
             if sources[0].startswith("--from="):

@@ -1,4 +1,4 @@
-"""What an image installs is what the lock pins, with its hashes."""
+"""Images install exactly what the lock pins, with hashes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Links in messages lead to the pages, wherever these are served."""
+"""Links in messages point to the pages, wherever they are served."""
 
 from __future__ import annotations
 

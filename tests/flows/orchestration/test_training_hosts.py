@@ -1,4 +1,5 @@
-"""The other hosts of a training, on workers of a real cluster: they train with the night, and say how they ended."""
+"""The other hosts of a training, on workers of a real cluster: they join the training and report
+how they ended."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ os._exit(0)
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[str]:
-    """Address of a cluster of one worker, in a process with a device of one thread."""
+    """Return the address of a cluster of one worker, in a process with a single-threaded device."""
     with pytest.MonkeyPatch.context() as patch:
         for name, value in cpus.environment(os.environ, 1).items():
             patch.setenv(name, value)
@@ -45,7 +46,7 @@ def cluster() -> Iterator[str]:
 
 
 def on_workers(folder: Path, address: str, count: int = 2) -> Path:
-    """The tiny pipeline, of which all hosts but the night's own train on workers."""
+    """Return the tiny pipeline with all hosts but the run's own on workers."""
     coordinator = f"127.0.0.1:{free_port()}"
     file = pipeline(folder, f"execution: {{runner: dask, address: '{address}'}}\n")
     hosts = f"training: {{hosts: {{coordinator: '{coordinator}', count: {count}, others: on_workers}}, "
@@ -74,7 +75,7 @@ def test_a_host_that_ends_says_why_in_the_error_of_the_training(tmp_path: Path, 
     def train() -> None:
         with training_hosts.other_hosts(spec, file) as start:
             start()
-            # a host that is still at work is ended instead, and a busy machine starts one slowly
+            # a host still at work would be ended instead, and a busy machine starts one slowly
             with distributed.Client(cluster, set_as_default=False) as client:  # type: ignore[no-untyped-call]
                 while not any(client.has_what().values()):
                     time.sleep(0.1)

@@ -1,4 +1,4 @@
-"""Troubles of a run: all in its message, one for the page, and each in the reader's language."""
+"""Troubles of a run: all in its message, one for the page, each translatable."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def test_the_message_has_all_of_them_and_the_page_the_first_that_concerns_it() -
     assert (bool(troubles), troubles.concerns_readers, troubles.for_the_page(None)) == (True, False, None)
     troubles.add(f"{SOURCES}: demand.csv is missing", SOURCES)
     troubles.remark("training skipped: no model reigns yet")
-    troubles.add_error(LakeError("demand.csv is missing"))  # which is told already
+    troubles.add_error(LakeError("demand.csv is missing"))  # already reported
     troubles.add_error(ValueError("odd"))
     assert str(troubles.message).split("; ")[1:] == [
         f"{SOURCES}: demand.csv is missing",

@@ -1,4 +1,4 @@
-"""The units that `forecaster up --install` prints are ones that systemd takes, whatever the file is called."""
+"""The units printed by `forecaster up --install` are valid for systemd, for any file name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""What is up stays up: a part that ends is started again, and a supervisor that was killed is taken over from."""
+"""The local stack stays up: ended parts are restarted, and leftovers of a killed supervisor are
+taken over."""
 
 from __future__ import annotations
 
@@ -158,8 +159,8 @@ def test_a_part_that_ends_is_started_again_and_takes_no_other_with_it(spec: Spec
         after = {name: group(spec, name) for name in before}
         assert after["prefect"] == before["prefect"]
         assert parts(spec)["mlflow"]["restarts"] == 1
-        wait_for(lambda: not group_is_there(before["mlflow"]))  # its child held nothing back
-        assert group_is_there(before["worker"])  # a night goes on
+        wait_for(lambda: not group_is_there(before["mlflow"]))  # its child did not survive
+        assert group_is_there(before["worker"])  # its runs continue
         told = {line[:10].strip(): line[10:].strip() for line in status(spec, NIGHT)}
         assert told["page"].startswith(f"up, {page}, since 20")
         assert told["page"].endswith(", 1 restart")
@@ -188,7 +189,7 @@ def test_a_worker_that_hangs_is_started_again_and_its_night_goes_on(spec: Spec) 
         assert any(line.startswith("worker     does not answer, no answer at http://") for line in status(spec, NIGHT))
         wait_for(lambda: parts(spec)["worker"]["restarts"] == 1 and parts(spec)["worker"]["state"] == "up")
         assert group(spec, "worker") != former
-        assert group_is_there(former)  # what it had started
+        assert group_is_there(former)  # its child processes
         assert any(line.startswith("worker     up, process ") and "1 restart" in line for line in status(spec, NIGHT))
 
 
@@ -245,7 +246,7 @@ def test_what_a_killed_up_has_left_is_ended_or_taken_over_by_the_next(spec: Spec
         lines = lines_until_up(process, spec)
         assert lines[0].startswith("the last `up` was killed; prefect, mlflow, page, worker of it")
         wait_for(lambda: not any(group_is_there(numbers[name]) for name in ("prefect", "mlflow", "page")))
-        assert group_is_there(numbers["worker"])  # the night of it goes on
+        assert group_is_there(numbers["worker"])  # its run continues
         assert group(spec, "worker") != numbers["worker"]
         assert len(parts(spec)["worker"]["former"]) == 1
     wait_for(lambda: not group_is_there(numbers["worker"]))

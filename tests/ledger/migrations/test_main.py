@@ -1,4 +1,4 @@
-"""The ledger is made, or brought to today's revision, before anything else of a version runs."""
+"""The ledger is created or migrated before any other program of a version runs."""
 
 from __future__ import annotations
 

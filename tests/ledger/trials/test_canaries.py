@@ -1,4 +1,4 @@
-"""Canaries in the ledger: one at a time, and what ends one."""
+"""Canaries in the ledger: one at a time, and the ways in which one ends."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PIPELINE = "harbor-fleet"
 
 @pytest.fixture
 def running(ledger: Ledger) -> CanaryTrial:
-    """Champion `b0`, and canary `b1` beside it."""
+    """Champion `b0`, and canary `b1` next to it."""
     ledger.promote(PIPELINE, run_id="night-1", bundle_digest="b0", by=GATE, reason="first", model_version="1", at=NIGHT)
     start(ledger, "night-2", hours=24)
     return begin(ledger)

@@ -1,4 +1,4 @@
-"""A folded graph is a smaller one that says the same."""
+"""A folded graph is smaller and computes the same."""
 
 from __future__ import annotations
 

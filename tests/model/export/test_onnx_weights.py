@@ -1,4 +1,4 @@
-"""Weights that are filled into a graph stand in it as constants, and nothing else does."""
+"""Weights that are filled into a graph become constants in it, and nothing else changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The exported file says what the trained model says, or there is no file."""
+"""The exported file gives the trained model's results, or there is no file."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def plain_panel() -> Panel:
 
 @cache
 def plain() -> Candidate:
-    """Of one random member, without covariates and statics."""
+    """Return a candidate with one random member, without covariates and statics."""
     shape = encoder_decoder.Architecture(1, 4, panels.LEVELS, 3, 0, len(panels.CALENDAR), ())
     constants = {"mean": np.float32(4.0), "spread": np.float32(1.0), "yearly": np.float32(1)}
     constants["calendar"] = np.ones(len(panels.CALENDAR), np.float32)

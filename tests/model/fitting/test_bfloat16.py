@@ -1,4 +1,5 @@
-"""`training.precision: bfloat16` against float32 on one seed: as good forecasts, gradients as steep, no NaN."""
+"""`training.precision: bfloat16` compared with float32 on one seed: similar forecasts and
+gradients, no NaN."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ HELD_OUT = 28  # days after the cutoff of training
 
 
 def gradients(precision: str) -> dict[str, np.ndarray]:
-    """Of the first step, each leaf by its path, members first."""
+    """Gradients of the first step, each leaf by its path, members first."""
     history, small = panel(), spec(precision=precision)
     days = history.history - train.VALIDATION
     recipe = choose_recipe(small, len(history.depot_ids), days)
@@ -88,7 +89,7 @@ def test_gradients_in_bfloat16_are_those_of_float32_within_a_hundredth() -> None
     assert all(np.isfinite(leaf).all() for leaf in rough.values())
     norm, difference = _norm(exact), _norm({name: rough[name] - exact[name] for name in exact})
     assert difference / norm < 1e-2  # 0.0065 as measured
-    # Leaf by leaf it is more, at most 0.042: the small ones come out of long sums of either sign.
+    # Leaf by leaf it is more, at most 0.042: small ones are long sums with mixed signs.
     assert all(_norm({name: rough[name] - exact[name]}) < 0.06 * _norm({name: exact[name]}) for name in exact)
 
 

@@ -1,4 +1,5 @@
-"""Boosted trees say what LightGBM says, weigh about a half, and go through a training into a bundle."""
+"""Boosted trees give LightGBM's predictions, weigh about a half, and pass through a training into a
+bundle."""
 
 from __future__ import annotations
 
@@ -35,10 +36,10 @@ def test_ramps_say_what_lightgbm_says_where_no_input_lies_on_one() -> None:
 
     random = np.random.default_rng(0)
     x = np.round(random.normal(0, 1, (600, 6)), 1).astype(np.float32)  # thresholds lie halfway between tenths
-    x[:, 3:] *= random.random((600, 3)) < 0.5  # and where half are zero, right above or below it
+    x[:, 3:] *= random.random((600, 3)) < 0.5  # and if half are zero, directly above or below it
     y = np.where(x[:, 0] > 0, 1, 0) + x[:, 1] - 2 * (x[:, 3] < 0) + (x[:, 4] == 0)
     booster = lightgbm.train(PARAMETERS, lightgbm.Dataset(x, y, params=PARAMETERS), TREES)
-    columns = np.array([9, 2, 0, 4, 3, 7])  # where the graph has these inputs
+    columns = np.array([9, 2, 0, 4, 3, 7])  # positions of these inputs in the graph
     arrays = boosted_trees.complete_trees(booster.dump_model(), columns)
     assert (arrays["threshold"] == np.float32(-RAMP)).any()
     assert (abs(arrays["threshold"]) < 1e-30).any()
@@ -55,7 +56,7 @@ def test_a_training_with_trees_has_them_in_its_parameters_and_says_their_weight(
         expected = to_onnx.on_arrays(candidate)(panel.window(LOOKBACK))
     shapes = [
         [(str(path), leaf.shape, leaf.dtype) for path, leaf in jax.tree.leaves_with_path(dict(of.parameters))]
-        for of in (candidate, train.blank(panel, boosted_spec()))  # by which programs are compiled ahead
+        for of in (candidate, train.blank(panel, boosted_spec()))  # programs are compiled ahead with the blank one
     ]
     assert shapes[0] == shapes[1]
     about = to_onnx.about(candidate)
@@ -65,13 +66,14 @@ def test_a_training_with_trees_has_them_in_its_parameters_and_says_their_weight(
     assert len(told["trees"]) == panel.horizon
     assert 0 < told["ramps_mean"] <= told["ramps_largest"] < 0.5
     assert "trees_seconds" not in about["training"]
-    # Another implementation, from what a bundle holds, says the same; without the trees it is another forecast.
+    # Another implementation gives the same from a bundle's content; without the trees, the forecast
+    # differs.
     model = ReferenceModel(bundle.npz(to_onnx.weights(candidate)), about)
     np.testing.assert_allclose(model(panel.window(LOOKBACK)), expected, rtol=1e-4, atol=1e-4)
     plain = model(panel.window(LOOKBACK))
     model.weights["blend.trees"] = np.zeros(())
     alone = model(panel.window(LOOKBACK))
-    moved = np.log1p(plain) - np.log1p(alone)  # all quantiles alike
+    moved = np.log1p(plain) - np.log1p(alone)  # the same for all quantiles
     assert np.abs(moved).max() > 0.01
     np.testing.assert_allclose(moved, np.broadcast_to(moved[..., :1], moved.shape), atol=1e-4)
 
@@ -84,7 +86,7 @@ def validated(median: float, actual: float, scored: bool = True) -> Validated:
 
 @pytest.mark.parametrize(
     ("actual", "weight"),
-    [(2.0, 0.25), (3.0, 0.6), (2.4, 0.45)],  # of a network that says 2 and trees that say 3
+    [(2.0, 0.25), (3.0, 0.6), (2.4, 0.45)],  # a network that predicts 2 and trees that predict 3
 )
 def test_the_weight_goes_half_the_way_from_a_half_to_what_the_validation_days_say(actual: float, weight: float) -> None:
     said, trusted = np.full((6, 4), 3.0), np.ones(6, np.float32)

@@ -1,4 +1,5 @@
-"""Checkpoints: the same bits come back, or nothing, or an error with the damaged file's name."""
+"""Checkpoints: they are restored bit by bit, or not at all, or there is an error with the damaged
+file's name."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ class State(NamedTuple):
 
 
 def state(seed: int = 0) -> State:
-    """What a trainer carries: nested containers, empty ones too, keys, numbers that are none, arrays with nothing."""
+    """State of a trainer: nested containers, including empty ones, keys, non-finite numbers, empty
+    arrays."""
     random = jax.random.normal(jax.random.key(seed), (3, 4))
     return State(
         parameters={"gru": {"w": random, "half": random.astype(jnp.bfloat16)}, "none": jnp.zeros((0, 4))},
@@ -55,7 +57,7 @@ def bits(tree: Any) -> list[tuple[str, str, bytes]]:
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the checkpoints of epochs 1 and 2, for tests to copy."""
+    """Write a folder with the checkpoints of epochs 1 and 2, for tests to copy."""
     folder = tmp_path_factory.mktemp("checkpoints")
     for number in (1, 2):
         Checkpoints(folder, "p").save(number, state(number), HISTORY[:number])
@@ -75,7 +77,7 @@ def test_what_is_saved_comes_back_bit_by_bit(checkpoints: Checkpoints) -> None:
     assert bits(saved.state) == bits(state(2))
     random = [jax.random.normal(carried.key[0], (2,)) for carried in (saved.state, state(2))]
     assert jnp.array_equal(*random)
-    # As free as a fresh state: the compiled epoch is the same for both.
+    # As uncommitted as a fresh state, so that both use the same compiled epoch.
     assert not any(leaf.committed for leaf in jax.tree.leaves(saved.state))
     assert jax.eval_shape(lambda: saved.state) == jax.eval_shape(state)
 

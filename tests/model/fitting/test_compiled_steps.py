@@ -1,4 +1,4 @@
-"""The compiled step: what it sums over, and in which parts."""
+"""The compiled step: its sums over parts of a batch."""
 
 from __future__ import annotations
 

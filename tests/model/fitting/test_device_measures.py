@@ -1,4 +1,4 @@
-"""What a training tells of itself."""
+"""Measures of a training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Devices: depots dealt along one line of them, in one process or several, and sizes that seldom change."""
+"""Devices: depots distributed along them, in one process or several, and sizes that rarely change."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ def start(script: str, *arguments: str, cores: int) -> subprocess.Popen[str]:
     )
 
 
-# --- how depots lie ---------------------------------------------------------------------------------------------------
+# --- distribution of depots
+# -------------------------------------------------------------------------------------------
 
 DEALT = """
 import jax, jax.numpy as jnp, numpy as np

@@ -1,4 +1,4 @@
-"""Several hosts: who they are, how they join, and that they train what one trains alone."""
+"""Several hosts: their numbers, how they join, and that they train the same as one alone."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ print(json.dumps([forked.end(process) for process in processes]))
 
 
 def trained(folder: Path, *seeds: int) -> list[int]:
-    """Let two hosts train who are told these seeds; how they ended."""
+    """Train on two hosts with these seeds; return their exit codes."""
     command = [sys.executable, "-c", TRAINED, free_address(), str(folder), *map(str, seeds)]
     process = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True, timeout=500)
     codes: list[int] = json.loads(process.stdout.splitlines()[-1])

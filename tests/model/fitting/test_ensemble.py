@@ -1,4 +1,5 @@
-"""Members are weighted, and drawn to the seasonal anchor, as far as days that they did not learn from say so."""
+"""Members are weighted, and drawn to the seasonal anchor, as far as days outside the training
+support it."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ BAND = np.array([-0.2, 0.0, 0.2], np.float32)
 
 
 def members(*centers: float, days: int = 200) -> np.ndarray:
-    """Members (members, days, 1, levels) that always say the same."""
+    """Return members (members, days, 1, levels) with constant predictions."""
     return np.stack([np.broadcast_to(np.float32(center) + BAND, (days, 1, 3)) for center in centers])
 
 

@@ -1,4 +1,4 @@
-"""Two dumps of XLA are compared by what was compiled, not by names, lines or order."""
+"""Two dumps of XLA are compared by the compiled programs, not by names, lines or order."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def plus(x: Array) -> Array:
 
 
 def dump(folder: Path, function: Callable[..., Array], *shapes: tuple[int, ...], name: str = "step") -> None:
-    """Let XLA write what it makes of a function, as it does with `XLA_FLAGS`."""
+    """Make XLA write the programs of a function, as with `XLA_FLAGS`."""
     function = jax.named_call(function, name=name)
     function.__name__ = name
     arguments = [jnp.ones(shape) for shape in shapes]
@@ -49,13 +49,14 @@ def dump(folder: Path, function: Callable[..., Array], *shapes: tuple[int, ...],
 
 @pytest.fixture(autouse=True)
 def _compiles() -> None:
-    """What is compiled already is not dumped."""
+    """Clear the cache: programs that are already compiled are not dumped."""
     jax.clear_caches()
 
 
 @pytest.fixture
 def dumps(tmp_path: Path) -> tuple[Path, Path]:
-    """A version, and a later one whose recurrence does more, that lacks a program and has another."""
+    """Dumps of a version, and of a later one whose recurrence does more, and which lacks one
+    program and has another."""
     before, after = tmp_path / "before", tmp_path / "after"
     dump(before, recurrence, SHAPE, (16, 16))
     dump(before, plus, (4,), name="double")
@@ -69,7 +70,8 @@ def dumps(tmp_path: Path) -> tuple[Path, Path]:
 def test_it_tells_which_programs_are_new_gone_and_changed(dumps: tuple[Path, Path]) -> None:
     before, after = map(hlo_dumps.read_dump, dumps)
     lines = list(hlo_dumps.compare(before, after).lines())
-    assert lines[0].startswith("changed: jit_step f32[5,8,16], f32[16,16] -> f32[]: instructions ")  # the gravest first
+    # the largest change first
+    assert lines[0].startswith("changed: jit_step f32[5,8,16], f32[16,16] -> f32[]: instructions ")
     assert "FLOPs" in lines[0]
     assert lines[1].startswith("gone: jit_gone f32[3,3] -> f32[3,3]: ")
     assert lines[2].startswith("new: jit_fresh f32[2] -> f32[2]: ")

@@ -1,4 +1,4 @@
-"""Compiled programs are kept in a folder, from which a killed process takes nothing for good."""
+"""Compiled programs are kept in a folder, which a killed process cannot damage permanently."""
 
 from __future__ import annotations
 
@@ -63,8 +63,8 @@ Ask = Callable[..., list[Any]]
 
 @pytest.fixture(scope="module")
 def ask() -> Iterator[Ask]:
-    """What new processes answer, all at once; their warnings are errors. They are forked from one that has imported all
-    and begun nothing."""
+    """Yield a function that returns the answers of new processes, all at once; their warnings are
+    errors. They are forked from one that has imported everything and started nothing."""
     command = [sys.executable, "-W", "error", "-c", PROCESSES]
     surroundings = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
@@ -86,7 +86,7 @@ def programs(cache: Path) -> dict[str, bytes]:
 
 
 def compiled(cache: Path, ask: Ask) -> int:
-    """How many programs a process had to compile."""
+    """Return the number of programs that a process had to compile."""
     [[misses, _]] = ask(("few", cache))
     return int(misses)
 
@@ -112,7 +112,8 @@ def test_an_empty_program_is_dropped_and_one_that_is_packed_otherwise_is_believe
 
 
 def many(cache: Path, ask: Ask, megabytes: int = 100) -> tuple[int, int]:
-    """Programs compiled and found by a process that needs a dozen of them, in a folder with bounds."""
+    """Return the programs compiled and found by a process that needs a dozen of them, in a folder
+    with a size limit."""
     [[misses, hits]] = ask(("many", cache, megabytes))
     return misses, hits
 

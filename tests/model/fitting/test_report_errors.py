@@ -1,4 +1,5 @@
-"""Training reads covariates of the days ahead as reports have them: wrong by more the further ahead."""
+"""Training reads covariates of the days ahead as reports have them: with errors that grow with the
+distance."""
 
 from __future__ import annotations
 
@@ -67,7 +68,7 @@ def test_a_depot_and_day_have_the_same_error_wherever_it_is_drawn() -> None:
     errors = report_errors.of_days(jnp.asarray([4, 0, 2]), jnp.asarray([10, 11, 12]), steps)
     part = report_errors.of_days(jnp.asarray([2]), jnp.asarray([11]), steps)
     np.testing.assert_array_equal(errors[2, 1], part[0, 0])
-    assert len(np.unique(errors)) == 9 * 3  # two of a walk, and one that stands still
+    assert len(np.unique(errors)) == 9 * 3  # two of a walk, and one constant
 
 
 @jax.jit
@@ -104,7 +105,7 @@ def test_an_error_of_nothing_trains_what_no_error_trains_to_the_last_bit() -> No
 
 
 def weather(depots: int, history: int) -> Panel:
-    """Counts that follow the weather alone, which nobody knows of a day ahead but by its report."""
+    """Return counts that follow only the weather, which is known ahead only from reports."""
     panel, random = panels.panel(depots, history, covariates=("rain",)), np.random.default_rng(1)
     rain = random.normal(0, 1, panel.covariates.shape).astype(np.float32)
     demand = np.round(60 * np.exp(0.3 * rain[:, :history, 0]) * random.lognormal(0, 0.03, panel.demand.shape))

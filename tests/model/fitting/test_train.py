@@ -1,4 +1,4 @@
-"""Training: repeatable to the last bit, compiled once, and honest when it fails."""
+"""Training: reproducible to the last bit, compiled once, and explicit about failures."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def leaves(candidate: Candidate) -> list[Any]:
 
 @dataclass
 class Repeated:
-    """A training that was done before, and what was said of its epochs."""
+    """A repeated training, and the reports of its epochs."""
 
     candidate: Candidate
     epochs: list[Epoch]
@@ -46,7 +46,7 @@ class Repeated:
 @pytest.fixture(scope="module")
 def repeated() -> Repeated:
     epochs = list[Epoch]()
-    panels.candidate()  # or this one were the first
+    panels.candidate()  # so that this one is not the first
     return Repeated(train.fit(panel(), spec(), on_epoch=epochs.append), epochs)
 
 
@@ -58,7 +58,7 @@ def test_the_same_panel_and_spec_give_the_same_parameters_to_the_last_bit(repeat
     assert all(
         not np.array_equal(left, right) for left, right in zip(leaves(one_seed), leaves(other_seed), strict=True)
     )
-    # Members start from different keys; a program that was compiled once is not compiled again.
+    # Members start from different keys; a program is compiled only once.
     assert all(not np.array_equal(leaf[0], leaf[1]) for leaf in leaves(first) if leaf.ndim > 2)
     assert second.summary["compile_misses"] == 0
     travelled = serialization.from_bytes(serialization.to_bytes(second))
@@ -82,7 +82,7 @@ def test_a_blank_candidate_takes_the_programs_of_a_trained_one() -> None:
 
 
 def test_kernels_of_members_are_made_orthogonal_one_after_the_other() -> None:
-    """A batch of QR factorisations may hang for ever on two cores, so none may be one."""
+    """A batch of QR factorizations may deadlock on two cores, so none may be batched."""
     shape = Architecture(2, 64, (0.1, 0.5, 0.9), 7, 3, 20, (3,))
     program = jax.jit(compiled_steps._initial, static_argnums=(0, 1)).lower(shape, 5, jax.random.key(0)).as_text()
     factorised = re.findall(r"geqrf.*: \((tensor<\w+>)\)", program)
@@ -112,7 +112,7 @@ def test_an_earlier_epoch_is_kept_only_where_it_was_clearly_better() -> None:
 
 
 def test_a_loss_that_is_no_number_stops_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Counts below −1 have no logarithm; nothing of the kind passes the contract, so it is planted behind it."""
+    """Counts below −1 have no logarithm; the contract rejects them, so they are inserted behind it."""
     constants = train.constants(panel(), 92)
     monkeypatch.setattr(train, "constants", lambda *_: constants)
     with pytest.raises(TrainingError, match="epoch 1 of 20: the loss is nan at step 1, on crops of D0, D1, D2"):
@@ -132,7 +132,7 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_parameters(tm
 
     troubles: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_loop, "SAVE_INTERVAL", 0.0)  # a checkpoint every epoch
+        patch.setattr(training_loop, "SAVE_INTERVAL", 0.0)  # a checkpoint after every epoch
         with pytest.raises(Killed):
             fit(on_epoch=kill)
         assert troubles == []
@@ -143,7 +143,7 @@ def test_a_training_that_was_killed_goes_on_and_ends_with_the_same_parameters(tm
     for left, right in zip(leaves(train.fit(panel(), spec(epochs=6))), leaves(after), strict=True):
         assert left.tobytes() == right.tobytes()
     assert [row["number"] for row in after.summary["history"]] == list(range(1, 7))
-    # What is finished is there whole; other data are another training.
+    # A finished training is restored completely; other data are another training.
     fit()
     assert troubles[1:] == ["training goes on after epoch 6"]
     train.fit(panel(), spec(seed=1, epochs=1), checkpoints=tmp_path, on_trouble=troubles.append)
@@ -172,7 +172,7 @@ def test_a_damaged_checkpoint_is_named_and_training_starts_over(tmp_path: Path) 
 
 
 def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The device here has too much memory to fill in a test, so its word for it is planted."""
+    """The device here has too much memory to fill in a test, so its error is simulated."""
     program, troubles = train.compiled_steps.training_epoch, []
 
     def full(sizes: ProgramSizes, members: int) -> Any:
@@ -181,7 +181,8 @@ def test_without_memory_the_batch_is_halved_and_that_is_said(monkeypatch: pytest
         return program(sizes, members)
 
     monkeypatch.setattr(train.compiled_steps, "training_epoch", full)
-    # Twice as many steps of half as many crops are those of the other tests, which are compiled.
+    # Twice the steps with half the crops have the sizes of other tests, whose programs are
+    # compiled.
     candidate = train.fit(panel(), spec(epochs=1, batch_depots=16), steps=3, on_trouble=troubles.append)
     assert troubles == ["no memory left for a batch of 16 crops: starting over with 8"]
     assert (candidate.summary["batch"], candidate.summary["steps_an_epoch"]) == (8, 6)
@@ -217,7 +218,7 @@ def test_a_history_that_is_all_unknown_is_refused() -> None:
 
 @dataclass
 class Compiled:
-    """A training whose programs nobody has compiled before: what it learned from, its epochs, and the seconds of
+    """A training whose programs were not compiled before: its panel, its epochs, and the seconds of
     compiling up to each of them."""
 
     panel: Panel
@@ -229,7 +230,8 @@ class Compiled:
 
 @pytest.fixture(scope="module")
 def of_odd_depots(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
-    """A depot without history, one without orders, and one that is always closed; the shortest history allowed."""
+    """Train a depot without history, one without orders, and one that is always closed, with the
+    shortest history allowed."""
     ordinary = panel(5, 59)
     demand, open_ = np.array(ordinary.demand), np.array(ordinary.open)
     demand[1], demand[2], open_[3] = NAN, 0.0, False
@@ -237,7 +239,7 @@ def of_odd_depots(tmp_path_factory: pytest.TempPathFactory) -> Compiled:
     uncompiled = declared.model_copy(update={"model": declared.model.model_copy(update={"hidden": 9})})
     epochs, seconds = list[Epoch](), list[float]()
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("JAX_COMPILATION_CACHE_DIR")  # which keeps what earlier sessions compiled
+        patch.delenv("JAX_COMPILATION_CACHE_DIR")  # it has programs from earlier sessions
         with panels.quickly(tmp_path_factory.mktemp("compiled")), count_compilations() as compilations:
 
             def on_epoch(epoch: Epoch) -> None:
@@ -257,7 +259,7 @@ def test_the_second_epoch_compiles_nothing(of_odd_depots: Compiled) -> None:
 
 
 def test_a_depot_without_history_poisons_nobody(of_odd_depots: Compiled) -> None:
-    """Nor does one that is always closed, nor one without orders."""
+    """Neither does one that is always closed, nor one without orders."""
     odd, candidate = of_odd_depots.panel, of_odd_depots.candidate
     assert all(np.isfinite(leaf).all() for leaf in leaves(candidate))
     forecast = to_onnx.forecaster(candidate)(odd)

@@ -1,4 +1,4 @@
-"""The recipe: what the pipeline file says is done, and what it leaves out follows from the size of the data."""
+"""The recipe: values of the pipeline file are used, and others follow from the size of the data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Crops: cut from the right days of the right depots, and changed only where they are meant to be."""
+"""Crops: cut from the right days of the right depots, and changed only as intended."""
 
 from __future__ import annotations
 
@@ -99,7 +99,8 @@ def test_a_cut_holds_the_days_before_its_last_and_the_horizon_after_it() -> None
 def test_places_lie_within_depots_and_days_and_reach_their_ends() -> None:
     crops = places()
     assert set(np.unique(crops.depots)) == set(range(5))
-    # The first origin is a day of the panel, and the last one's horizon ends before the day that is not learned from.
+    # The first origin is a day of the panel, and the last one's horizon ends before the first day
+    # that is not learned from.
     assert np.min(crops.last) == SIZES.span
     assert np.max(crops.last) == 100 - 3 - 1
     hidden = np.asarray(crops.opened) > 0
@@ -113,7 +114,7 @@ def test_a_crop_hides_a_beginning_and_blurs_what_may_be_blurred() -> None:
     crops = crops._replace(shift=jnp.zeros(64))
     window, demand = crop(data, crops, SIZES)
     plain, expected = cut(data, crops.depots, crops.last, SIZES.length, 3)
-    np.testing.assert_array_equal(demand, expected)  # what is learned from is not hidden
+    np.testing.assert_array_equal(demand, expected)  # targets are not hidden
     shares = []
     for row, opened in enumerate(np.asarray(crops.opened)):
         begun, before = np.asarray(window.demand[row, opened:]), np.asarray(plain.demand[row, opened:])

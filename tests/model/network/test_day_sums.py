@@ -1,4 +1,4 @@
-"""Sums and shifts along days, beside the slow way to make them."""
+"""Sums and shifts along days, compared with slow implementations."""
 
 from __future__ import annotations
 

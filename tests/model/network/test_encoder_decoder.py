@@ -1,4 +1,4 @@
-"""What the network promises of any input, trained or not."""
+"""Properties of the network for any input, trained or not."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ def raw(**changes: Any) -> dict[str, Any]:
 
 
 def say(arrays: dict[str, Any], parameters: Any = None) -> np.ndarray[Any, Any]:
-    """Quantiles of counts (depots, horizon, levels) by the small candidate, or by other parameters of its shape."""
+    """Return quantiles of counts (depots, horizon, levels) of the small candidate, or with other
+    parameters of its shape."""
     candidate = panels.candidate()
     return np.asarray(_compiled()(parameters or candidate.parameters, to_onnx.window(arrays)))
 
@@ -59,7 +60,7 @@ def spiky() -> np.ndarray[Any, Any]:
     ],
 )
 def test_quantiles_rise_and_are_finite_and_never_negative(changes: dict[str, Any], scale: float) -> None:
-    """Also for parameters far from any that training finds."""
+    """Also for parameters far from trained ones."""
     parameters = dict(panels.candidate().parameters)
     parameters["members"] = jax.tree.map(lambda leaf: leaf * np.float32(scale), parameters["members"])
     parameters["calibration"] = np.ones((HORIZON, 3), np.float32)
@@ -193,5 +194,6 @@ def test_fresh_parameters_start_at_the_anchor_with_a_band_around_it() -> None:
     first, second = (encoder_decoder.initial_parameters(shape, jax.random.key(seed)) for seed in (0, 1))
     np.testing.assert_array_equal(first["out"]["bias"], np.float32([-2.4, -2.4, 0, -2.4]))
     assert not np.array_equal(first["day"]["kernel"], second["day"]["kernel"])
-    assert first["embeddings"]["0"]["embedding"].shape == (4, 2)  # a label more: "not seen in training" is code 0
+    # one more than the labels: "not seen in training" is code 0
+    assert first["embeddings"]["0"]["embedding"].shape == (4, 2)
     assert list(first["cells"]) == ["0", "1"]

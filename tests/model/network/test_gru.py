@@ -1,4 +1,4 @@
-"""The fast recurrence says what the plain cell says, in values and in gradients."""
+"""The fast recurrence matches the plain cell, in values and in gradients."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def inputs(days: int, depots: int, features: int, seed: int = 1, dtype: Any = np
 
 
 def unrolled(kernel_i: Array, bias: Array, kernel_h: Array, x: Array) -> Array:
-    """The states of `flax.nnx.GRUCell` after each day, one call a day."""
+    """Return the states of `flax.nnx.GRUCell` after each day, with one call per day."""
     cell = nnx.GRUCell(x.shape[2], kernel_h.shape[0], rngs=nnx.Rngs(0))
     cell.dense_i.kernel, cell.dense_i.bias = nnx.Param(kernel_i), nnx.Param(bias)
     cell.dense_h.kernel = nnx.Param(kernel_h)
@@ -51,12 +51,13 @@ def unrolled(kernel_i: Array, bias: Array, kernel_h: Array, x: Array) -> Array:
 
 
 def weighed(states: Array, mask: Array | float = 1.0) -> Array:
-    """A number that depends on every state differently, so that no gradient cancels; masked days do not count."""
+    """Return a number that depends on every state differently, so that no gradients cancel; masked
+    days do not count."""
     return (states * mask * jnp.cos(jnp.arange(states.size, dtype=states.dtype)).reshape(states.shape)).sum()
 
 
 def states_and_gradients(layer: Callable[..., Array], mask: Array | float = 1.0) -> Callable[..., tuple[Array, ...]]:
-    """A layer's states, and the gradients of `weighed` by each of its inputs."""
+    """Return a layer's states, and the gradients of `weighed` with respect to each of its inputs."""
 
     def values(*arguments: Array) -> tuple[Array, ...]:
         states, back = jax.vjp(layer, *arguments)
@@ -83,7 +84,8 @@ def same(actual: tuple[Array, ...], expected: tuple[Array, ...], tolerance: floa
 def test_the_layer_is_the_cell_of_flax_unrolled(
     days: int, depots: int, features: int, hidden: int, scored_share: float, start: int, seed: int
 ) -> None:
-    """Also where days before a depot's first are zeros, and where only some days of some depots are scored."""
+    """Also if days before a depot's first are zeros, and if only some days of some depots are
+    scored."""
     x = inputs(days, depots, features, seed).at[:start, -1].set(0.0)
     mask = jnp.asarray(np.random.default_rng(seed).random((days, depots, 1)) < scored_share, jnp.float32)
     mask = jnp.broadcast_to(mask, (days, depots, hidden))
@@ -111,7 +113,8 @@ def test_two_layers_over_a_hundred_days_keep_to_the_cell_of_flax() -> None:
 
 
 def test_one_step_by_hand() -> None:
-    """One feature, one unit: r = z = σ(0) = ½, n = tanh(1), h = ½ tanh(1); then the recurrent kernel speaks too."""
+    """One feature, one unit: r = z = σ(0) = ½, n = tanh(1), h = ½ tanh(1); on the second day the
+    recurrent kernel contributes too."""
     kernel_i, bias = jnp.asarray([[0.0, 0.0, 1.0]]), jnp.zeros(3)
     states = gru.layer(kernel_i, bias, jnp.asarray([[0.0, 0.0, 2.0]]), jnp.ones((2, 1, 1)))
     first = 0.5 * np.tanh(1.0)
@@ -179,7 +182,7 @@ def test_compiled_and_plain_say_the_same() -> None:
 
 
 def mapped(members: list[tuple[Array, ...]]) -> list[tuple[tuple[Array, ...], ...]]:
-    """States and gradients of each member: under `vmap`, under `lax.map`, and alone."""
+    """Return states and gradients of each member: under `vmap`, under `lax.map`, and alone."""
     stacked = [jnp.stack(arrays) for arrays in zip(*members, strict=True)]
     together = jax.vmap(states_and_gradients(gru.layer))(*stacked)
     after = jax.jit(lambda *stack: lax.map(lambda member: states_and_gradients(gru.layer)(*member), stack))(*stacked)
@@ -235,7 +238,8 @@ print("the same by", "a loop" if "forecaster_gru_backward" in program else "a sc
 
 
 def dealt_over_eight_devices(hidden: int) -> str:
-    """What a process with eight devices says of members and depots dealt over them."""
+    """Return the output of a process with eight devices, with members and depots distributed over
+    them."""
     command = [sys.executable, "-c", DEALT, str(hidden)]
     environment = cpus.environment(os.environ, 8)
     run = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)

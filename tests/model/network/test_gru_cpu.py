@@ -1,4 +1,5 @@
-"""The recurrence that is compiled for the processor says what the plain cell says, and is missed where it cannot be."""
+"""The recurrence compiled for the processor matches the plain cell, and the scan replaces it where
+it is unavailable."""
 
 from __future__ import annotations
 
@@ -36,20 +37,21 @@ compiled = pytest.mark.usefixtures("compiled_library")
 
 @pytest.fixture(scope="module")
 def compiled_library() -> None:
-    """Compiles it by the first test, as each worker imports this module."""
+    """Compile it in the first test, because each worker imports this module."""
     if not gru_cpu.ready():
         pytest.skip("no C++ compiler on this machine")
 
 
 def served(days: int, depots: int, features: int, hidden: int, seed: int = 0) -> tuple[Array, ...]:
-    """Weights and inputs; as large a sum over units for any width, or errors of rounding grow from day to day."""
+    """Return weights and inputs; the sum over units has the same size for any width, so that
+    rounding errors do not grow from day to day."""
     assert gru_cpu.serves(hidden, jnp.dtype(jnp.float32))
     kernel_i, bias, kernel_h = weights(features, hidden, seed)
     return kernel_i, bias, 2 * kernel_h / hidden**0.5, inputs(days, depots, features, seed)
 
 
 def near(actual: tuple[Array, ...], expected: tuple[Array, ...]) -> None:
-    """To 1e-5 of the largest number of each: gradients are sums of many that cancel."""
+    """Compare to 1e-5 of the largest number of each: gradients are sums of many terms that cancel."""
     for name, left, right in zip(("states", "kernel_i", "bias", "kernel_h", "x"), actual, expected, strict=True):
         largest = max(1.0, float(jnp.abs(right).max()))
         np.testing.assert_allclose(left, right, rtol=1e-5, atol=1e-5 * largest, err_msg=name)
@@ -80,7 +82,8 @@ def test_many_days_and_many_depots_are_summed_whole(days: int, depots: int, monk
     arguments = served(days, depots, 3, 16)
     fast = states_and_gradients(gru.layer)(*arguments)
     monkeypatch.setattr(gru_cpu, "serves", lambda *_: False)
-    slow = states_and_gradients(lambda *a: gru.layer(*a))(*arguments)  # another function, or JAX remembers the fast one
+    # another function, because JAX caches the fast one
+    slow = states_and_gradients(lambda *a: gru.layer(*a))(*arguments)
     near(fast, slow)
 
 
@@ -151,8 +154,9 @@ Report = Callable[[Path, str | None], list[Any]]
 
 @pytest.fixture(scope="module")
 def report() -> Iterator[Report]:
-    """Of a new process with that folder of programs and that compiler: whether the recurrence is compiled, a state,
-    (1 − σ(1)) tanh(1), and the warnings. The processes are forked from one that has imported all and begun nothing."""
+    """Yield a function that starts a new process with a folder of programs and a compiler: it
+    returns True if the recurrence is compiled, a state, (1 − σ(1)) tanh(1), and the warnings. The
+    processes are forked from one that has imported everything and started nothing."""
     command = [sys.executable, "-c", REPORTS]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as source:
 
@@ -169,7 +173,7 @@ def report() -> Iterator[Report]:
 
 
 def script(path: Path, *lines: str) -> str:
-    """An executable file of the shell; its path."""
+    """Write an executable shell script and return its path."""
     path.write_text("\n".join(["#!/bin/sh", *lines, ""]))
     path.chmod(0o755)
     return str(path)
@@ -177,7 +181,8 @@ def script(path: Path, *lines: str) -> str:
 
 @pytest.fixture(scope="module")
 def again(compiled_library: None) -> str:
-    """Line of a shell's script that compiles as the real compiler did for this process: by giving a copy of that."""
+    """Return a line of a shell script that compiles like the real compiler, by copying its library
+    for this process."""
     compiler = gru_cpu.compiler()
     assert compiler is not None
     library = gru_cpu._compiled_library(gru_cpu._command(compiler))
@@ -237,13 +242,13 @@ def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path, repo
 
 @pytest.fixture(scope="module")
 def compiler(tmp_path_factory: pytest.TempPathFactory, again: str) -> str:
-    """One that compiles in no time."""
+    """Return a compiler that takes no time."""
     return script(tmp_path_factory.mktemp("compiler") / "quick", again)
 
 
 @pytest.fixture(scope="module")
 def name_of_library(tmp_path_factory: pytest.TempPathFactory, report: Report, compiler: str) -> str:
-    """What the compiled recurrence is called on this machine."""
+    """Return the name of the compiled recurrence on this machine."""
     folder = tmp_path_factory.mktemp("mine")
     assert report(folder, compiler) == [True, 0.20482]
     [library] = (folder / "gru_cpu").iterdir()

@@ -1,4 +1,4 @@
-"""How far a depot's quantiles may reach, by hand."""
+"""The bound of a depot's quantiles, calculated by hand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ DAYS, HORIZON = 40, 9
 
 
 def counts_at_most(demand: NDArray[np.float32], covariate: NDArray[np.float32] | None = None) -> NDArray[np.float64]:
-    """The largest counts (depots, horizon) that the quantiles may say, of depots that are always open."""
+    """Return the largest counts (depots, horizon) of the quantiles, for depots that are always
+    open."""
     depots = len(demand)
     covariates = np.zeros((depots, DAYS + HORIZON, 0 if covariate is None else 1), np.float32)
     if covariate is not None:
@@ -44,7 +45,7 @@ def test_an_event_that_a_depot_has_never_had_may_go_beyond() -> None:
     event[:2, DAYS + 1] = 1
     event[1, [5, 6]] = 1  # this one had it, on two days
     demand[1, 5] = NAN
-    event[2, :DAYS] = 1  # and this one has never been without
+    event[2, :DAYS] = 1  # and this one was never without it
     reach = counts_at_most(demand, event)
     beyond = 20 * np.exp(support.MOST_UNSEEN) - 1
     np.testing.assert_allclose(reach[0, :3], [19, beyond, 19], rtol=1e-4)

@@ -1,4 +1,4 @@
-"""Trees as arrays say what a walk from the root to a leaf says, and between two leaves something between both."""
+"""Trees as arrays match a walk from the root to a leaf, and interpolate between two leaves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The prior on disk: believed only as it was made, small, and with the licence of all that it was learned from."""
+"""The prior on disk: trusted only if unchanged, small, and with the license of all its training
+data."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ def test_the_packages_own_prior_is_whole_and_says_what_it_was_made_of() -> None:
     assert (store.FOLDER / "prior.npz").stat().st_size < store.MOST_BYTES
     assert about["command"].startswith("python -m forecaster.training.pretrain --steps")
     assert all(panel["licence"] and panel["last_day"] for panel in about["panels"])
-    closed = {"rossmann", "favorita_transactions", "recruit_restaurants"}  # whose terms allow an evaluation alone
+    closed = {"rossmann", "favorita_transactions", "recruit_restaurants"}  # their terms allow only evaluation
     assert not closed & {panel["name"] for panel in about["panels"]}
 
 

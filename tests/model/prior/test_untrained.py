@@ -1,4 +1,4 @@
-"""The untrained candidate is the prior: where a panel has nothing else, they say the same."""
+"""The untrained candidate is the prior: if a panel has no other inputs, both forecast the same."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_with_the_inputs_of_the_prior_it_says_what_the_prior_says(prior: Prior) 
         constants = {**old.parameters["constants"]} | {
             name: candidate.parameters["constants"][name] for name in ("yearly", "calendar")
         }
-        blank = jax.tree.map(np.zeros_like, old.parameters["members"]["embeddings"])  # which are of its own depots
+        blank = jax.tree.map(np.zeros_like, old.parameters["members"]["embeddings"])  # they belong to its own depots
         members = {**old.parameters["members"], "embeddings": blank}
         uncalibrated = {
             **old.parameters,

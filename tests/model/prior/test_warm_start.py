@@ -61,7 +61,7 @@ def prior(quickly: None) -> Prior:
 
 
 def test_it_forecasts_as_the_prior_does_before_it_has_learned_anything(prior: Prior) -> None:
-    """Though it has another covariate in front, statics, another mean and spread, and twice the members."""
+    """Despite another covariate in front, statics, another mean and spread, and twice the members."""
     plain = panels.panel(history=500, statics={})
     wider = panels.panel(history=500, covariates=("rain", "promo"))  # the same numbers in both
     shape = shape_of(wider)
@@ -73,7 +73,7 @@ def test_it_forecasts_as_the_prior_does_before_it_has_learned_anything(prior: Pr
 
 
 def test_the_names_of_the_inputs_are_in_their_order() -> None:
-    """Rows go where the names say: each column is looked at that the window says alone."""
+    """Rows are assigned by name: each column that the window determines alone is checked."""
     window = Window(
         **{name: jnp.asarray(x) for name, x in panels.panel(history=500, horizon=7).window(LOOKBACK).items()}
     )

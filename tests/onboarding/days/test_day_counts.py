@@ -1,4 +1,4 @@
-"""Days that are numbers: of seconds, milliseconds or days of a spreadsheet."""
+"""Days given as numbers: seconds, milliseconds, or serial numbers of a spreadsheet."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file without a column of days is told which one may be meant, and what is wrong with it."""
+"""The error for a file without a column of days names the likeliest one and its problem."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Columns of a depots file with the first day of business and the first day out of it."""
+"""Columns of a depots file with the first day of business and the first day out of business."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which column may stand for recorded_at, and why another one is left out."""
+"""Selection of the column for recorded_at, and the reason for omitting another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who sees a canary: the same whenever asked, of all cities and sizes, and never all."""
+"""Depots that see a canary: chosen deterministically, from all cities and sizes, and never all."""
 
 from __future__ import annotations
 

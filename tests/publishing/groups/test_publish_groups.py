@@ -1,4 +1,5 @@
-"""A publication by groups is the whole one to the bit, whatever depots know of one another."""
+"""A publication by groups is bit-identical to the whole one, including all dependencies between
+depots."""
 
 from __future__ import annotations
 

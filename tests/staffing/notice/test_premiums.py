@@ -1,8 +1,8 @@
-"""Premiums of changes to the cent, by the texts of two laws.
+"""Premiums of changes to the cent, from the texts of two laws.
 
 New York City: NYC Administrative Code § 20-1222 subdivision a, schedule change premiums
-(https://codelibrary.amlegal.com/codes/newyorkcity/latest/NYCadmin/0-0-0-133714). Oregon: ORS 653.455 (2), compensation
-for work schedule changes without the advance notice of ORS 653.436
+(https://codelibrary.amlegal.com/codes/newyorkcity/latest/NYCadmin/0-0-0-133714). Oregon: ORS
+653.455 (2), compensation for work schedule changes without the advance notice of ORS 653.436
 (https://legalfix.com/statutes/state-codes/oregon/volume-16/chapter-653/section-653-455).
 """
 
@@ -107,7 +107,7 @@ def published(crews: list[int], added: float, removed: float) -> PublishedSchedu
 
 
 def test_a_crew_of_the_schedule_moves_only_as_far_as_each_driver_saves_more_than_the_premium() -> None:
-    """Five drivers are surely needed: the fifth saves 30, and each beyond costs 10."""
+    """Five drivers are certainly needed: the fifth saves 30, and each further one costs 10."""
     predicted = forecast([[[50, 50, 50]]] * 4)
     for premium, crews in ((0, [5, 5, 5, 5]), (9, [5, 5, 5, 5]), (11, [5, 5, 5, 6]), (31, [4, 3, 5, 6])):
         plan = published([4, 3, 5, 6], premium, premium)
@@ -137,7 +137,7 @@ DAYS = [date(2025, 6, 2) + timedelta(days=ahead) for ahead in range(3)]
 
 
 def test_the_reason_says_what_a_change_would_save_and_its_premium() -> None:
-    """Monday is today, at 45 for each driver fewer; Tuesday is not published."""
+    """Monday is today, with a premium of 45 per removed driver; Tuesday is not published."""
     predicted = forecast([[[50, 50, 50]] * 2, [[50, 50, 50]] * 2], cutoff=date(2025, 6, 1))
     told = {("D0", DAYS[0]): {"": 6}, ("D1", DAYS[0]): {"": 3}}
     assert predicted.depot_ids == ("D0", "D1")
@@ -172,5 +172,6 @@ def test_by_shift_each_shift_has_its_own_hours_and_notice() -> None:
         predicted, bare(np.ones((1, 10))), money, with_schedule(None, told, predicted, money, {}, "UTC", NOW)
     )
     assert after is not None
-    # three are needed in each: two early ones are idle at 10 and cost 80 to cancel; a late one saves 30 for 20
+    # each shift needs three: two early drivers are idle at 10 and cost 80 to cancel; a late one
+    # saves 30 for 20
     assert after.crews[:, 0, 0].tolist() == [5, 3]

@@ -1,4 +1,4 @@
-"""A table of people: who is taken, and what is said of rows that cannot be, without a name in it."""
+"""The people table: accepted people, and findings on invalid rows that never contain a name."""
 
 from __future__ import annotations
 

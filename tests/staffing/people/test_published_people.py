@@ -1,4 +1,5 @@
-"""Whoever is in a published shift stays there, unless another person saves more than the premium of the change."""
+"""A person keeps a published shift, unless another person saves more than the premium of the
+change."""
 
 from __future__ import annotations
 
@@ -10,12 +11,12 @@ from forecaster.staffing.people.week_planner import WeekTask
 from tests.staffing.people.weeks import EARLY, LATE, MONDAY, NOW, days_from, staff, wanted
 
 SHIFT = (MONDAY, "early")
-OVERTIME = staff(1, "overtime", hours_week=4, cost_overtime=5)  # an early shift costs 20
+OVERTIME = staff(1, "overtime", hours_week=4, cost_overtime=5)  # an early shift costs 20 in overtime
 SPARE = staff(1, "spare")
 
 
 def worker(premium: float) -> str:
-    """Who works the shift that `overtime 1` was published for."""
+    """Person who works the shift published for `overtime 1`."""
     week, days = (wanted(EARLY, MONDAY, 38.0),), tuple(days_from(MONDAY, 2))
     before = WeekTask("D0", days, week, (OVERTIME,), 38.0, NOW).plan()
     task = WeekTask("D0", days, week, (OVERTIME, SPARE), 38.0, NOW, before, premiums={SHIFT: premium})

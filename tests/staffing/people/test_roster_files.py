@@ -1,4 +1,4 @@
-"""Files of a week's plan, read back by other readers than those that wrote them."""
+"""Files of a week's plan, read back by independent libraries."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FORMULA = "=HYPERLINK('x')"
 
 
 def plan(depot: str = "NYC-01", *crew: Staff, before: WeekPlan | None = None, second: float = 20.0) -> WeekPlan:
-    """Two days: one driver of two early shifts, and one of a night shift."""
+    """Two days: early shifts of one and two drivers, and a night shift of one."""
     days = days_from(SATURDAY, 2)
     shifts = [
         wanted(EARLY, SATURDAY, 30, zone=ZONE),
@@ -44,7 +44,7 @@ def rows(content: bytes) -> list[dict[str, str]]:
 
 
 def events(content: bytes) -> dict[str, Any]:
-    """The events of a calendar by their UID."""
+    """Events of a calendar by their UID."""
     return {str(event["uid"]): event for event in Calendar.from_ical(content).walk("VEVENT")}
 
 
@@ -89,7 +89,8 @@ def test_a_calendar_says_when_in_utc_also_in_the_night_when_clocks_go_back() -> 
 
 
 def test_a_calendar_read_again_changes_what_it_has() -> None:
-    """The second driver of Sunday falls away: whose shift stays is not touched, and whose went is cancelled."""
+    """Sunday's second driver is dropped: unchanged shifts keep their events, and dropped ones are
+    cancelled."""
     first = plan("NYC-01", staff(3))
     then = plan("NYC-01", staff(3), before=first, second=-5.0)
     shorter = replace(then, shifts=then.shifts)

@@ -1,4 +1,4 @@
-"""Records of shifts are as 7shifts and Deputy document them, and what has no number there is named."""
+"""Records of shifts match the documentation of 7shifts and Deputy, and missing ids are reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.dashboards.seed import fill, publication, with_plans
 
 INTEGER, TEXT = {"type": "integer"}, {"type": "string"}
 INSTANT = {"type": "string", "pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$"}
-# https://developers.7shifts.com/reference/postshift: body parameters, and which of them are required
+# https://developers.7shifts.com/reference/postshift: body parameters, and the required ones
 SEVENSHIFTS = {
     "type": "object",
     "required": ["location_id", "start", "end"],
@@ -80,7 +80,7 @@ staffing:
 
 
 class _Api(BaseHTTPRequestHandler):
-    """Takes what the schema of a path allows, as the two systems would."""
+    """Accepts only what the schema of a path allows, as the two systems would."""
 
     def do_POST(self) -> None:
         record = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
@@ -106,7 +106,7 @@ def api() -> Iterator[str]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A pipeline with plans of named people, of which the first two days are published."""
+    """Pipeline file with plans of named people."""
     url = f"sqlite:///{tmp_path}/ledger.db"
     fill(url, with_plans(publication(2), named=True))
     path = tmp_path / "pipeline.yaml"

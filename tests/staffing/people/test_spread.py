@@ -1,4 +1,5 @@
-"""Weekend and late shifts are spread over people by a declared weight, and what that costs is reported."""
+"""Weekend and late shifts are balanced over people by a declared weight, and the cost of that is
+reported."""
 
 from __future__ import annotations
 
@@ -27,7 +28,8 @@ def task(
 
 
 def eight_weeks(spread: Spread | None) -> tuple[Counter[str], float]:
-    """Weekend and late shifts of six people over eight weeks, with three drivers a day, and the cost."""
+    """Weekend and late shifts of six people over eight weeks, with three drivers a day, and the
+    total cost."""
     before, burdens, cost = None, Counter[str](), 0.0
     for week in range(8):
         first = MONDAY + week * WEEK
@@ -54,7 +56,7 @@ def test_unpopular_shifts_are_spread_over_eight_weeks_and_nothing_else_gets_dear
 
 
 def burdened(name: str, shifts: int) -> Position:
-    """A person who worked so many late shifts before."""
+    """A person with `shifts` earlier late shifts."""
     duties = []
     for number in range(shifts):
         late = wanted(LATE, MONDAY - (2 + 2 * number) * timedelta(days=1))
@@ -63,7 +65,8 @@ def burdened(name: str, shifts: int) -> Position:
 
 
 def test_spreading_costs_money_only_up_to_its_weight_and_says_how_much() -> None:
-    """Whoever had six late shifts more than the average of both is not sent for one that saves 20."""
+    """A person with six more late shifts than the average is not assigned another one that saves
+    only 20."""
     crew = staff(2, max_shifts_week=1)
     before = WeekPlan("D0", (burdened("full-time 1", 12), burdened("full-time 2", 0)), (), (), 0.0, 0.0, 0.0)
     shifts = [wanted(LATE, MONDAY, 20.0, 20.0)]

@@ -1,4 +1,5 @@
-"""Plans of a week: worked out by hand, against every plan there is, and held to their rules night after night."""
+"""Plans of a week: computed by hand, compared with all possible plans, and checked against the
+rules across runs."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ def plan(first: date, count: int, shifts: Sequence[WantedShift], *crew: Staff, *
 
 
 def worked(result: WeekPlan) -> dict[str, list[tuple[int, str]]]:
-    """Who works what on which day of the month."""
+    """Shifts of each person as (day of the month, shift)."""
     return {person.name: [(duty.date.day, duty.shift) for duty in person.duties] for person in result.positions}
 
 
@@ -46,7 +47,8 @@ def test_five_of_seven_days_are_worked_and_the_two_that_save_least_are_not() -> 
     }
     assert (result.cost, result.missing, result.gap) == (12, 2, 0)
     assert result.rules == (RuleCost("full-time", "per_depot", 1, 12), RuleCost("full-time", "max_shifts_week", 5, 7))
-    # without the limit of five, six days in a row are worked at most, and the one that saves 5 stays open
+    # without the limit of five, at most six days in a row are worked, and the one that saves 5
+    # stays open
     assert summary(result) == "7 drivers wanted over the week; 2 of them are not covered, at an expected cost of 12."
     assert [rule_sentence(rule) for rule in result.rules] == [
         "One more full-time driver beside the 1 would save 12.",
@@ -55,7 +57,7 @@ def test_five_of_seven_days_are_worked_and_the_two_that_save_least_are_not() -> 
 
 
 def test_a_week_is_planned_without_scipy() -> None:
-    """A forecast that plans weeks would spend half a second on importing it."""
+    """Importing scipy would add half a second to each run that plans weeks."""
     code = (
         "import sys\n"
         "from tests.staffing.people.test_week_planner import plan\n"
@@ -69,7 +71,7 @@ def test_a_week_is_planned_without_scipy() -> None:
 
 
 def test_after_a_late_shift_nobody_comes_early() -> None:
-    """From 22:00 to 06:00 are eight hours of the eleven that rest takes."""
+    """From 22:00 to 06:00 there are eight hours, of the eleven required for rest."""
     week = [wanted(LATE, MONDAY, 30), wanted(EARLY, MONDAY + DAY, 20)]
     result = plan(MONDAY, 2, week, staff(1))
     assert worked(result) == {"full-time 1": [(19, "late")]}
@@ -85,7 +87,8 @@ def test_rest_looks_back_at_what_the_plan_before_said_of_yesterday() -> None:
 
 
 def test_rest_of_a_day_and_more_is_felt_over_a_free_day() -> None:
-    """A night shift of Monday ends on Tuesday at 06:00; 24 hours later is Wednesday at 06:00, and 25 are too late."""
+    """A night shift of Monday ends on Tuesday at 06:00: 24 hours of rest allow a start on Wednesday
+    at 06:00, but not at 05:00."""
     week = [wanted(NIGHT, MONDAY, 30), wanted(EARLY, MONDAY + 2 * DAY, 30)]
     assert plan(MONDAY, 3, week, staff(1, min_rest_hours=24)).missing == 0
     early = replace(week[1], start=week[1].start - timedelta(hours=1))
@@ -156,7 +159,8 @@ def test_without_people_or_shifts_there_is_an_empty_plan() -> None:
 
 
 def test_whoever_is_off_works_on_other_days_and_what_that_costs_is_said() -> None:
-    """Ana and Ben, one driver wanted on three days: on Tuesday both are off, and the shift of 30 stays open."""
+    """Ana and Ben, one driver wanted on three days: on Tuesday both are off, and the shift worth 30
+    stays open."""
     contract = staff(0).contract
     tuesday = ((MONDAY + DAY, MONDAY + DAY),)
     crew = Staff(contract, 0, (Worker("D0", "Ana", "full-time", tuesday), Worker("D0", "Ben", "full-time", tuesday)))
@@ -213,7 +217,7 @@ savings = st.lists(st.integers(1, 40), min_size=0, max_size=2).map(lambda values
 def cheapest_of_all(
     week: Sequence[WantedShift], days: Sequence[date], crew: Sequence[Staff], past: Sequence[Any]
 ) -> float:
-    """The least cost of what is uncovered, by trying every week of everybody."""
+    """Minimum cost of uncovered shifts, by enumerating all weeks of all people."""
     by_day = [[None, *(shift for shift in week if shift.date == day)] for day in days]
     allowed = []
     for group, before in zip(crew, past, strict=True):
@@ -253,7 +257,8 @@ def test_no_plan_that_the_rules_allow_costs_less(
 
 @given(st.data())
 def test_rules_hold_night_after_night_over_weeks_and_changed_clocks(data: st.DataObject) -> None:
-    """Ten nights in a row, each with other needs; what people worked is what each night said of its first day."""
+    """Ten consecutive runs, each with other needs; the worked shifts are those that each run
+    planned for its first day."""
     first = data.draw(st.sampled_from([date(2026, 3, 4), date(2026, 10, 28), MONDAY]))
     zone = data.draw(st.sampled_from(["America/New_York", "Europe/Berlin", "Asia/Kolkata"]))
     crew = [

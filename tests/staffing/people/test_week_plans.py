@@ -1,4 +1,5 @@
-"""Plans of all depots: from the columns of the depots source and the published days to who works when."""
+"""Plans of all depots: from the columns of the depots source and the published days to each
+person's shifts."""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ PEOPLE = (
 
 
 def planned(folder: Path, roster: Roster | None = None, **more: Any) -> tuple[week_plans.PlannedWeeks, Any]:
-    """The plans of two depots, A with 40 orders a day and B with 10, with three people each."""
+    """Plans of two depots, A with 40 orders a day and B with 10, with three people each."""
     spec = spec_of(folder, DEPOTS + PEOPLE)
     panel, depots = published(folder, DEPOTS + PEOPLE)
     assert spec.staffing is not None
@@ -53,7 +54,8 @@ def test_each_depot_has_the_people_of_its_column(tmp_path: Path) -> None:
     for plan, depot in zip(result.plans, depots, strict=True):
         crews = {(day.target_date, shift): count for day in depot.days for shift, count in day.roster.shifts}
         assert {(cover.date, cover.shift): cover.wanted for cover in plan.shifts} == crews
-    assert (first.missing, second.missing) == (28 - 15, 0)  # forty orders are two drivers a shift; five shifts each
+    # forty orders need two drivers per shift; five shifts per person
+    assert (first.missing, second.missing) == (28 - 15, 0)
 
 
 def test_named_people_are_planned_beside_numbered_ones_and_stay_where_their_table_is_not_read(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-"""Published shifts change only where that is worth what it costs: by hand, and whatever is published and drawn."""
+"""Published shifts change only if that is worthwhile: by hand, and for random publications and
+forecasts."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from forecaster.staffing.vans import VanPool
 from tests.panels import LEVELS, forecast
 from tests.staffing.shifts.test_shift_crews import costs
 
-SURE = [[[100, 100, 100]]]  # of ten orders a driver: six early, four late
+SURE = [[[100, 100, 100]]]  # ten orders per driver: six early, four late
 
 
 def published(*shifts: tuple[int, int], had_change: bool = False) -> PublishedCrews:
@@ -46,9 +47,9 @@ def crews(result: ShiftRoster) -> list[list[int]]:
     [
         ((5, 4), 29, [6, 4]),  # a driver missing early costs 30
         ((5, 4), 30, [5, 4]),
-        ((6, 5), 9, [6, 4]),  # one too many late costs 10
+        ((6, 5), 9, [6, 4]),  # a surplus driver late costs 10
         ((6, 5), 10, [6, 5]),
-        ((5, 5), 39, [6, 4]),  # ten drivers as in the plan, and one of them in the wrong shift
+        ((5, 5), 39, [6, 4]),  # ten drivers as in the plan, but one of them in the wrong shift
         ((5, 5), 40, [5, 5]),
     ],
 )
@@ -74,8 +75,8 @@ def test_after_the_hour_a_second_change_takes_two_drivers_more_in_all_shifts() -
 
 
 def test_shifts_that_share_vans_stay_where_their_vans_are() -> None:
-    """Six vans with two drivers each carry six and four; six and six as published need six as well, seven and three
-    a seventh that there is not."""
+    """Six vans with two drivers each carry six and four; the published six and six also need six
+    vans, seven and three would need a seventh."""
     fleet = VanPool(6, np.zeros(1, np.intp), drivers_per_van=2)
     kept = replanned(forecast(SURE), published((6, 6)), fleet, change_cost=99)
     assert (crews(kept), kept.vans.tolist() if kept.vans is not None else None) == ([[6, 6]], [[6]])

@@ -1,4 +1,5 @@
-"""From rows with times of day to shares: nights, days of 23 and 25 hours, what was known when, and a night's page."""
+"""From rows with times of day to shares: nights, days of 23 and 25 hours, bitemporal knowledge, and
+the published page."""
 
 from __future__ import annotations
 
@@ -40,7 +41,8 @@ DAY, NIGHT = shift("day", "06:00", "22:00"), shift("night", "22:00", "06:00")
 
 
 def by_shift(rows: dict[tuple[str, int], dict[int, float]], panel: Panel, *shifts: Shift) -> Any:
-    """Of half hours by depot and day, counted from the panel's first; and which days are known."""
+    """Orders by shift from half hours by depot and day, counted from the panel's first day; and the
+    mask of known days."""
     orders = np.zeros((len(rows), HALF_HOURS), np.float32)
     for row, halves in enumerate(rows.values()):
         for half, count in halves.items():
@@ -51,8 +53,8 @@ def by_shift(rows: dict[tuple[str, int], dict[int, float]], panel: Panel, *shift
 
 
 def test_a_night_is_of_the_day_on_which_it_starts() -> None:
-    """Two orders at 23:00 on the first day and three at 05:30 of the next are its night; five at 06:00 are the next
-    day's. Of the last day the small hours are not known yet."""
+    """Two orders at 23:00 on the first day and three at 05:30 of the next belong to its night; five
+    at 06:00 belong to the next day. The small hours after the last day are not known yet."""
     counts, known = by_shift(
         {("D0", 0): {46: 2, 11: 7}, ("D0", 1): {11: 3, 12: 5}, ("D0", 2): {30: 1}}, bare([[9, 8, 1]]), DAY, NIGHT
     )
@@ -71,12 +73,12 @@ def test_orders_outside_of_all_shifts_wait_for_the_next_that_starts() -> None:
     rows = {("D0", 0): {10: 1, 27: 2, 29: 4, 43: 8, 44: 16}, ("D0", 1): {12: 32}}
     counts, known = by_shift(rows, bare([[31, 32]]), early, late)
     assert counts[:, 0].tolist() == [[3, 48], [12, 0]]
-    assert known.tolist() == [[False, True]]  # of the day before the first nothing is known
+    assert known.tolist() == [[False, True]]  # the day before the first is unknown
 
 
 @given(st.integers(0, 47), st.integers(0, 47), st.integers(0, 47), st.integers(0, 47), st.booleans())
 def test_every_order_is_of_one_shift_and_none_is_lost(first: int, second: int, third: int, at: int, gap: bool) -> None:
-    """An order in the middle of the panel counts once, on its own day or a day beside it."""
+    """An order in the middle of the panel counts once, on its own day or an adjacent one."""
     starts = sorted({first, second, third})
     names = [f"{half // 2:02}:{30 * (half % 2):02}" for half in starts]
     ends = [*names[1:], names[0]] if len(names) > 1 else ["12:00" if names[0] != "12:00" else "11:00"]
@@ -89,7 +91,8 @@ def test_every_order_is_of_one_shift_and_none_is_lost(first: int, second: int, t
 
 
 def test_a_day_of_twenty_five_hours_has_an_hour_more_in_the_night_and_one_of_twenty_three_one_less() -> None:
-    """An order each real half hour: the night that begins on 26 October 2024 has nine hours, that of 30 March seven."""
+    """One order per real half hour: the night that begins on 26 October 2024 has nine hours, that
+    of 30 March seven."""
     for day, halves in ((date(2024, 10, 26), 18), (date(2024, 3, 30), 14)):
         start = datetime.combine(day, time(0), BERLIN).astimezone(UTC)
         end = datetime.combine(day + timedelta(days=2), time(0), BERLIN).astimezone(UTC)
@@ -122,8 +125,8 @@ NOW = datetime(2024, 3, 4, 12, tzinfo=UTC)
 
 
 def fleet(folder: Path, days: int = 42) -> Spec:
-    """Depot A has nine orders early and three late, on Sundays all late; B, in New York, has it the other way round
-    and began seven days ago."""
+    """Depot A has nine orders early and three late, on Sundays all late; B, in New York, has two
+    early and six late, and began seven days ago."""
     (folder / "pipeline.yaml").write_text(ORDERS, "utf-8")
     (folder / "depots.csv").write_text("depot_id,zone\nA,\nB,America/New_York\n", "utf-8")
     rows = ["depot_id,date"]
@@ -131,7 +134,7 @@ def fleet(folder: Path, days: int = 42) -> Spec:
         day = LAST - timedelta(days=back)
         early = 0 if day.weekday() == 6 else 9
         rows += [f"A,{day}T{8 + n % 4:02}:15" for n in range(early)] + [f"A,{day}T19:00"] * (12 - early)
-        if back < 7:  # by the clocks of Berlin these are six hours later
+        if back < 7:  # in Berlin time these are six hours later
             zone = ZoneInfo("America/New_York")
             early_b = datetime.combine(day, time(9, 30), zone).astimezone(UTC)
             late_b = datetime.combine(day, time(20), zone).astimezone(UTC)
@@ -149,7 +152,7 @@ def test_shares_are_learned_as_of_the_cutoff_in_each_depots_zone(tmp_path: Path)
     spec = fleet(tmp_path)
     assert ingest(spec, now=NOW).stopped is None
     tonight = learned(spec, NOW)
-    assert tonight.days.sum(axis=1).tolist() == [41, 6]  # of the last day the small hours are not known yet
+    assert tonight.days.sum(axis=1).tolist() == [41, 6]  # the small hours after the last day are not known yet
     network = (9 * 36 + 2 * 6) / (12 * 41 + 8 * 6)
     depot = 41 / 48 * (9 * 36 / (12 * 41)) + 7 / 48 * network
     monday = (9 * 6 + 2) / (12 * 6 + 8)
@@ -159,7 +162,7 @@ def test_shares_are_learned_as_of_the_cutoff_in_each_depots_zone(tmp_path: Path)
     assert tonight.shares[0, 1, 0] == pytest.approx(monday)
     two_weeks_ago = learned(spec, NOW - timedelta(days=14))
     assert two_weeks_ago.days.sum(axis=1).tolist() == [27, 0][: len(two_weeks_ago.days)]
-    # what comes later changes nothing of what was known
+    # later data do not change what was known
     file = tmp_path / "orders.csv"
     file.write_text(file.read_text("utf-8").replace("T19:00", "T07:00"), "utf-8")
     ingest(spec, now=NOW + timedelta(days=1))

@@ -1,4 +1,4 @@
-"""Learned shares by hand, and that they are shares whatever came."""
+"""Learned shares computed by hand, and their invariants for any data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def pooled(early: list[list[float]], late: list[list[float]], known: list[list[b
 
 
 def test_a_weekday_is_shrunk_to_its_depot_and_a_depot_to_the_network() -> None:
-    """Four weeks of two depots, one of which has everything early on Mondays and half of it otherwise."""
+    """Four weeks of two depots; one has everything early on Mondays and half of it otherwise."""
     monday = (np.arange(28) % 7 == 0).astype(float)
     first = [(5 + 5 * monday).tolist(), [2.0] * 28]
     second = [(5 - 5 * monday).tolist(), [8.0] * 28]
@@ -68,7 +68,8 @@ def test_where_nothing_is_known_shifts_share_the_day_as_its_hours() -> None:
 
 
 def test_crews_follow_the_share_of_their_depot_and_weekday() -> None:
-    """Hundred orders for sure, of which the first depot's Thursdays have a tenth early, and all else nine tenths."""
+    """100 certain orders; on Thursdays a tenth of the first depot's are early, otherwise nine
+    tenths."""
     shares = np.full((2, 2, 7), 0.9)
     shares[0, 0, 3], shares[1] = 0.1, 0.1
     shares[1, 0, 3] = 0.9

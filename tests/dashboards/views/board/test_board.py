@@ -1,4 +1,5 @@
-"""The week board: rows that can be sorted, searched and filtered, cells with crews, past publications, comparisons."""
+"""The week board: sorting, search and filters of rows, cells with crews, past publications,
+comparisons."""
 
 from __future__ import annotations
 
@@ -72,7 +73,7 @@ def test_a_night_run_again_is_no_change(url: str) -> None:
 
 
 def odd(first: PublishedDepot) -> PublishedDepot:
-    """Without a count of the newest day, and short of drivers tomorrow."""
+    """Return the depot without a count of the newest day, and short of drivers tomorrow."""
     short = replace(first.days[1], roster=PublishedRoster(None, 0.75, 9.0, None, None))
     recent = (*first.recent[:-1], RecentDay(CUTOFF, None))
     return replace(first, days=(first.days[0], short, *first.days[2:]), recent=recent)
@@ -92,7 +93,7 @@ def test_what_needs_attention_comes_first_and_says_why(url: str) -> None:
 
 
 def with_roster(first: PublishedDepot, **chances: float) -> PublishedDepot:
-    """With chances of being short on some steps ahead, as in day3=0.75."""
+    """Return the depot with probabilities of a shortage on some steps ahead, as in day3=0.75."""
     rosters = {
         int(name.removeprefix("day")): PublishedRoster(None, share, 9.0, None, None) for name, share in chances.items()
     }
@@ -134,10 +135,10 @@ def test_a_shortage_of_a_third_of_all_depots_is_said_on_the_wall_and_counted_on_
 
 
 def test_the_likeliest_shortage_of_the_day_in_front_comes_first_on_page_and_wall(url: str) -> None:
-    """Before depots with more reasons, and before larger shortages of later days."""
+    """They come before depots with more reasons, and before larger shortages of later days."""
     chances = {0: {"day2": 0.6}, 1: {"day5": 0.99}, 2: {"day2": 0.97}, 3: {"day2": 0.8, "day4": 0.98}}
     depots = [with_roster(depot(n), **chances[n]) if n in chances else depot(n) for n in range(12)]
-    depots[4] = replace(odd(depot(4)), days=depot(4).days, tier="fallback")  # two reasons, none of them a shortage
+    depots[4] = replace(odd(depot(4)), days=depot(4).days, tier="fallback")  # two reasons, neither of them a shortage
     fill(url, replace(publication(), depots=tuple(depots)))
     get = visitor(url)
     worst = ["PHL-01", "BOS-02", "BOS-01", "NYC-02", "NYC-01"]
@@ -180,7 +181,7 @@ def test_an_outline_is_the_publication_without_its_longer_past(
 
 
 def test_the_first_view_of_very_many_depots_is_under_50_kb(url: str) -> None:
-    fill(url, publication(1000))  # a page is a page, however many there are
+    fill(url, publication(1000))  # a page has the same size for any number of depots
     answer = visitor(url)("/", accept_encoding="gzip")
     assert len(rows(visitor(url), "/")) == 100
     assert int(answer.headers["content-length"]) < 40_000
@@ -205,7 +206,7 @@ def test_late_nights_and_readings_are_told(url: str) -> None:
 
 
 def crews(first: PublishedDepot, chance_short: float) -> PublishedDepot:
-    """With this chance of being short on the second day ahead."""
+    """Return the depot with this probability of a shortage on the second day ahead."""
     return with_roster(first, day2=chance_short)
 
 

@@ -1,4 +1,4 @@
-"""The rail: what is to be decided first, by the prices of the night, and what nobody has to decide."""
+"""The rail: the most urgent decisions, by the prices of the run, and depot-days that need none."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ def night(
     crews: Sequence[Sequence[int | None]] | None = None,
     fleet: VanPool | None = None,
 ) -> tuple[PublishedDepot, ...]:
-    """Depots as a night publishes them, or with other crews where some are
-    given, each driver with a van where vans are counted."""
+    """Return depots as a run publishes them, or with other crews if given, each driver with a van
+    if vans are counted."""
     predicted = forecast([[[m * 0.7, m, m * 1.3] for m in days] for days in medians], cutoff=CUTOFF)
     plan = rosters.cheapest(predicted, staffing, fleet)
     if crews is not None:
@@ -104,7 +104,7 @@ def told(decision: RailDecision) -> list[str]:
 
 
 def changed(depot: PublishedDepot, step: int, roster: Mapping[str, Any], **day: Any) -> PublishedDepot:
-    """The depot with another roster, or another day, at one step."""
+    """Return the depot with another roster, or another day, at one step."""
     before = depot.days[step]
     assert before.roster is not None
     after = replace(before, roster=replace(before.roster, **roster), **day)
@@ -112,7 +112,7 @@ def changed(depot: PublishedDepot, step: int, roster: Mapping[str, Any], **day: 
 
 
 def price(depot: PublishedDepot, step: int, drivers: int, staffing: Staffing) -> float:
-    """Expected cost of a crew, by the newsvendor's formula."""
+    """Return the expected cost of a crew, by the newsvendor formula."""
     need = Need.of(np.array(depot.days[step].quantiles), LEVELS, staffing.orders_per_driver)
     return float(need.cost(np.array(drivers, np.int32), staffing))
 
@@ -234,7 +234,7 @@ def test_a_van_comes_from_the_depot_of_the_city_that_misses_it_least_and_from_ea
     depots[4] = replace(depots[4], attributes={"city": "New York"})
     depots[0], depots[1] = (changed(depot, TOMORROW, {"shortage": LACK}) for depot in depots[:2])
     by_depot = {cell.depot_id: cell for cell in rail(depots, staffing)}
-    assert list(by_depot) == ["D1", "D0"]  # the worse one is asked for first
+    assert list(by_depot) == ["D1", "D0"]  # the worse one chooses first
     lender = depots[3].days[TOMORROW].roster
     assert lender is not None
     assert lender.one_fewer is not None
@@ -303,12 +303,12 @@ def test_people_who_are_missing_are_asked_for_shift_by_shift() -> None:
     assert amounts == sorted(amounts, reverse=True)
     assert sum(amounts) == pytest.approx(cost - day.roster.cost, abs=1)
     assert cell.cost == f"${cost - day.roster.cost:.0f}"
-    assert told(rail([short], None)[0]) == ["Accept"]  # of two shifts it is not published which is worth what
+    assert told(rail([short], None)[0]) == ["Accept"]  # with two shifts, their separate values are not published
 
 
 @pytest.mark.parametrize("shifts", [(), (EARLY, LATE)])
 def test_prices_are_the_nights(shifts: Any) -> None:
-    """The cost of the plan, and with vans for all the least, come out as published."""
+    """The cost of the plan, and with vans for all the least cost, equal the published values."""
     staffing = money(shifts=shifts)
     days = [day for depot in night([[33.0, 47.0, 120.0], [8.0, 20.0, 71.0]], staffing) for day in depot.days]
     priced = Prices(LEVELS, staffing).of(days)
@@ -320,7 +320,7 @@ def test_prices_are_the_nights(shifts: Any) -> None:
 @given(seed=st.integers(0, 10_000), total=st.integers(4, 20), growth=st.sampled_from([0.0, 1.0, 4.0]))
 @settings(deadline=None)
 def test_the_nights_own_plan_leaves_no_van_to_borrow(seed: int, total: int, growth: float) -> None:
-    """It shares vans at best, so that moving one saves nothing."""
+    """The plan shares vans optimally, so that moving one saves nothing."""
     random = np.random.default_rng(seed)
     medians, homes = random.gamma(2, 15, (5, 2)), random.multinomial(total, [0.2] * 5)
     cities = np.array([0, 0, 0, 1, 1], np.intp)
@@ -340,7 +340,7 @@ def test_a_roster_of_other_shifts_is_priced_by_what_is_published() -> None:
 
 
 def test_the_dearest_are_found_among_many() -> None:
-    """Against pricing every cell."""
+    """Compare with pricing every cell."""
     random = np.random.default_rng(1)
     medians = random.uniform(20, 200, (300, 3))
     medians[:, TOMORROW] = 40

@@ -1,4 +1,4 @@
-"""What a digest says of a depot, of a city and of all: the page's words, and nothing that was not published."""
+"""Digests of a depot, a city and all depots: the page's wording, and only published numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def made(url: str, *publications: Publication, scope: DigestScope, now: datetime
 
 
 def full(whole: Publication) -> Publication:
-    """BOS-01 moved since yesterday and is rostered, NYC-01 has a planner's number, Boston a total with a range."""
+    """Return the publication with a changed and rostered BOS-01, an override of NYC-01, and a total
+    with a range for Boston."""
     boston, york, *others = whole.depots
     day = boston.days[1]
     roster = PublishedRoster(4, 0.31, 40.0, 42.0, 55.0, borrowed=(("NYC-01", 2),))
@@ -88,7 +89,7 @@ def test_a_citys_digest_has_its_total_who_stands_out_and_the_list(url: str) -> N
     text = wording.text(content)
     assert "Orders expected tomorrow, Wed 18 Jun: 500 orders (400–600), 13 drivers" in text
     assert [depot_id for depot_id, _ in content.outstanding] == ["BOS-01", "BOS-02"]
-    assert [line.depot_id for line in content.lines] == ["BOS-01", "BOS-02"]  # the busiest first
+    assert [line.depot_id for line in content.lines] == ["BOS-01", "BOS-02"]  # busiest first
     assert "- BOS-02: 146 orders (112–179), 4 drivers" in text
     assert "- Thu 19 Jun: closed" in text
     assert "NYC" not in text.replace("2 lent by NYC-01", "")
@@ -165,7 +166,7 @@ def test_a_changed_crew_is_told_and_a_day_of_one_digest_alone_is_not() -> None:
 
 
 def test_the_day_in_front_is_on_the_depots_own_clocks(url: str) -> None:
-    east = replace(depot(0), timezone="Asia/Tokyo")  # where NOON is already the 18th
+    east = replace(depot(0), timezone="Asia/Tokyo")  # there NOON is already the 18th
     content = made(url, replace(publication(1), depots=(east,)), scope=DigestScope("BOS-01"))
     assert content.meant.date == date(2025, 6, 19)
     assert content.days[0].date == TOMORROW

@@ -1,4 +1,5 @@
-"""Where demand was higher than what was served, pages and API say both, and what turning away cost."""
+"""Days with more demand than served orders: pages and API show both numbers, and the cost of orders
+turned away."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from tests.dashboards.visitor import text, visitor
 
 
 def sold_out(number: int = 0) -> PublishedDepot:
-    """A depot that served 100 on its last day, of a demand of about 145."""
+    """Return a depot that served 100 on its last day, at a demand of about 145."""
     plain = depot(number)
     return replace(plain, recent=(*plain.recent[:-1], RecentDay(CUTOFF, 145.0, True, 100.0)))
 

@@ -1,4 +1,4 @@
-"""The value page says what was saved, in the reader's money, and what it will show where nothing is known."""
+"""The value page shows savings in the reader's currency format, and explains missing numbers."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_without_vans_the_first_screen_says_what_rosters_saved(ledger: Ledger) -
 
 
 def test_ways_that_cost_nearly_the_same_have_their_cause(ledger: Ledger) -> None:
-    """The vans bind where perfect foresight would miss most of the missing drivers, too."""
+    """Vans are the constraint if perfect foresight would miss most of the missing drivers, too."""
     fill(ledger, 5)
     known = account(ledger)
     ways = tuple(replace(way, short=18) if way.way == FORESIGHT else way for way in known.whole.ways)
@@ -88,7 +88,7 @@ def test_the_picture_holds_zero_and_ends_where_the_sum_does(ledger: Ledger) -> N
     assert [row.text for row in picture.rows] == ["€0", "€200", "€400", "€600"]
     assert picture.ends[0][1] == picture.rows[-1].at
     assert picture.zero == picture.rows[0].at
-    assert len(picture.lines[0].split()) == 6  # from nothing, a point each week
+    assert len(picture.lines[0].split()) == 6  # from zero, one point per week
 
 
 def test_days_whose_forecast_was_made_afterwards_are_told(ledger: Ledger) -> None:

@@ -1,4 +1,4 @@
-"""The list of overrides, and what they were worth."""
+"""The list of overrides, and their value."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from forecaster.planning.overrides import Override
 from forecaster.planning.value_added import Result, account
 from tests.dashboards.seed import NOON, PUBLISHED, depot, publication
 
-DAY = depot(0).days[1]  # Wednesday 18 June
+DAY = depot(0).days[1]  # Wednesday, 18 June
 SHOWN = publication()
 HEAD = Head(
     1,

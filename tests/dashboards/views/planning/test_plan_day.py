@@ -1,4 +1,4 @@
-"""The page of a depot's day: what may be chosen, and what an answer says in words."""
+"""The page of a depot's day: the choices, and answers in words."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_promotions_are_yes_or_no_and_only_numbers_ask_for_one() -> None:
     assert [option.text for option in page.scopes] == ["BOS-01", "all 2 depots of Boston"]
     assert [(option.value, option.chosen) for option in page.others] == [("BOS-02", True)]
     assert [option.value for option in page.last_days if option.chosen] == [THURSDAY.isoformat()]
-    assert page.last_days[0].value == WEDNESDAY.isoformat()  # none before the first
+    assert page.last_days[0].value == WEDNESDAY.isoformat()  # no end before the start
     assert kind_and_value("promo:0", 7) == ("promo", 0)
     assert kind_and_value("orders", 7) == ("orders", 7)
 

@@ -1,4 +1,4 @@
-"""Readers are told where a new model is tried, and what came of it."""
+"""Pages show where a canary model runs, and its result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.dashboards.visitor import ask_locally, text
 
 @pytest.fixture
 def url(tmp_path: Path) -> str:
-    """A publication of which the first depot sees the canary `c1`."""
+    """A publication whose first depot has the canary `c1`."""
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     first, *others = publication().depots
     fill(url, replace(publication(), depots=(replace(first, bundle_digest="c1"), *others)))

@@ -1,4 +1,4 @@
-"""What drifts is on the page of the last nights and on a depot's page, in words, for whoever may see it."""
+"""Drift is described on the health page and on a depot's page, for readers with access."""
 
 from __future__ import annotations
 

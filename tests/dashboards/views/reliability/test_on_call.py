@@ -1,4 +1,5 @@
-"""Money page and health page have what executives and whoever is on call need, for readers of all cities."""
+"""Value page and health page have the facts for executives and on-call people, for readers of all
+cities."""
 
 from __future__ import annotations
 
@@ -34,7 +35,8 @@ ASIDE = {"rule": "count_negative", "severity": "quarantine", "count": 3, "messag
 
 
 def measures(night: int) -> dict[str, object]:
-    """What a night writes down: the third trained nothing, the last found all of its programs in the cache."""
+    """Return a run's measures: the third run trained nothing, the last found all of its programs in
+    the cache."""
     of_all = {"peak_memory_bytes": {"night": 1.5e9, "predict": 3e8}, "cpu_seconds": {"night": 12.0}, "parity": 2e-6}
     if night == 2:
         return of_all
@@ -74,13 +76,13 @@ def spec(tmp_path: Path) -> Spec:
 
 @pytest.fixture
 def read(spec: Spec) -> Read:
-    """The words of a page."""
+    """Return a function that reads the text of a page."""
     app = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=spec)
     return lambda path: text(ask_locally(app, "GET", path))
 
 
 def logbook(spec: Spec, cities: frozenset[str] | None) -> Logbook:
-    """What is read by whoever sees some cities, or all."""
+    """Return the logbook for a reader of some cities, or of all."""
     store = PublicationStore(spec.ledger_url, spec.name, lambda: NOON, "")
     return replace(store.logbook(cities), spec=spec)
 
@@ -92,7 +94,7 @@ def test_the_page_of_money_begins_with_orders_and_error(read: Read) -> None:
 
 
 def test_a_declared_promise_is_counted_there_and_shown_on_the_page_of_nights(spec: Spec) -> None:
-    """S7 is broken here: each training of the same versions but the last compiled anew."""
+    """S7 is broken here: each training of the same versions except the last compiled again."""
     for declared, promising in ((False, spec), (True, spec.model_copy(update={"slo": Slo()}))):
         app = create_app(spec.ledger_url, pipeline=spec.name, clock=lambda: NOON, spec=promising)
         nights, money = (text(ask_locally(app, "GET", address)) for address in ("/health", "/value"))

@@ -1,4 +1,4 @@
-"""The page of the last nights says what is promised, how that stands, and why no model is promoted."""
+"""The health page shows service objectives, their status, and the reason for frozen promotions."""
 
 from __future__ import annotations
 
@@ -41,6 +41,6 @@ def test_a_broken_promise_and_the_freeze_that_follows_are_on_the_page(tmp_path: 
     )
     store = PublicationStore(spec.ledger_url, spec.name, lambda: NOON, "")
     assert promises(store.logbook(), spec) is not None
-    assert promises(store.logbook(frozenset({"Boston"})), spec) is None  # who sees one city
+    assert promises(store.logbook(frozenset({"Boston"})), spec) is None  # a reader of one city
     assert promises(store.logbook(), spec.model_copy(update={"slo": None})) is None
     store.close()

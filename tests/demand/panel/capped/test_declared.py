@@ -1,4 +1,4 @@
-"""Days whose count is a lower bound, as the pipeline file declares them; from the file to the panel."""
+"""Days whose count is a lower bound, as declared in the pipeline file; from the file to the panel."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_where_orders_have_times_the_rest_of_a_day_is_that_of_days_that_did_not_
     rows = ["depot_id,date,sold_out"]
     for day in DAYS:
         sold_out = day.day == 5
-        hours = range(8, 12) if sold_out else range(8, 18)  # ten orders an hour, until noon where it sold out
+        hours = range(8, 12) if sold_out else range(8, 18)  # ten orders per hour, until noon on the sold-out day
         rows += [
             f"A,{day}T{hour:02d}:{minute:02d}:30,{'12:00' if sold_out else ''}"
             for hour in hours

@@ -1,4 +1,4 @@
-"""Zeros on days that are not over, in rows with what is known ahead."""
+"""Zero counts on days that are not over, in rows with values known ahead."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FIRST = date(2026, 5, 20)  # 21 days before
 
 
 def came(folder: Path, ahead: str, covariate: str = "regen", calendar: str = "", rules: str = "") -> IngestResult:
-    """What came of a feed that ends a week ahead, with this count of each day that is not over."""
+    """Result of a feed that ends a week ahead, with this count on each day that is not over."""
     days = [FIRST + timedelta(days=n) for n in range(28)]
     rows = [
         f"{depot},{day},{(40 + day.day % 7) if day < NOW.date() else ahead},{day.day / 10 if covariate else ''}"

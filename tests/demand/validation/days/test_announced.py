@@ -1,4 +1,4 @@
-"""Days of events, depots and other sources beside the readings, written as instants."""
+"""Days of events, depots and other reference sources, written as instants."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NEW_YORK, BERLIN, TOKYO = "America/New_York", "Europe/Berlin", "Asia/Tokyo"
         (["2026-12-01T00:30:00Z"], NEW_YORK, ["2026-11-30"], [False]),  # 19:30 there
         (["2026-12-01T00:00:00Z", "2026-12-02T01:30:00Z"], NEW_YORK, ["2026-11-30", "2026-12-01"], [False, False]),
         (["2026-11-30", "", "soon"], NEW_YORK, ["2026-11-30", "", ""], [False] * 3),
-        # midnights of Berlin, in summer as well
+        # midnights of Berlin, including summer
         (
             ["2026-05-04T22:00:00Z", "2026-11-29T23:00:00Z", "2026-12-24T23:00:00Z"],
             "America/Phoenix",

@@ -1,4 +1,4 @@
-"""Of several forms that read the same text, the one counts whose days are closest together."""
+"""Choice among forms that read the same text: the one with the densest days is preferred."""
 
 from __future__ import annotations
 

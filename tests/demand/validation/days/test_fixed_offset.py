@@ -31,7 +31,7 @@ def written(time: str, days: pd.DatetimeIndex = AUTUMN) -> pd.Series[str]:
         ("23:30:00+09:30", ZoneInfo("Australia/Adelaide"), "Australia/Darwin"),
         ("00:00:00+01:00", BERLIN, None),  # 1:00 in summer, on the same day
         ("20:00:00-05:00", NEW_YORK, None),
-        ("23:30:00+03:00", BERLIN, None),  # the clock of another place
+        ("23:30:00+03:00", BERLIN, None),  # local time of another place
         ("23:30:00", BERLIN, None),
         ("22:30:00Z", BERLIN, None),  # may be an instant
     ],

@@ -96,7 +96,7 @@ def test_midnights_as_they_are_written_with_an_offset_are_days(tmp_path: Path) -
         (text("%Y-%m-%dT%H:%M:%SZ"), "Asia/Tokyo"),
         (text("%Y-%m-%dT%H:%M:%SZ"), "UTC"),
         (text("%Y-%m-%dT%H:%M:%SZ", "America/New_York"), "America/New_York"),  # midnights of the depot
-        (text("%Y-%m-%dT%H:%M:%SZ", days=DAYS[:2]), "America/New_York"),  # too few to tell
+        (text("%Y-%m-%dT%H:%M:%SZ", days=DAYS[:2]), "America/New_York"),  # too few to decide
         (text("%Y-%m-%dT12:00:00Z"), "America/New_York"),
         (text("%Y-%m-%d"), "America/New_York"),
         (text("%Y-%m-%dT%H:%M:%S"), "America/New_York"),

@@ -1,4 +1,4 @@
-"""Counts on another level that are demand all the same: seasons, and levels that last."""
+"""Counts at another level that are demand nevertheless: seasons, and lasting levels."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ FIRST = 70
 
 
 def counts_of(days: int, *levels: float) -> Floats:
-    """Counts with a tenth of noise at depots of these levels."""
+    """Counts with 10 % noise at depots of these levels."""
     random = np.random.default_rng(4)
     noise = random.normal(1, 0.1, (len(levels), days))
     return np.round(np.array(levels)[:, None] * noise).astype(np.float32)
 
 
 def quarantined(counts: Floats) -> list[tuple[int, int]]:
-    """The first depots and days of units that do not count."""
+    """First depots and days of units that do not count."""
     cells = suspects(counts, np.isfinite(counts))["unit_change"]
     left = cells.where(~are_demand(cells, counts))
     return list(zip(left.depot.tolist(), left.day.tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Steps of level that last: a warning about another unit, whatever its factor."""
+"""Lasting steps of level: a warning about another unit, whatever the factor."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAMES = pd.Index(["Alder", "Birch", "Cedar"])
 
 
 def findings_of(counts: Floats, new: int = 0) -> list[Finding]:
-    """Findings where the days from `new` on are of this batch."""
+    """Findings if the days from `new` on belong to this batch."""
     fresh = np.isfinite(counts) & (np.arange(counts.shape[1]) >= new)
     return steps.findings(counts, fresh, NAMES[: len(counts)], 20_000)
 
