@@ -47,7 +47,7 @@ def python(code: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
 
 
-def test_no_install_line_names_a_distribution_of_somebody_else() -> None:
+def test_no_install_line_names_a_foreign_distribution() -> None:
     lines = {
         (str(file.relative_to(ROOT)), line)
         for file in TEXTS
@@ -60,7 +60,7 @@ def test_no_install_line_names_a_distribution_of_somebody_else() -> None:
     assert [str(file) for file in TEXTS if file.is_file() and bare.search(file.read_text("utf-8"))] == []
 
 
-def test_an_install_line_is_read_as_pip_reads_it() -> None:
+def test_an_install_line_is_parsed_like_pip() -> None:
     assert wanted("--upgrade 'harbor-forecaster[train,flows]' numpy==2 -r requirements.lock") == [
         "harbor-forecaster",
         "numpy",
@@ -76,7 +76,7 @@ def test_the_name_is_declared_once_and_the_module_keeps_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", ["forecaster", "another-name"])
-def test_the_import_names_where_another_module_of_this_name_lies(tmp_path: Path, name: str) -> None:
+def test_the_import_warns_of_the_path_of_another_module_of_this_name(tmp_path: Path, name: str) -> None:
     folder = stranger(tmp_path / "site", name)
     process = python(f"import sys; sys.path.append({str(folder)!r}); import forecaster; print(forecaster.__version__)")
     assert process.stdout == f"{PROJECT['version']}\n"

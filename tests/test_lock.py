@@ -74,13 +74,13 @@ def disagreements(pyproject: Mapping[str, Any], lock: str) -> list[str]:
     return wrong
 
 
-def test_the_lock_holds_what_pyproject_asks_for_with_hashes_and_no_address() -> None:
+def test_the_lock_matches_pyproject_with_hashes_and_without_addresses() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     lock = (ROOT / "requirements.lock").read_text()
     assert not disagreements(pyproject, lock), "run `make lock`"
 
 
-def test_the_lock_is_for_the_pythons_that_the_project_promises() -> None:
+def test_the_lock_covers_the_supported_python_versions() -> None:
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text())
     promised = Requirement(f"python{pyproject['project']['requires-python']}").specifier
     versions = [v for v in (f"3.{minor}" for minor in range(9, 20)) if promised.contains(f"{v}.9")]
@@ -99,12 +99,12 @@ def project(*dependencies: str, **extras: list[str]) -> dict[str, Any]:
     }
 
 
-def test_a_lock_that_agrees_is_passed() -> None:
+def test_a_matching_lock_passes() -> None:
     asking = project("NumPy>=2,<3", "pywin32; sys_platform == 'win32'", checks=["pandera[pandas]>=0.35,<0.36"])
     assert disagreements(asking, "# a comment\n" + GOOD) == []
 
 
-def test_a_lock_with_one_pin_for_each_python_is_passed() -> None:
+def test_a_lock_with_one_pin_per_python_passes() -> None:
     lock = GOOD + f"jax==1.0 ; python_full_version < '3.12'{HASH}\njax==1.1 ; python_full_version >= '3.12'{HASH}\n"
     assert disagreements(project("jax>=1"), lock) == []
 
@@ -138,5 +138,5 @@ def test_a_lock_with_one_pin_for_each_python_is_passed() -> None:
         (project(), "# from https://example.org/simple\n" + GOOD, "an address in the lock: https://example.org/simple"),
     ],
 )
-def test_a_lock_that_does_not_agree_is_named(asking: dict[str, Any], lock: str, complaint: str) -> None:
+def test_differences_of_a_lock_are_named(asking: dict[str, Any], lock: str, complaint: str) -> None:
     assert any(complaint in each for each in disagreements(asking, lock))

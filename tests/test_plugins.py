@@ -55,7 +55,7 @@ def python(*words: str | Path, cwd: Path = ROOT) -> None:
     assert process.returncode == 0, process.stdout + process.stderr
 
 
-def test_commands_steps_and_page_are_imported_without_any_plugin() -> None:
+def test_commands_steps_and_page_can_be_imported_without_any_plugin() -> None:
     python("-c", HIDE, *(package for plugin in PLUGINS.values() for package in plugin.packages))
 
 
@@ -78,7 +78,7 @@ def test_a_night_runs_and_the_page_answers_without_the_plugin(absent: tuple[str,
     python("-c", FRONT_PAGE, file, cwd=tmp_path)
 
 
-def test_a_key_that_declares_an_absent_plugin_is_refused_by_name(
+def test_a_key_that_declares_an_absent_plugin_is_rejected_by_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     absent = Plugin(("training.when: worthwhile",), "", ("forecaster.absent.worthwhile",))
@@ -93,7 +93,7 @@ def test_a_key_that_declares_an_absent_plugin_is_refused_by_name(
         plugin("worthwhile")
 
 
-def test_each_plugin_has_a_contract_and_its_entries_are_its_own() -> None:
+def test_each_plugin_has_a_contract_and_only_its_own_entries() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     of_plugins = {
         contract["name"].removeprefix("Plug-in: "): (contract["protected_modules"], contract["allowed_importers"])

@@ -37,14 +37,14 @@ def commands(text: str) -> Iterator[list[str]]:
 
 
 @pytest.mark.parametrize("runbook", RUNBOOKS, ids=lambda file: file.stem)
-def test_each_command_of_ours_is_understood(runbook: Path) -> None:
+def test_each_command_of_ours_can_be_parsed(runbook: Path) -> None:
     group = typer.main.get_command(app.app)
     ours = [words[1:] for words in commands(runbook.read_text("utf-8")) if words[:1] == ["forecaster"]]
     for name, *arguments in ours:
         group.commands[name].make_context(name, arguments).close()  # type: ignore[attr-defined]
 
 
-def test_the_files_that_the_cluster_guide_names_are_there() -> None:
+def test_the_files_named_by_the_cluster_guide_exist() -> None:
     text = (ROOT / "dashboards" / "runbooks" / "cluster.md").read_text("utf-8")
     team = ROOT / "flows" / "kubernetes" / "team"  # the folder in which its commands are run
     places = [ROOT / file for file in re.findall(r"flows/(?:kubernetes|containers)/?\w*", text)]
@@ -54,7 +54,7 @@ def test_the_files_that_the_cluster_guide_names_are_there() -> None:
         assert place.exists(), place
 
 
-def test_its_extras_are_declared() -> None:
+def test_the_extras_named_by_the_production_guide_are_declared() -> None:
     import tomllib
 
     declared = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
@@ -99,7 +99,7 @@ def test_each_command_runs_on_an_installation(
 
 
 @pytest.mark.parametrize("runbook", RUNBOOKS, ids=lambda file: file.stem)
-def test_a_runbook_of_a_trouble_fits_on_a_screen_and_says_what_to_see_decide_do_and_check(runbook: Path) -> None:
+def test_a_runbook_fits_on_a_screen_and_has_see_decide_do_and_check(runbook: Path) -> None:
     text = runbook.read_text("utf-8")
     assert len(text.splitlines()) <= 110 if runbook.stem == "production" else len(text.splitlines()) <= 75
     if runbook.stem not in GUIDES | {"incident"}:
@@ -107,7 +107,7 @@ def test_a_runbook_of_a_trouble_fits_on_a_screen_and_says_what_to_see_decide_do_
         assert re.match(r"# .+\n\n\*.+?\*\n\n## See", text, re.S)
 
 
-def test_every_runbook_is_named_by_the_incident_checklist_or_another() -> None:
+def test_every_runbook_is_linked_by_the_incident_checklist_or_another() -> None:
     texts = {file.name: file.read_text("utf-8") for file in RUNBOOKS}
     for name in texts:
         assert any(f"]({name}" in text for other, text in texts.items() if other != name) or name == "incident.md", name

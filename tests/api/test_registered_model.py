@@ -88,7 +88,7 @@ def spec(tmp_path_factory: pytest.TempPathFactory) -> Spec:
     return spec
 
 
-def test_a_frame_gets_what_the_night_says_and_whole_numbers_will_do(
+def test_registered_model_gives_the_nightly_forecast_and_accepts_integers(
     spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import mlflow
@@ -144,7 +144,7 @@ assert "forecaster" not in sys.modules
 """
 
 
-def test_the_model_forecasts_in_an_environment_without_this_package(spec: Spec, tmp_path: Path) -> None:
+def test_model_forecasts_in_an_environment_without_this_package(spec: Spec, tmp_path: Path) -> None:
     import mlflow
 
     mlflow.set_tracking_uri(spec.registry_url)
@@ -185,7 +185,7 @@ def test_the_model_forecasts_in_an_environment_without_this_package(spec: Spec, 
         ("depot_id", " ", "row 5, depot ' ': found depot_id ' '; wanted a depot's id"),
     ],
 )
-def test_a_row_that_is_no_reading_is_named(column: str, value: object, message: str) -> None:
+def test_rejects_an_invalid_row_by_name(column: str, value: object, message: str) -> None:
     frame = demand(DAYS).astype({"date": "str"}).astype("object")
     frame.loc[5, column] = value
     with pytest.raises(SpecError, match=re.escape(message)):
@@ -221,7 +221,7 @@ def served(spec: Spec, tmp_path: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def test_the_model_is_served_over_http(served: str) -> None:
+def test_model_is_served_over_http(served: str) -> None:
     frame = demand(DAYS)
     split = {
         "columns": list(frame.columns),

@@ -107,7 +107,7 @@ def read_by(spec: Spec) -> set[str]:
         (LEDGER, OWNED, list(LEDGER_TABLES)),
     ],
 )
-def test_everything_there_is_has_owner_grain_zone_lateness_and_retention(
+def test_every_table_and_file_has_owner_grain_zone_lateness_and_retention(
     chapter: str, header: list[str], names: list[str]
 ) -> None:
     first_row, rows = overview(chapter)
@@ -117,7 +117,7 @@ def test_everything_there_is_has_owner_grain_zone_lateness_and_retention(
     assert sorted(chapters(CHAPTERS[chapter], "### ")) == sorted(names)
 
 
-def test_every_chapter_is_held_by_these_tests() -> None:
+def test_every_chapter_is_tested() -> None:
     assert list(CHAPTERS) == [SAMPLE, REAL, LAKE, LEDGER]
 
 
@@ -158,12 +158,12 @@ def test_a_real_dataset_is_documented_with_the_columns_that_its_pipeline_file_re
 
 
 @pytest.mark.parametrize("file", PIPELINES, ids=lambda file: file.name)
-def test_what_is_documented_of_a_real_dataset_is_in_its_file(file: Path, datasets: Path) -> None:
+def test_documented_columns_of_a_real_dataset_exist(file: Path, datasets: Path) -> None:
     names = pq.read_schema(datasets / f"{file.stem}.parquet").names
     assert {row[0] for row in documented(REAL, file.name)} <= set(names)
 
 
-def test_every_rule_is_documented_with_what_happens_and_what_is_wanted() -> None:
+def test_every_rule_is_documented_with_severity_and_requirement() -> None:
     documented_rules = {}
     for line in QUALITY.splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]

@@ -67,7 +67,7 @@ def understood(words: list[str]) -> None:
 
 
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
-def test_each_command_of_a_shell_block_is_understood(page: Path) -> None:
+def test_each_command_of_a_shell_block_is_valid(page: Path) -> None:
     for words in commands(page):
         match words[0].removeprefix(".venv/bin/"):
             case "forecaster":
@@ -82,7 +82,7 @@ def test_each_command_of_a_shell_block_is_understood(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
-def test_each_command_that_is_named_in_a_sentence_is_there_with_its_options(page: Path) -> None:
+def test_each_command_named_in_the_prose_exists_with_its_options(page: Path) -> None:
     group: Any = typer.main.get_command(cli.app)
     for code in inline(page.read_text("utf-8")):
         if match := re.match(r"(?:\.venv/bin/)?forecaster ([a-z][a-z-]*)", code):
@@ -121,7 +121,7 @@ def test_each_python_block_can_be_compiled(page: Path) -> None:
         compile(code, str(page), "exec")
 
 
-def test_blocks_are_made_as_the_page_says(tmp_path: Path) -> None:
+def test_notification_blocks_can_be_created_as_documented(tmp_path: Path) -> None:
     """Runs in its own process: Prefect keeps the environment that it reads on import."""
     code = "\n".join(blocks((DOCS / "operations.md").read_text("utf-8"), "python"))
     around = (
@@ -158,19 +158,19 @@ def test_each_extra_is_declared(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", EVERYWHERE, ids=name)
-def test_each_variable_of_ours_is_one_that_the_code_reads(page: Path) -> None:
+def test_each_documented_variable_is_read_by_the_code(page: Path) -> None:
     assert [
         variable for variable in re.findall(r"FORECASTER_[A-Z_]+", page.read_text("utf-8")) if variable not in CODE
     ] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_each_file_of_code_that_is_named_is_there(page: Path) -> None:
+def test_each_named_code_file_exists(page: Path) -> None:
     paths = [code for code in inline(page.read_text("utf-8")) if re.fullmatch(OURS, code)]
     assert [path for path in paths if not (ROOT / path).exists()] == []
 
 
-def test_the_tree_draws_every_room() -> None:
+def test_the_tree_shows_every_package() -> None:
     tree = next(code for code in blocks((DOCS / "architecture.md").read_text("utf-8"), "text") if "flows/" in code)
     folders = set(re.findall(r"^\s*([\w/]+)/", tree, re.M))
     rooms = {

@@ -22,12 +22,12 @@ SECTIONS = {"": SCHEMA, **SCHEMA["$defs"]}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
-def test_its_generated_blocks_are_current(page: Path) -> None:
+def test_generated_blocks_are_current(page: Path) -> None:
     text = page.read_text("utf-8")
     assert generate.filled(text) == text, "run `make docs`"
 
 
-def test_every_block_that_can_be_made_stands_on_a_page() -> None:
+def test_every_generated_block_is_on_a_page() -> None:
     names = [block["name"] for page in PAGES for block in generate.BLOCK.finditer(page.read_text("utf-8"))]
     assert sorted(names) == sorted(generate.BLOCKS)
     at_build = [name for page in PAGES for name in re.findall(r"<!-- at build: (\w+) -->", page.read_text("utf-8"))]
@@ -84,7 +84,7 @@ def test_every_contract_is_drawn() -> None:
     ]
 
 
-def test_floors_are_drawn_as_a_stack_with_the_lowest_at_the_bottom() -> None:
+def test_layers_are_drawn_as_a_stack_with_the_lowest_at_the_bottom() -> None:
     floors = {"name": "Floors", "type": "layers", "containers": ["a"], "layers": ["top", "left | right", "low"]}
     stack = generate._layers(floors).partition("```text\n")[2]
     assert stack == (

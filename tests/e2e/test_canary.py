@@ -40,7 +40,7 @@ def seen_beside(known: Known, day: int, factor: float) -> frozenset[str]:
     return marked
 
 
-def test_a_model_that_is_a_fifth_too_high_is_back_within_three_nights(known: Known) -> None:
+def test_model_a_fifth_too_high_is_rolled_back_within_three_nights(known: Known) -> None:
     first = run_night(known, 0, admit(known, WORSE, backtested=EQUAL))
     assert first.outcome == "published", first.message
     [trial] = canaries.trials(known)
@@ -62,7 +62,7 @@ def test_a_model_that_is_a_fifth_too_high_is_back_within_three_nights(known: Kno
     assert last.reason.startswith(f"stays, as canary {known.bundles[WORSE]} went back: ")
 
 
-def test_an_equal_model_comes_to_reign(known: Known) -> None:
+def test_equal_model_is_promoted(known: Known) -> None:
     run_night(known, 0, admit(known, EQUAL))
     cohort = canaries.trials(known)[0].cohort
     states = []

@@ -51,7 +51,7 @@ LONG_PAGES = [
 LONG_PAGES += [f"wall?city={LONG_CITY}", "wall?city=nope", "champion", "health"]
 
 
-def test_nothing_scrolls_sideways_with_names_of_85_letters(browser: Browser, long_names: str) -> None:
+def test_no_page_scrolls_sideways_with_names_of_85_letters(browser: Browser, long_names: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()
         for path in LONG_PAGES:
@@ -93,7 +93,7 @@ def several(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield base_url
 
 
-def test_no_script_of_a_page_asks_how_wide_it_is() -> None:
+def test_no_script_queries_the_page_width() -> None:
     for file in (ROOT / "dashboards/ops/static").glob("*.js"):
         assert re.search(r"matchMedia|(inner|client|offset|outer)Width|ResizeObserver", file.read_text("utf-8")) is None
 
@@ -130,7 +130,7 @@ at_widths = pytest.mark.parametrize(
 @pytest.mark.parametrize("path", SEEN)
 @at_widths
 @pytest.mark.long
-def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enlarged(
+def test_every_page_is_accessible_at_all_widths_in_dark_forced_colors_and_zoom(
     browser: Browser, address: str, path: str, widths: tuple[int, ...]
 ) -> None:
     look_everywhere(browser, address + path, widths)
@@ -139,7 +139,7 @@ def test_every_page_is_readable_at_every_width_dark_with_forced_colours_and_enla
 @pytest.mark.parametrize("path", OF_SEVERAL)
 @at_widths
 @pytest.mark.long
-def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_readable(
+def test_front_page_of_several_pipelines_and_planner_pages_are_accessible(
     browser: Browser, several: str, path: str, widths: tuple[int, ...]
 ) -> None:
     look_everywhere(browser, several + path, widths)
@@ -147,7 +147,7 @@ def test_the_front_page_of_several_pipelines_and_the_planners_pages_are_as_reada
 
 @pytest.mark.parametrize(("language", "width"), [("de", 390), ("ar", 320)])
 @pytest.mark.long
-def test_pages_are_as_readable_in_german_and_from_right_to_left(
+def test_pages_are_accessible_in_german_and_right_to_left(
     browser: Browser, address: str, several: str, language: str, width: int
 ) -> None:
     pages = [address + path for path in PAGES] + [several + path for path in OF_SEVERAL[:4]]
@@ -161,7 +161,7 @@ def test_pages_are_as_readable_in_german_and_from_right_to_left(
         assert wrong == {}
 
 
-def test_the_front_page_leads_to_each_pipeline_and_back(browser: Browser, several: str) -> None:
+def test_front_page_links_to_each_pipeline_and_back(browser: Browser, several: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()
         page.goto(several)
@@ -201,7 +201,7 @@ def tab_through(page: Page) -> None:
 
 @pytest.mark.parametrize("group", ["one pipeline", "several"])
 @pytest.mark.long
-def test_every_page_is_gone_through_by_keys_alone(browser: Browser, address: str, several: str, group: str) -> None:
+def test_every_page_is_keyboard_navigable(browser: Browser, address: str, several: str, group: str) -> None:
     base, paths = (address, SEEN) if group == "one pipeline" else (several, OF_SEVERAL)
     with browser.new_context() as context:
         page = context.new_page()
@@ -216,7 +216,7 @@ def test_every_page_is_gone_through_by_keys_alone(browser: Browser, address: str
                 assert page.evaluate("document.activeElement.closest('main, footer') !== null"), path
 
 
-def test_a_day_is_overridden_and_the_override_withdrawn_by_keys_alone(browser: Browser, several: str) -> None:
+def test_override_is_saved_and_withdrawn_by_keyboard_alone(browser: Browser, several: str) -> None:
     with browser.new_context() as context:
         page = context.new_page()
 
@@ -250,7 +250,7 @@ def test_a_day_is_overridden_and_the_override_withdrawn_by_keys_alone(browser: B
 
 
 @pytest.mark.parametrize(("width", "height"), [(390, 844), (320, 640)])
-def test_a_depots_number_stands_in_the_first_third_of_a_phones_screen(
+def test_depot_number_is_in_the_top_third_of_a_phone_screen(
     browser: Browser, address: str, width: int, height: int
 ) -> None:
     with browser.new_context(viewport={"width": width, "height": height}) as context:
@@ -264,7 +264,7 @@ def test_a_depots_number_stands_in_the_first_third_of_a_phones_screen(
         assert why["y"] + why["height"] <= height / 2
 
 
-def test_my_depot_is_remembered_without_a_script(browser: Browser, address: str) -> None:
+def test_my_depot_is_remembered_without_javascript(browser: Browser, address: str) -> None:
     with browser.new_context(java_script_enabled=False) as context:
         page = context.new_page()
         page.goto(address + "depot/NYC-01")
@@ -276,7 +276,7 @@ def test_my_depot_is_remembered_without_a_script(browser: Browser, address: str)
         assert page.get_by_role("heading", level=1).inner_text() == "My depot"
 
 
-def test_a_city_prints_on_as_few_sheets_as_its_rows_need_with_its_sums_once(browser: Browser, tmp_path: Path) -> None:
+def test_city_prints_on_as_few_sheets_as_its_rows_need(browser: Browser, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'ledger.db'}"
     fill(url, publication(300))  # a hundred per city
     with running(AT_NOON, url, NOON.isoformat()) as base_url, browser.new_context() as context:

@@ -57,7 +57,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
     [(pages.killed, {"ForecasterSilent"}), (pages.ledger_away, {"ForecasterSilent"}), (pages.alarm_killed, set())],
 )
 @pytest.mark.long
-def test_whoever_is_on_call_hears_of_what_has_happened_and_of_nothing_else(
+def test_on_call_gets_exactly_the_expected_alerts(
     stage: Stage, play: Callable[[Stage], None], alerts: set[str]
 ) -> None:
     play(stage)
@@ -65,7 +65,7 @@ def test_whoever_is_on_call_hears_of_what_has_happened_and_of_nothing_else(
     assert stage.answers(), "the forecast is out again"
 
 
-def test_scenarios_name_alerts_and_templates_that_there_are() -> None:
+def test_scenarios_name_existing_alerts_and_templates() -> None:
     for scenario in SCENARIOS.values():
         assert {*scenario.must, *scenario.held_back, *scenario.may} <= ALERTS, scenario.name
         assert scenario.template in ("done", "due", "old")
@@ -80,7 +80,7 @@ def test_only_durations_are_divided() -> None:
     assert divided(120)(routes) == "group_wait: 0s, group_interval: 1s, repeat_interval: 360s"
 
 
-def test_an_alert_that_is_lacking_or_too_many_is_a_fault() -> None:
+def test_missing_and_unexpected_alerts_are_faults() -> None:
     missed = SCENARIOS["two nights missed, nothing runs"]
     well = {"NightMissing"}
     assert judged(missed, well, {*well, "ForecastStale"}, is_out=True) == []
@@ -95,7 +95,7 @@ def test_an_alert_that_is_lacking_or_too_many_is_a_fault() -> None:
     ]
 
 
-def test_the_table_counts_what_passed_last() -> None:
+def test_table_counts_the_last_result_of_each_scenario() -> None:
     about = {"held back": [], "is out": True, "seconds": 3, "seen": {}}
     name = next(iter(SCENARIOS))
     rows = table([Result(name, 0, 0, faults, "none", about) for faults in (["a fault"], [])])

@@ -52,7 +52,7 @@ def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         yield links.address((SECRET,), base_url.rstrip("/"), link)
 
 
-def test_a_person_answers_on_a_phone_without_a_script(browser: Browser, address: str) -> None:
+def test_person_answers_shifts_on_a_phone_without_javascript(browser: Browser, address: str) -> None:
     phone = {"viewport": {"width": 390, "height": 844}, "locale": "en-GB"}
     with browser.new_context(java_script_enabled=False, **phone) as context:
         page = context.new_page()
@@ -69,7 +69,7 @@ def test_a_person_answers_on_a_phone_without_a_script(browser: Browser, address:
         assert "SUMMARY" in download.value.path().read_text("utf-8")
 
 
-def test_each_language_and_width_is_readable(browser: Browser, address: str) -> None:
+def test_my_week_is_accessible_in_each_language_and_width(browser: Browser, address: str) -> None:
     words = {"en": "My week", "de": "Meine Woche", "es": "Mi semana", "ar": "أسبوعي"}
     for language, width, colours in (
         ("en", 390, "dark"),

@@ -96,7 +96,7 @@ def published(spec: Spec) -> list[dict[str, tuple[tuple[float, ...], ...]]]:
         ]
 
 
-def test_a_night_publishes_seven_days_for_every_depot_in_business(nights: Nights) -> None:
+def test_run_publishes_seven_days_for_every_depot_in_business(nights: Nights) -> None:
     assert nights.first.code == 0, nights.first.err
     assert "published in" in nights.first.err
     depots = published(load(nights.after_first))[-1]
@@ -109,7 +109,7 @@ def test_a_night_publishes_seven_days_for_every_depot_in_business(nights: Nights
         assert str(head.cutoff) == "2026-10-31"
 
 
-def test_the_leaderboard_compares_all_on_the_same_days_and_publishes_nothing(nights: Nights) -> None:
+def test_leaderboard_compares_all_models_on_the_same_days_and_publishes_nothing(nights: Nights) -> None:
     before = published(nights.spec)
     process = forecaster("backtest", nights.file, "--as-of", "2026-11-01", "--json")
     assert process.code == 0, process.err
@@ -124,7 +124,7 @@ def test_the_leaderboard_compares_all_on_the_same_days_and_publishes_nothing(nig
     assert published(nights.spec) == before
 
 
-def test_a_night_tells_where_page_run_and_report_are(nights: Nights) -> None:
+def test_run_prints_the_addresses_of_page_run_and_report(nights: Nights) -> None:
     assert f"forecaster serve {nights.file}" in nights.first.out
     assert "http://127.0.0.1:8000" in nights.first.out
     assert re.search(r"http://127.0.0.1:5000/#/experiments/1/runs\?workflowType=machine_learning", nights.first.out)
@@ -132,7 +132,7 @@ def test_a_night_tells_where_page_run_and_report_are(nights: Nights) -> None:
     assert Path(report).read_text("utf-8").startswith("<!doctype html>")
 
 
-def test_the_run_row_holds_what_the_night_was_told_and_did(nights: Nights) -> None:
+def test_run_row_records_inputs_and_stages_of_the_run(nights: Nights) -> None:
     assert [run.outcome for run in nights.rows("backfill")] == ["published"] * (PAST + 1)
     runs = nights.rows()
     assert [run.outcome for run in runs] == ["published", "published"]
@@ -152,7 +152,7 @@ def test_the_run_row_holds_what_the_night_was_told_and_did(nights: Nights) -> No
     }
 
 
-def test_refused_rows_are_kept_with_the_rule_they_broke(nights: Nights) -> None:
+def test_rejected_rows_are_quarantined_with_their_rule(nights: Nights) -> None:
     quarantined = Lake(nights.spec.lake_url).read("quarantine")
     counts = {row["values"]: row["counts"] for row in pc.value_counts(quarantined["rule"]).to_pylist()}
     assert counts == {
@@ -183,7 +183,7 @@ def test_every_run_appends_to_the_archive_in_one_commit(nights: Nights) -> None:
     assert nights.versions[1]["forecasts"] == nights.versions[0]["forecasts"] + 1
 
 
-def test_the_backtest_keeps_forecast_and_actual_of_every_held_out_day(nights: Nights) -> None:
+def test_backtest_stores_forecast_and_actual_of_every_held_out_day(nights: Nights) -> None:
     scores = Lake(nights.spec.lake_url).read("scores")
     models = {"candidate", "seasonal_naive", "seasonal_window_average", "champion"}
     assert set(scores["model"].to_pylist()) == models
@@ -192,7 +192,7 @@ def test_the_backtest_keeps_forecast_and_actual_of_every_held_out_day(nights: Ni
     assert len(set(scored["target_date"].to_pylist())) == 30
 
 
-def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None:
+def test_registry_contains_the_champion_and_its_metrics(nights: Nights) -> None:
     engine = create_engine(nights.spec.registry_url)
     with engine.connect() as connection:
         aliases = dict(connection.execute(text("select alias, version from registered_model_aliases")).all())
@@ -229,7 +229,7 @@ def test_the_registry_names_the_champion_and_its_metrics(nights: Nights) -> None
     assert (nights.spec.paths.run_report).read_text("utf-8") in reports
 
 
-def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> None:
+def test_as_of_uses_only_data_recorded_by_then(nights: Nights) -> None:
     process = forecaster("predict", nights.file, "--as-of", "2026-09-15", "--json")
     assert process.code == 0, process.err
     assert json.loads(process.out)["cutoff"] == "2026-09-14"
@@ -239,7 +239,7 @@ def test_as_of_the_past_sees_only_what_was_recorded_by_then(nights: Nights) -> N
     assert "Traceback" not in process.err
 
 
-def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
+def test_run_measures_itself_and_exposes_metrics(nights: Nights) -> None:
     second, first = nights.rows()
     assert first.measures is not None
     assert second.measures is not None
@@ -262,7 +262,7 @@ def test_a_night_measures_itself_and_prometheus_is_told(nights: Nights) -> None:
     assert "forecaster_compile_cache_misses" not in process.out
 
 
-def test_a_night_that_is_missing_reaches_whoever_is_on_call(nights: Nights, tmp_path: Path) -> None:
+def test_missing_night_alerts_on_call(nights: Nights, tmp_path: Path) -> None:
     """Run, page, Prometheus, rule, Alertmanager and webhook, all real; two nights later, both
     missing."""
     # The run took place today, as of then; the deployment makes it an installation of those days.
@@ -271,7 +271,7 @@ def test_a_night_that_is_missing_reaches_whoever_is_on_call(nights: Nights, tmp_
     missing_night_is_told(nights.file, "2026-11-03 12:00:00", tmp_path)
 
 
-def test_every_panel_of_the_dashboards_is_filled_by_a_night_and_its_page(nights: Nights, tmp_path: Path) -> None:
+def test_every_dashboard_panel_has_data_after_a_run(nights: Nights, tmp_path: Path) -> None:
     """With the run that trained, preceded by another one with the same measures, and by past nights
     with known actuals."""
     spec = load(nights.after_first)
@@ -284,7 +284,7 @@ def test_every_panel_of_the_dashboards_is_filled_by_a_night_and_its_page(nights:
     all_but_devices_are_filled(nights.after_first, "2026-11-01 16:00:00", tmp_path)
 
 
-def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:
+def test_prediction_imports_no_training_packages(nights: Nights) -> None:
     script = (
         "import sys; from datetime import datetime, UTC; from forecaster.config import load; "
         "from forecaster.publishing.predict import predict; "
@@ -296,7 +296,7 @@ def test_prediction_imports_nothing_that_trains(nights: Nights) -> None:
     assert process.stdout.strip() == "[]", process.stderr
 
 
-def test_the_page_shows_what_the_night_published(nights: Nights) -> None:
+def test_page_shows_the_published_forecasts(nights: Nights) -> None:
     app = create_app(nights.spec.ledger_url)
     quantiles = published(nights.spec)[-1]["NYC-01"][0]
     middle = round(quantiles[len(quantiles) // 2])
@@ -311,7 +311,7 @@ def test_the_page_shows_what_the_night_published(nights: Nights) -> None:
     assert re.search(rf">\s*{middle}\s*<", page.text)
 
 
-def test_a_night_without_any_source_is_told_in_a_sentence(tmp_path: Path) -> None:
+def test_missing_source_is_reported_in_a_sentence(tmp_path: Path) -> None:
     prefect_home.put_into(tmp_path / "var")
     file = tmp_path / "pipeline.yaml"
     file.write_text("name: empty\ndemand: {source: {kind: csv, path: nothing.csv}}\n")
@@ -325,7 +325,7 @@ def test_a_night_without_any_source_is_told_in_a_sentence(tmp_path: Path) -> Non
 
 
 @pytest.mark.long
-def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
+def test_favorita_runs_end_to_end(datasets: Path, tmp_path: Path) -> None:
     content = (ROOT / "data/real/favorita_transactions.yaml").read_text("utf-8")
     content = re.sub(r"(?m)^state: .*$", "state: var", content)
     content = re.sub(r"(?m)^training: .*$", "", content)
@@ -348,7 +348,7 @@ def test_favorita_runs_the_whole_line(datasets: Path, tmp_path: Path) -> None:
     assert np.isfinite([q for days in depots.values() for day in days for q in day]).all()
 
 
-def test_without_the_datasets_the_error_says_what_is_wanted(tmp_path: Path) -> None:
+def test_missing_datasets_are_reported_with_the_required_columns(tmp_path: Path) -> None:
     prefect_home.put_into(tmp_path / "var")
     file = tmp_path / "favorita.yaml"
     content = (ROOT / "data/real/favorita_transactions.yaml").read_text("utf-8")

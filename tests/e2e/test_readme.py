@@ -39,7 +39,7 @@ def demand(header: str) -> str:
 
 
 @pytest.mark.e2e
-def test_your_own_csv_works_as_written(tmp_path: Path) -> None:
+def test_own_csv_section_works_as_written(tmp_path: Path) -> None:
     folder = tmp_path / "my-fleet"
     folder.mkdir()
     (folder / "demand.csv").write_text(demand(block("csv").splitlines()[0]), "utf-8")
@@ -72,6 +72,6 @@ def test_your_own_csv_works_as_written(tmp_path: Path) -> None:
     assert head.tier == "fresh"
 
 
-def test_every_file_the_readme_names_is_there() -> None:
+def test_every_file_linked_in_the_readme_exists() -> None:
     for link in re.findall(r"\]\(([^)#]+)\)", README):
         assert (ROOT / link).exists(), link

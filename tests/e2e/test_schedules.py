@@ -31,7 +31,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         yield base_url
 
 
-def test_a_week_is_published_without_a_script_and_read_on_every_screen(browser: Browser, address: str) -> None:
+def test_week_is_published_without_javascript_and_readable_on_every_screen(browser: Browser, address: str) -> None:
     with browser.new_context(java_script_enabled=False, locale="en-GB") as context:
         page = context.new_page()
         page.goto(address)

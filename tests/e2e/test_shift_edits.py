@@ -31,7 +31,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         yield base_url
 
 
-def test_a_choice_is_answered_saved_and_undone(browser: Browser, address: str) -> None:
+def test_shift_edit_is_previewed_saved_and_undone(browser: Browser, address: str) -> None:
     with browser.new_context(locale="en-GB") as context:
         page = context.new_page()
         page.goto(f"{address}depot/A")

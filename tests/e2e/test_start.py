@@ -74,7 +74,7 @@ class Clicks:
         for shape in made_up_files.OF_NEWCOMERS
     ],
 )
-def test_a_newcomer_comes_to_a_right_first_forecast(
+def test_newcomer_gets_a_correct_first_forecast(
     shape: Callable[[Path, date], Path], browser: Browser, address: str, tmp_path: Path
 ) -> None:
     file = shape(tmp_path, date.today() - timedelta(days=1))
@@ -112,7 +112,7 @@ def test_a_newcomer_comes_to_a_right_first_forecast(
     assert clicks.count <= MOST_CLICKS
 
 
-def test_every_step_works_without_a_script_and_on_a_phone(browser: Browser, address: str, tmp_path: Path) -> None:
+def test_every_step_works_without_javascript_on_a_phone(browser: Browser, address: str, tmp_path: Path) -> None:
     file = made_up_files.daily_csv(tmp_path, date.today() - timedelta(days=1))
     with browser.new_context(java_script_enabled=False, viewport={"width": 390, "height": 844}) as context:
         page = context.new_page()
@@ -130,7 +130,7 @@ def test_every_step_works_without_a_script_and_on_a_phone(browser: Browser, addr
         assert "--plain --due" in page.locator("pre").first.inner_text()
 
 
-def test_a_file_that_is_too_large_is_told_before_it_is_sent(browser: Browser, address: str, tmp_path: Path) -> None:
+def test_too_large_file_is_rejected_before_upload(browser: Browser, address: str, tmp_path: Path) -> None:
     file = tmp_path / "large.csv"
     with file.open("wb") as sparse:
         sparse.truncate((100 << 20) + 1)
@@ -144,7 +144,7 @@ def test_a_file_that_is_too_large_is_told_before_it_is_sent(browser: Browser, ad
         assert page.url == address
 
 
-def test_a_demo_is_one_line(browser: Browser, tmp_path: Path) -> None:
+def test_demo_needs_one_command(browser: Browser, tmp_path: Path) -> None:
     folder = str(tmp_path / "demo")
     with guide("-m", "forecaster", "demo", folder, "--port", "0") as address, browser.new_context() as context:
         page = context.new_page()

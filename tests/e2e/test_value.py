@@ -51,7 +51,7 @@ def test_backfilled_nights_have_a_value_on_the_page_in_the_api_and_on_the_comman
 
 
 @pytest.mark.e2e
-def test_without_costs_the_command_says_what_to_write(tmp_path: Path) -> None:
+def test_value_command_reports_missing_costs_with_an_example(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     file.write_text(file.read_text("utf-8").partition("staffing:")[0], "utf-8")
     refused = small_fleet.well("value", file, code=2)

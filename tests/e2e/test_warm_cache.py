@@ -48,7 +48,7 @@ def programs(folder: Path) -> set[str]:
 
 
 @pytest.mark.long
-def test_after_warm_a_night_of_another_checkout_and_state_compiles_nothing(tmp_path: Path) -> None:
+def test_run_of_another_checkout_compiles_nothing_after_warm(tmp_path: Path) -> None:
     for machine in ("one", "two"):
         file = write(tmp_path / machine)
         file.write_text(file.read_text("utf-8").replace(", boosted: false", "") + SHARED, "utf-8")

@@ -51,7 +51,7 @@ def covered(folds: list[Fold]) -> float:
     return measure(folds, scale(np.ones(4000)))["coverage"]
 
 
-def test_a_week_ahead_that_is_harder_gets_ranges_of_its_own() -> None:
+def test_a_harder_week_ahead_gets_its_own_ranges() -> None:
     """Fourteen days ahead with one width for all; the second week has twice the errors."""
     random, count = np.random.default_rng(0), 40
     spread = 0.15 * np.repeat([1.0, 2.0], 7)
@@ -70,7 +70,7 @@ def test_a_week_ahead_that_is_harder_gets_ranges_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("width", [0.4, 0.7, 1.0])
-def test_a_band_too_narrow_comes_to_cover_four_fifths(width: float) -> None:
+def test_a_narrow_band_is_widened_to_cover_four_fifths(width: float) -> None:
     factors = calibration.factors(folds_of(width))
     np.testing.assert_allclose(factors, [[1 / width, 1, 1 / width]], rtol=0.07)
     assert factors.dtype == np.float32
@@ -90,7 +90,7 @@ def test_a_calm_month_does_not_make_a_calm_year() -> None:
     assert covered(applied(folds_of(2.5), calibration.factors(folds_of(2.5)[:28]))) == pytest.approx(0.9, abs=0.02)
 
 
-def test_what_came_last_tells_most() -> None:
+def test_recent_days_have_the_largest_weight() -> None:
     """Ten calm weeks, and four in which all errors are doubled."""
     folds = folds_of(1.0)
     middle = np.log(101)
@@ -100,7 +100,7 @@ def test_what_came_last_tells_most() -> None:
     assert calibration.factors(folds)[0, 2] > 1.5
 
 
-def test_both_ends_move_alike_however_one_sided_the_days_were() -> None:
+def test_both_ends_get_the_same_factor_even_on_one_sided_days() -> None:
     """Actuals uniform between 1 below and 2.25 above the median in logs; the band reaches 1 down
     and 2 up."""
     actual = np.random.default_rng(0).permutation(np.expm1(10 + np.linspace(-2, 4.5, 4000)))[:, None]
@@ -120,7 +120,7 @@ def test_levels_without_a_mirror_have_their_own_factor() -> None:
     )
 
 
-def test_what_all_depots_share_is_trusted_less(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_common_to_all_depots_are_trusted_less(monkeypatch: pytest.MonkeyPatch) -> None:
     alone, together = (calibration.factors(folds_of(0.7, common=share)) for share in (0.0, 0.9))
     assert 1 < together[0, 2] < alone[0, 2]
 
@@ -135,7 +135,7 @@ def test_what_all_depots_share_is_trusted_less(monkeypatch: pytest.MonkeyPatch) 
     assert shrunk_spread < 0.95 * spread_of_factors()
 
 
-def test_the_standard_error_is_that_of_days_by_hand() -> None:
+def test_the_standard_error_over_days_by_hand() -> None:
     """Two days of two depots; one day lies inside and one outside: a half, with a standard error of
     a half."""
     day = np.array(["2026-01-01", "2026-01-01", "2026-01-02", "2026-01-02"], "datetime64[D]")
@@ -148,7 +148,7 @@ def test_the_standard_error_is_that_of_days_by_hand() -> None:
     assert share == 0.25
 
 
-def test_a_step_of_the_horizon_that_is_off_has_its_own_factor() -> None:
+def test_a_miscalibrated_step_of_the_horizon_has_its_own_factor() -> None:
     random = np.random.default_rng(0)
     noise = 0.3 * random.normal(size=(4000, 2)) * np.array([1.0, 2.0])
     reach = 1.2816 * 0.3 * np.array([-1, 0, 1])
@@ -156,7 +156,7 @@ def test_a_step_of_the_horizon_that_is_off_has_its_own_factor() -> None:
     np.testing.assert_allclose(calibration.factors(folds)[:, 2], [1, 2], rtol=0.12)
 
 
-def test_too_few_days_leave_everything_alone() -> None:
+def test_too_few_days_change_nothing() -> None:
     np.testing.assert_array_equal(calibration.factors(folds_of(0.4, count=49)), [[1, 1, 1]])
     assert calibration.factors(folds_of(0.4, count=100))[0, 2] > 1.5
     mostly_unknown = [
@@ -166,7 +166,7 @@ def test_too_few_days_leave_everything_alone() -> None:
     np.testing.assert_array_equal(calibration.factors(mostly_unknown), [[1, 1, 1]])
 
 
-def test_closed_days_with_no_band_do_not_count() -> None:
+def test_closed_days_without_a_band_do_not_count() -> None:
     """Quantiles that are all zero have no distance to scale."""
     nothing = fold(np.zeros((100, 1, 3)), np.zeros((100, 1)))
     np.testing.assert_array_equal(calibration.factors([nothing]), [[1, 1, 1]])
@@ -174,7 +174,7 @@ def test_closed_days_with_no_band_do_not_count() -> None:
     np.testing.assert_array_equal(factors[:, [0, 2]], calibration.factors(folds_of(0.4))[:, [0, 2]])
 
 
-def test_forecasts_that_are_right_to_the_last_bit_have_the_narrowest_ranges() -> None:
+def test_exact_forecasts_have_the_narrowest_ranges() -> None:
     """Counts that never change: every actual equals its median, and no distance is too small."""
     band = np.tile(np.array([60.0, 100.0, 160.0], np.float32), (4000, 1, 1))
     factors = calibration.factors(on_days(band, np.full((4000, 1), 100.0, np.float32)))

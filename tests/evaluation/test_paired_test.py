@@ -51,7 +51,7 @@ def test_a_single_depot_is_compared_alone() -> None:
     assert (result.low, result.high) == (-float("inf"), float("inf"))  # one day has no information about chance
 
 
-def test_only_days_that_both_were_scored_on_count() -> None:
+def test_only_days_on_which_both_were_scored_count() -> None:
     ours = [fold([[[0, 11, 20], [0, 99, 100]]], [[10, 10]])]
     theirs = [fold([[[0, 12, 20], [0, 12, 20]]], [[10, NAN]])]
     assert difference(ours, theirs, scale([1]), "wape").relative == -0.5

@@ -40,7 +40,7 @@ def widths(forecast: Forecast) -> Floats:
     return relative
 
 
-def test_intervals_that_were_too_narrow_widen_with_what_came_and_hold_what_they_promise() -> None:
+def test_narrow_intervals_widen_with_actuals_to_nominal_coverage() -> None:
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)
     rolling = RollingCalibration(narrow)
@@ -53,7 +53,7 @@ def test_intervals_that_were_too_narrow_widen_with_what_came_and_hold_what_they_
     assert widths(last).mean() == pytest.approx(1, abs=0.08)
 
 
-def test_a_cutoff_knows_what_came_until_then_and_nothing_after_it() -> None:
+def test_a_cutoff_uses_only_earlier_actuals() -> None:
     """Cutoffs a day apart: one day of yesterday's forecast has an actual. Later days may have any
     value."""
     panel = fleet()
@@ -66,14 +66,14 @@ def test_a_cutoff_knows_what_came_until_then_and_nothing_after_it() -> None:
     assert widths(wild[12].forecast).mean() > 1.5 * widths(calm[12].forecast).mean()
 
 
-def test_what_was_said_before_the_first_cutoff_counts_from_the_beginning() -> None:
+def test_forecasts_before_the_first_cutoff_count() -> None:
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)
     earlier = [narrow(panel.at(at[0] - timedelta(days=7 * weeks))) for weeks in (1, 2, 3, 4)]
     assert widths(RollingCalibration(narrow, earlier)(panel.at(at[0]))).mean() == pytest.approx(1, abs=0.1)
 
 
-def test_days_that_the_model_was_trained_on_tell_nothing() -> None:
+def test_training_days_do_not_count() -> None:
     """Forecasts that began before the end of training count on the days after it."""
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)[0]
@@ -83,7 +83,7 @@ def test_days_that_the_model_was_trained_on_tell_nothing() -> None:
         assert widths(rolling(panel.at(at))).mean() == pytest.approx(width, abs=0.15)
 
 
-def test_days_that_were_closed_tell_nothing() -> None:
+def test_closed_days_do_not_count() -> None:
     panel = fleet()
     at = backtest.cutoffs(panel, HELD_OUT)
     shut = replace(panel, open=np.arange(DAYS + 7)[None] < DAYS - HELD_OUT + np.zeros((30, 1)))

@@ -208,7 +208,7 @@ def published(folder: Path) -> str:
 
 @pytest.mark.usefixtures("predicts_here")
 @pytest.mark.parametrize("name", BY_REFRESH)
-def test_a_forecast_goes_out_without_its_by_products(folder: Path, name: str) -> None:
+def test_publishes_a_forecast_without_its_by_products(folder: Path, name: str) -> None:
     damage, code, note = BY_REFRESH[name]
     damage(folder)
     night = Night.begin(str(folder / "pipeline.yaml"), NIGHT + timedelta(1), kind="refresh")
@@ -219,7 +219,7 @@ def test_a_forecast_goes_out_without_its_by_products(folder: Path, name: str) ->
     assert bool(message) == bool(note) or code == 0
 
 
-def test_a_model_is_made_without_a_cache_of_programs_and_goes_out_without_its_scores(folder: Path) -> None:
+def test_trains_without_a_program_cache_and_publishes_without_scores(folder: Path) -> None:
     log_of("scores")(folder)
     (cache := folder / "no folder").write_text("", "utf-8")
     process = forecaster("run", folder, days=1, JAX_COMPILATION_CACHE_DIR=str(cache))
@@ -235,7 +235,7 @@ def test_a_model_is_made_without_a_cache_of_programs_and_goes_out_without_its_sc
     assert (run.tier, head.tier) == ("fresh", "fresh")
 
 
-def test_a_report_that_cannot_be_written_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_an_unwritable_report_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = pipeline(tmp_path)
     in_place_of("report.html")(make_state(tmp_path).parent)
     monkeypatch.setattr("forecaster.training.record.record", lambda *_, **__: "<!doctype html>")
@@ -244,7 +244,7 @@ def test_a_report_that_cannot_be_written_is_told_of(tmp_path: Path, monkeypatch:
     assert str(night.message).startswith("the report of tonight's model was not written: IsADirectoryError")
 
 
-def test_a_report_on_a_full_disk_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_a_full_disk_for_the_report_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = pipeline(tmp_path)
     (make_state(tmp_path) / f".report.html.{os.getpid()}").symlink_to("/dev/full")
     monkeypatch.setattr("forecaster.training.record.record", lambda *_, **__: "<!doctype html>")

@@ -48,7 +48,7 @@ def ended(file: Path) -> tuple[str, int | None]:
     return last.outcome, last.exit_code
 
 
-def test_a_source_that_is_down_leaves_the_forecasts_of_what_is_known(tmp_path: Path) -> None:
+def test_forecasts_from_known_data_if_a_source_is_down(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
     before = refresh(file)
     (tmp_path / "demand.csv").unlink()
@@ -64,7 +64,7 @@ def test_a_source_that_is_down_leaves_the_forecasts_of_what_is_known(tmp_path: P
     assert ended(file) == ("degraded", 3)
 
 
-def test_a_source_without_rows_and_nothing_known_leaves_the_page_as_it_was(tmp_path: Path) -> None:
+def test_an_empty_source_without_known_data_leaves_the_page_unchanged(tmp_path: Path) -> None:
     file = pipeline(tmp_path, days=0)
     night = refresh(file)
     assert ended(file) == ("no_data", 4)
@@ -72,7 +72,7 @@ def test_a_source_without_rows_and_nothing_known_leaves_the_page_as_it_was(tmp_p
     assert published_head(file) is None
 
 
-def test_a_batch_that_is_stopped_is_told_and_yesterdays_knowledge_forecasts(tmp_path: Path) -> None:
+def test_reports_a_stopped_batch_and_forecasts_from_yesterdays_data(tmp_path: Path) -> None:
     file = pipeline(tmp_path, days=129)
     refresh(file)
     rows = (tmp_path / "demand.csv").read_text("utf-8")
@@ -86,7 +86,7 @@ def test_a_batch_that_is_stopped_is_told_and_yesterdays_knowledge_forecasts(tmp_
 
 
 @pytest.mark.long
-def test_a_lake_that_cannot_be_read_any_more_after_the_panel_costs_no_forecast(tmp_path: Path) -> None:
+def test_forecasts_if_the_lake_becomes_unreadable_after_the_panel(tmp_path: Path) -> None:
     file = pipeline(tmp_path)
 
     def panel(night: Night) -> tuple[Knowledge, Panel]:
@@ -128,7 +128,7 @@ def interpreter(folder: Path, script: str) -> str:
     ],
 )
 @pytest.mark.long
-def test_a_training_that_dies_hangs_or_diverges_costs_the_model_and_not_the_night(
+def test_a_training_that_dies_hangs_or_diverges_costs_only_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, hours: float, message: str
 ) -> None:
     file = pipeline(tmp_path, f"schedule: {{max_training_hours: {hours}}}\n")
@@ -161,9 +161,7 @@ def raising(error: Exception) -> Callable[..., Any]:
     ],
 )
 @pytest.mark.long
-def test_whatever_fails_between_panel_and_prediction_the_prediction_comes(
-    tmp_path: Path, stage: str, error: Exception
-) -> None:
+def test_predicts_after_any_failure_between_panel_and_prediction(tmp_path: Path, stage: str, error: Exception) -> None:
     """Uses a line with stages that do nothing, except one that fails."""
     nothing = dict.fromkeys(("ingest", "train", "record", "register", "promote"), lambda *_: None)
     stages: dict[str, Any] = {"panel": lambda *_: (None, None), "export": lambda *_: "a bundle"}
@@ -215,7 +213,7 @@ def fill(folder: Path) -> None:
 
 @pytest.mark.parametrize("trouble", ["full", "read-only"])
 @pytest.mark.long
-def test_a_lake_that_cannot_be_written_is_told_and_the_forecasts_go_out(small_disk: Path, trouble: str) -> None:
+def test_reports_an_unwritable_lake_and_publishes_the_forecasts(small_disk: Path, trouble: str) -> None:
     file = pipeline(small_disk.parent, f"lake: {small_disk / 'lake'}\n", days=129)
     refresh(file)
     more_readings(file)
@@ -243,7 +241,7 @@ sys.exit(night.run(lambda: t.lines.predict_only(night, t.steps)).exit_code)
 
 
 @pytest.mark.long
-def test_a_ledger_on_a_full_disk_leaves_what_is_shown_and_the_next_run_closes_the_row(small_disk: Path) -> None:
+def test_a_ledger_on_a_full_disk_keeps_the_publication_and_the_next_run_closes_the_row(small_disk: Path) -> None:
     file = pipeline(small_disk.parent, f"ledger: sqlite:///{small_disk / 'ledger.db'}\n")
     first = refresh(file)
     process = subprocess.run([sys.executable, "-c", FILLING, str(file)], capture_output=True, text=True, check=False)
@@ -258,7 +256,7 @@ def test_a_ledger_on_a_full_disk_leaves_what_is_shown_and_the_next_run_closes_th
         assert [run.outcome for run in ledger.runs()][1] == "failed"
 
 
-def test_a_refresh_finds_what_a_night_finds_of_the_days_ahead_once(tmp_path: Path) -> None:
+def test_a_refresh_has_the_same_findings_about_the_days_ahead_as_a_night(tmp_path: Path) -> None:
     depots = "depots: {source: {kind: csv, path: depots.csv}, columns: {opened: opened}}\n"
     file = pipeline(tmp_path, depots)
     (tmp_path / "depots.csv").write_text("depot_id,opened\nD0,\nD1,2126-01-01\nD2,\nD3,\n", "utf-8")

@@ -45,7 +45,7 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_a_new_model_waits_and_the_champion_may_be_confirmed(file: Path) -> None:
+def test_a_new_model_waits_but_the_champion_can_be_confirmed(file: Path) -> None:
     night = Night.begin(str(file), NIGHT)
     with night.ends_in_an_outcome():
         steps.promote(night, exported("b0"), PANEL)
@@ -68,7 +68,7 @@ def test_a_new_model_waits_and_the_champion_may_be_confirmed(file: Path) -> None
         assert [promotion.bundle_digest for promotion in ledger.promotions("tiny")] == ["b0", "b0"]
 
 
-def test_who_promotes_by_hand_and_says_why_thaws_it(file: Path) -> None:
+def test_a_promotion_by_hand_lifts_the_freeze(file: Path) -> None:
     with Ledger.open(load(file).ledger_url) as ledger:
         at = NIGHT - timedelta(days=2)
         ledger.promote("tiny", run_id="first", bundle_digest="b0", by="Ada", reason="a strike, over now", at=at)

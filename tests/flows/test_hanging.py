@@ -50,7 +50,7 @@ def last_run(file: Path) -> Run:
         return ledger.runs()[0]
 
 
-def test_a_source_that_never_opens_is_left_and_the_forecast_is_out(tmp_path: Path) -> None:
+def test_gives_up_on_a_source_that_never_opens_and_publishes(tmp_path: Path) -> None:
     file = pipeline_with_readings(tmp_path, A_MINUTE)
     (tmp_path / "demand.csv").unlink()
     os.mkfifo(tmp_path / "demand.csv")
@@ -62,7 +62,7 @@ def test_a_source_that_never_opens_is_left_and_the_forecast_is_out(tmp_path: Pat
     ) in str(last_run(file).message)
 
 
-def test_a_database_that_says_nothing_is_left_and_the_forecast_is_out(tmp_path: Path, silent: str) -> None:
+def test_gives_up_on_a_silent_database_and_publishes(tmp_path: Path, silent: str) -> None:
     file = pipeline_with_readings(tmp_path, A_MINUTE)
     source = f"{{kind: sql, url: 'postgresql+psycopg://reader@{silent}/orders', table: demand}}"
     file.write_text(PIPELINE.replace("{kind: csv, path: demand.csv}", source) + A_MINUTE, "utf-8")
@@ -70,7 +70,7 @@ def test_a_database_that_says_nothing_is_left_and_the_forecast_is_out(tmp_path: 
     assert "the source demand gave nothing for 10 s" in str(last_run(file).message)
 
 
-def test_a_view_that_sleeps_is_left_and_the_forecast_is_out(
+def test_gives_up_on_a_sleeping_view_and_publishes(
     tmp_path: Path,
     postgres: Postgres,  # noqa: F811
 ) -> None:
@@ -91,9 +91,7 @@ def test_a_view_that_sleeps_is_left_and_the_forecast_is_out(
 
 
 @pytest.mark.parametrize("hangs", [True, pytest.param(False, marks=pytest.mark.exhaustive)])
-def test_a_registry_that_hangs_or_refuses_is_told_of_after_the_forecast_is_out(
-    tmp_path: Path, silent: str, hangs: bool
-) -> None:
+def test_reports_an_unavailable_registry_after_publishing(tmp_path: Path, silent: str, hangs: bool) -> None:
     registry = f"http://{silent}" if hangs else "http://127.0.0.1:9"
     file = pipeline_that_knows_its_model(tmp_path, f"registry: {registry}\n")
     limits = {"MLFLOW_HTTP_REQUEST_TIMEOUT": "2", "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1"}

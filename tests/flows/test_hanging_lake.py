@@ -79,7 +79,7 @@ def more_readings(file: Path) -> None:
 
 
 @pytest.mark.parametrize("trickles", [False, True])
-def test_a_store_that_says_nothing_or_a_byte_a_second_ends_the_run_and_leaves_the_page(
+def test_a_silent_or_trickling_store_ends_the_run_and_leaves_the_page(
     tiny: Pipeline,
     gateway: Gateway,  # noqa: F811
     trickles: bool,
@@ -103,7 +103,7 @@ def test_a_store_that_says_nothing_or_a_byte_a_second_ends_the_run_and_leaves_th
         ("forecasts", "the archive does not have these forecasts: the lake at "),
     ],
 )
-def test_a_store_that_hangs_where_something_is_written_lets_the_forecast_out(
+def test_publishes_if_the_store_hangs_on_writes(
     tiny: Pipeline,
     gateway: Gateway,  # noqa: F811
     table: str,
@@ -120,7 +120,7 @@ def test_a_store_that_hangs_where_something_is_written_lets_the_forecast_out(
 
 
 @pytest.mark.parametrize("where", ["store", "folder"])
-def test_a_lake_that_hangs_after_the_panel_was_read_lets_the_forecast_out(
+def test_publishes_if_the_lake_hangs_after_the_panel(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, where: str
 ) -> None:
     here: Pipeline = request.getfixturevalue("tiny") if where == "store" else Pipeline(pipeline(tmp_path, A_MINUTE))
@@ -146,7 +146,7 @@ def test_a_lake_that_hangs_after_the_panel_was_read_lets_the_forecast_out(
     assert str(head.cutoff) == "2026-05-11"
 
 
-def test_a_prediction_that_never_ends_is_ended_and_made_from_what_was_read(
+def test_a_hanging_prediction_is_ended_and_repeated_from_the_data_already_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     here = Pipeline(pipeline(tmp_path, A_MINUTE))

@@ -36,7 +36,7 @@ IMPATIENT = (
 )
 
 
-def test_another_host_that_dies_costs_the_night_its_model_and_nothing_else(
+def test_a_dead_host_costs_only_the_model(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
     address = f"127.0.0.1:{free_port()}"

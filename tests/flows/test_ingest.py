@@ -52,7 +52,7 @@ def night(tmp_path: Path) -> Callable[[str], tuple[str, str]]:
     return run
 
 
-def test_a_secret_comes_from_prefects_block_of_its_name(night: Callable[[str], tuple[str, str]]) -> None:
+def test_reads_a_secret_from_prefects_block_of_the_same_name(night: Callable[[str], tuple[str, str]]) -> None:
     from prefect.blocks.system import Secret
 
     Secret(value=SECRET).save("store-token", overwrite=True)  # type: ignore[unused-coroutine]
@@ -70,16 +70,14 @@ def test_a_secret_comes_from_prefects_block_of_its_name(night: Callable[[str], t
         ("NOT_PREFECTS", "wanted a name as Prefect's blocks have them"),
     ],
 )
-def test_a_secret_that_nobody_made_is_named_in_the_outcome(
-    night: Callable[[str], tuple[str, str]], name: str, message: str
-) -> None:
+def test_the_outcome_names_a_missing_secret(night: Callable[[str], tuple[str, str]], name: str, message: str) -> None:
     outcome, sentence = night("{kind: csv, path: 'memory://a.csv', options: {token: '${secret:" + name + "}'}}")
     assert outcome == "degraded"
     assert sentence.startswith("the sources could not be read: the pipeline file names ${secret:" + name)
     assert re.search(message, sentence)
 
 
-def test_the_outcome_names_the_source_that_could_not_be_reached(night: Callable[[str], tuple[str, str]]) -> None:
+def test_the_outcome_names_an_unreachable_source(night: Callable[[str], tuple[str, str]]) -> None:
     outcome, sentence = night("{kind: csv, path: gone.csv}")
     assert outcome == "degraded"
     assert sentence.startswith("the sources could not be read: ")
@@ -109,7 +107,7 @@ def reached_at_try(number: int, error: Exception, tries: list[int]) -> Callable[
         (MissingExtra("no driver"), 1),
     ],
 )
-def test_what_may_be_there_by_then_is_tried_again(
+def test_retries_transient_errors(
     night: Callable[[str], tuple[str, str]],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

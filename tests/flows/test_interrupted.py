@@ -81,7 +81,7 @@ def commands_with(text: str) -> list[str]:
         pytest.param((), signal.SIGTERM, "SIGTERM", 143, marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
+def test_an_interrupted_run_ends_with_one_sentence(
     tmp_path: Path, options: tuple[str, ...], number: signal.Signals, name: str, code: int
 ) -> None:
     file = pipeline_for_prefect(tmp_path)
@@ -99,7 +99,7 @@ def test_a_night_that_is_told_to_stop_ends_with_one_sentence(
     assert str(run.message).startswith(sentence)
 
 
-def test_nothing_goes_on_for_a_night_that_was_killed(tmp_path: Path) -> None:
+def test_a_killed_run_leaves_no_processes(tmp_path: Path) -> None:
     file = pipeline_for_prefect(tmp_path)
     process = night(file, "--plain")
     assert len(commands_with(str(file))) >= 2
@@ -108,7 +108,7 @@ def test_nothing_goes_on_for_a_night_that_was_killed(tmp_path: Path) -> None:
     assert children_left(file) == []
 
 
-def test_a_child_ends_with_its_parent_and_whoever_else_starts_it_is_not_watched(tmp_path: Path) -> None:
+def test_a_child_ends_with_its_parent_only_if_asked_to(tmp_path: Path) -> None:
     imports = "import subprocess, sys, time; from forecaster.core.processes import parent_watch; "
     child = f"{imports}parent_watch.end_with_parent(); time.sleep(60) # {tmp_path}"
     parent = (
@@ -131,7 +131,7 @@ def test_a_child_ends_with_its_parent_and_whoever_else_starts_it_is_not_watched(
 
 
 @pytest.mark.parametrize(("published", "outcome", "code"), [(True, "degraded", 3), (False, "failed", 130)])
-def test_what_is_told_to_stop_after_the_forecast_is_out_has_published(
+def test_a_run_interrupted_after_publishing_counts_as_published(
     tmp_path: Path, published: bool, outcome: str, code: int
 ) -> None:
     run = Night.begin(str(pipeline(tmp_path)), NIGHT)

@@ -35,9 +35,7 @@ ONCE_PUBLISHED = ["within record", "within register"]
         pytest.param([], 16, 5, id="at every boundary and within every stage", marks=pytest.mark.exhaustive),
     ],
 )
-def test_a_night_that_is_killed_is_finished_by_the_next(
-    tmp_path: Path, points: list[str], failed: int, degraded: int
-) -> None:
+def test_a_killed_run_is_finished_by_the_next(tmp_path: Path, points: list[str], failed: int, degraded: int) -> None:
     process = subprocess.run(
         [sys.executable, "-m", "tests.flows.killed", str(tmp_path), *points],
         cwd=ROOT,

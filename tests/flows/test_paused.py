@@ -23,7 +23,7 @@ from tests.flows.tiny import NIGHT, pipeline_for_prefect
 pytestmark = [pytest.mark.long, pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs Linux's /proc")]
 
 
-def test_a_night_of_another_machine_that_stood_still_is_ended_and_does_not_publish(tmp_path: Path) -> None:
+def test_a_suspended_run_of_another_machine_is_ended_and_does_not_publish(tmp_path: Path) -> None:
     file = pipeline_for_prefect(tmp_path)
     first = night(file, "--plain")
     os.killpg(first.pid, signal.SIGSTOP)

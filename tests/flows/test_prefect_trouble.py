@@ -159,7 +159,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         pytest.param("dies", "nothing that speaks HTTP answers at ", marks=pytest.mark.exhaustive),
     ],
 )
-def test_an_api_that_is_none_leaves_the_refresh_published_with_a_note(champion: Path, mode: str, sentence: str) -> None:
+def test_an_invalid_api_leaves_the_refresh_published_with_a_note(champion: Path, mode: str, sentence: str) -> None:
     with proxied(mode) as proxy:
         process = forecaster("predict-only", champion, proxy.url)
     assert process.returncode == 0, process.stderr
@@ -171,7 +171,7 @@ def test_an_api_that_is_none_leaves_the_refresh_published_with_a_note(champion: 
     assert "Traceback" not in process.stderr
 
 
-def test_an_address_where_nothing_listens_leaves_the_refresh_published(champion: Path) -> None:
+def test_an_unreachable_api_leaves_the_refresh_published(champion: Path) -> None:
     process = forecaster("predict-only", champion, "http://127.0.0.1:9/api")
     assert process.returncode == 0, process.stderr
     assert "Prefect did not come up, and the run went on without it: nothing that speaks HTTP answers" in process.stderr
@@ -181,7 +181,7 @@ def test_an_address_where_nothing_listens_leaves_the_refresh_published(champion:
     "mode",
     ["hangs", pytest.param("dies", marks=pytest.mark.exhaustive), pytest.param("broken", marks=pytest.mark.exhaustive)],
 )
-def test_an_api_that_goes_in_the_middle_of_a_night_costs_nothing(tmp_path: Path, server: str, mode: str) -> None:
+def test_an_api_that_fails_during_a_run_costs_nothing(tmp_path: Path, server: str, mode: str) -> None:
     """The mode changes with the second state of the flow run, while its steps are running."""
     file = pipeline_that_knows_its_model(tmp_path / "fleet")
     with proxied("passes", server) as proxy:
@@ -200,7 +200,7 @@ def test_an_api_that_goes_in_the_middle_of_a_night_costs_nothing(tmp_path: Path,
     print(f"{mode}: {seconds:.0f} s")
 
 
-def test_past_dates_are_forecast_where_the_api_refuses_them(champion: Path) -> None:
+def test_backfills_without_prefect_if_its_api_rejects_requests(champion: Path) -> None:
     day = (NIGHT - timedelta(days=2)).date().isoformat()
     with proxied("3.1.4") as proxy:
         process = forecaster("backfill", champion, proxy.url, "--from", day, "--to", day)

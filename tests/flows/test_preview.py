@@ -72,7 +72,7 @@ def front_page(spec: Spec) -> str:
 
 
 @pytest.mark.usefixtures("predicts_here")
-def test_the_page_stands_while_a_first_model_is_trained_and_stays_where_that_fails(tmp_path: Path) -> None:
+def test_the_prior_is_published_during_the_first_training_and_stays_if_it_fails(tmp_path: Path) -> None:
     file = fleet(tmp_path, noisy=True)
     spec, heads = load(file), list[Head | None]()
 
@@ -145,7 +145,7 @@ def _next_night_has_a_model(file: Path, spec: Spec) -> None:
 
 
 @pytest.mark.usefixtures("predicts_here")
-def test_where_the_seasonal_naive_is_better_nothing_goes_out_before_the_model(tmp_path: Path) -> None:
+def test_publishes_no_preview_if_the_seasonal_naive_is_better(tmp_path: Path) -> None:
     file = fleet(tmp_path, noisy=False)
     night = Night.begin(str(file), tiny.NIGHT)
     by = SimpleNamespace(**{**vars(steps), "train": diverging, "register": lambda _: None})
@@ -155,7 +155,7 @@ def test_where_the_seasonal_naive_is_better_nothing_goes_out_before_the_model(tm
     assert (night.preview, head.tier, head.bundle_digest) == (None, "fallback", None)
 
 
-def test_the_prior_stands_by_for_its_own_night_and_the_refresh_after_it() -> None:
+def test_the_prior_is_the_standby_for_its_run_and_the_following_refresh() -> None:
     def head(tier: str) -> Any:
         return SimpleNamespace(tier=tier, run_id="tonight", bundle_digest="abc")
 

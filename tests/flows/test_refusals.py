@@ -22,7 +22,7 @@ from tests.flows.tiny import pipeline
 
 @pytest.mark.usefixtures("prefect")
 @pytest.mark.parametrize("wrong", ["name: tiny\nhorizont: 3\n", "name: tiny\ndemand: [\n"])
-def test_a_night_with_a_wrong_pipeline_file_leaves_its_sentence_in_state_log_ledger_and_page(
+def test_an_invalid_pipeline_file_is_reported_in_state_log_ledger_and_page(
     tmp_path: Path, wrong: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from flows import prefect_view

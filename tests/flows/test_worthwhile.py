@@ -29,7 +29,7 @@ def without_its_training(night: Night) -> None:
 
 
 @pytest.mark.usefixtures("predicts_here")
-def test_trainings_that_gained_nothing_are_skipped_until_it_is_time(tmp_path: Path) -> None:
+def test_skips_training_without_gains_until_it_is_due(tmp_path: Path) -> None:
     """None of the three runs after the first admitted its trained model."""
     after_a_night(tmp_path)
     file = pipeline(tmp_path, "execution: {cost_per_hour: 36}\n", days=DAYS + 5)

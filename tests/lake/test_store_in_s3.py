@@ -50,7 +50,7 @@ def bucket(s3: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:  # 
     return f"s3://{name}"
 
 
-def test_what_was_written_while_its_answer_was_lost_stands_once(
+def test_append_is_stored_once_when_its_response_is_lost(
     bucket: str,
     gateway: Gateway,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
@@ -75,7 +75,7 @@ def test_what_was_written_while_its_answer_was_lost_stands_once(
     assert sorted(lake.read("aliases").column("alias").to_pylist()) == ["after", "before"]
 
 
-def test_of_two_processes_that_append_at_once_nothing_is_lost(bucket: str) -> None:
+def test_concurrent_appends_of_two_processes_lose_nothing(bucket: str) -> None:
     url = f"{bucket}/lake"
     writers = [
         subprocess.Popen(
@@ -94,7 +94,7 @@ def test_of_two_processes_that_append_at_once_nothing_is_lost(bucket: str) -> No
     assert Lake(url).version("aliases") == 2 * EACH - 1
 
 
-def test_a_night_keeps_its_tables_there_and_its_state_here(bucket: str, tmp_path: Path) -> None:
+def test_nightly_run_keeps_tables_in_the_store_and_state_in_the_folder(bucket: str, tmp_path: Path) -> None:
     file = pipeline_for_prefect(tmp_path, f"lake: {bucket}/nights/\n")
     command = [sys.executable, "-m", "forecaster", "predict-only", str(file), "--as-of", NIGHT.isoformat(), "--plain"]
     process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
@@ -111,7 +111,7 @@ def test_a_night_keeps_its_tables_there_and_its_state_here(bucket: str, tmp_path
     assert "testing-secret" not in process.stderr + str(run)
 
 
-def test_a_lake_there_is_backed_up_into_a_folder_and_brought_back_into_its_bucket(bucket: str, tmp_path: Path) -> None:
+def test_lake_in_a_bucket_is_backed_up_to_a_folder_and_restored(bucket: str, tmp_path: Path) -> None:
     file = pipeline(tmp_path, f"lake: {bucket}/kept\n", days=20)
     spec = load(file)
     Ledger.open(spec.ledger_url).close()

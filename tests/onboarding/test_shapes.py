@@ -48,7 +48,7 @@ def outcome(folder: Path, shape: Shape) -> str:
     return "right" if counted(table, description) == shape.truth else "wrong"
 
 
-def test_no_shape_is_silently_wrong_and_most_need_no_question(tmp_path: Path) -> None:
+def test_no_table_is_silently_wrong_and_most_need_no_question(tmp_path: Path) -> None:
     outcomes = {shape.name: outcome(tmp_path, shape) for shape in SHAPES}
     assert len(outcomes) >= 60
     assert [name for name, result in outcomes.items() if result == "wrong"] == []
@@ -78,7 +78,7 @@ WITH_MORE = {  # shape → rows that count
 
 
 @pytest.mark.parametrize("name", WITH_MORE)
-def test_a_declaration_that_counts_rows_which_the_table_leaves_out_is_contradicted(tmp_path: Path, name: str) -> None:
+def test_reports_a_declaration_that_counts_rows_the_table_excludes(tmp_path: Path, name: str) -> None:
     shape = next(shape for shape in SHAPES if shape.name == name)
     (tmp_path / "table.csv").write_text(shape.text, "utf-8")
     description = describe(tables.read(tmp_path / "table.csv"))
@@ -101,7 +101,7 @@ def test_a_declaration_that_counts_rows_which_the_table_leaves_out_is_contradict
         for number, shape in enumerate(SHAPES)
     ],
 )
-def test_the_counts_that_are_ingested_are_the_truth(tmp_path: Path, shape: Shape) -> None:
+def test_ingested_counts_equal_the_truth(tmp_path: Path, shape: Shape) -> None:
     """Uses the pipeline file that `init` writes; for a question the likeliest answer or the
     rejection."""
     file = tmp_path / "table.csv"

@@ -48,7 +48,7 @@ def holders(folder: Path, name: str = NAME) -> set[str]:
     return {path.name for path in files if any(word in path.read_bytes() for word in words)}
 
 
-def test_a_person_is_forgotten_everywhere_and_copies_are_named(call: Call, fleet: Fleet) -> None:
+def test_forget_removes_a_person_everywhere_and_names_remaining_copies(call: Call, fleet: Fleet) -> None:
     spec = fleet.spec
     hold_the_name(spec, datetime(2024, 6, 1, tzinfo=UTC))
     assert holders(spec.paths.folder) in ({"ledger.db"}, {"ledger.db", "ledger.db-wal"})
@@ -68,7 +68,7 @@ def test_a_person_is_forgotten_everywhere_and_copies_are_named(call: Call, fleet
     assert [who.name for who in current(spec).plans[0].positions][:2] == ["Bo", "full-time 1"]
 
 
-def test_no_file_of_the_state_has_the_name_any_more(call: Call, fleet: Fleet) -> None:
+def test_no_state_file_contains_the_forgotten_name(call: Call, fleet: Fleet) -> None:
     hold_the_name(fleet.spec, datetime(2024, 6, 1, tzinfo=UTC))
     publish_as_of(fleet.spec, AS_OF)
     for depot in "AB":
@@ -79,13 +79,13 @@ def test_no_file_of_the_state_has_the_name_any_more(call: Call, fleet: Fleet) ->
     assert holders(fleet.spec.paths.folder) == set()
 
 
-def test_the_people_table_brings_a_person_back(call: Call, fleet: Fleet) -> None:
+def test_people_table_reintroduces_a_forgotten_person(call: Call, fleet: Fleet) -> None:
     assert call("forget", fleet.file, NAME, "--depot", "A")[0] == 0
     publish_as_of(fleet.spec, AS_OF)
     assert current(fleet.spec).plans[0].positions[0].name == NAME
 
 
-def test_old_names_leave_answers_and_expired_links_too(fleet: Fleet) -> None:
+def test_retention_also_deletes_old_answers_and_expired_links(fleet: Fleet) -> None:
     hold_the_name(fleet.spec, datetime(2024, 6, 1, tzinfo=UTC))
     with Ledger.open(fleet.spec.ledger_url) as ledger, ledger.transaction() as connection:
         for before, days, links in ((date(2024, 4, 11), 1, 1), (date(2024, 4, 12), 0, 1), (date(2024, 6, 2), 0, 0)):

@@ -148,7 +148,7 @@ def posted_by_threads() -> None:
             thread.join(30)
 
 
-def test_a_signature_is_that_of_the_published_example() -> None:
+def test_signature_matches_the_published_example() -> None:
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     signed = schedule_webhook.signature(key, "msg_p5jXN8AQM9LWM0D4loKWxJek", 1614265330, b'{"test": 2432232314}')
     assert signed == "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
@@ -190,9 +190,7 @@ def test_a_publication_and_a_change_are_posted_once_each_with_crews_before_and_a
         (0, "Remote end closed connection without response"),
     ],
 )
-def test_what_is_not_taken_is_posted_again_with_the_same_id_and_body(
-    spec: Spec, hook: Hook, answer: int, why: str
-) -> None:
+def test_failed_posts_are_retried_with_the_same_id_and_body(spec: Spec, hook: Hook, answer: int, why: str) -> None:
     publish(spec)
     change(spec, 1)
     hook.answers = [answer, answer]
@@ -206,7 +204,7 @@ def test_what_is_not_taken_is_posted_again_with_the_same_id_and_body(
     assert len({body for _, body in hook.posts[:3]}) == 1
 
 
-def test_a_silent_receiver_costs_seconds(spec: Spec, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_receiver_only_costs_seconds(spec: Spec, hook: Hook, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schedule_webhook, "EACH", 0.3)
     publish(spec)
     hook.shutdown()
@@ -218,7 +216,7 @@ def test_a_silent_receiver_costs_seconds(spec: Spec, hook: Hook, monkeypatch: py
     assert fault.endswith(("timed out", "did not answer within 0 s"))
 
 
-def test_no_event_is_posted_again_when_its_row_is_forgotten(spec: Spec, hook: Hook) -> None:
+def test_event_is_not_reposted_after_its_row_is_deleted(spec: Spec, hook: Hook) -> None:
     publish(spec, datetime.now(UTC) - timedelta(days=29, seconds=1))
     assert schedule_webhook.deliver(spec) is None
     assert hook.posts == []
@@ -228,7 +226,7 @@ def test_no_event_is_posted_again_when_its_row_is_forgotten(spec: Spec, hook: Ho
     assert event["data"]["days"][0]["before"] != {}  # the crews published then are known
 
 
-def test_the_page_posts_what_it_publishes(spec: Spec, url: str, hook: Hook) -> None:
+def test_page_posts_its_publications(spec: Spec, url: str, hook: Hook) -> None:
     page = create_app(url, pipeline="harbor-fleet", clock=lambda: NOON, spec=spec)
     with Ledger.open_reader(url) as ledger:
         head = ledger.current("harbor-fleet")
@@ -240,7 +238,7 @@ def test_the_page_posts_what_it_publishes(spec: Spec, url: str, hook: Hook) -> N
     assert [each["type"] for each in hook.events] == ["schedule.published"]
 
 
-def test_the_command_an_override_and_a_night_post_their_changes(tmp_path: Path, hook: Hook) -> None:
+def test_command_override_and_run_post_their_changes(tmp_path: Path, hook: Hook) -> None:
     staffing = STAFFING.replace("notice_days: 6", "notice_days: 2")
     fleet = publish_nights(tmp_path / "fleet", fleets.counts("ABCD"), staffing=staffing)
     fleet.file.write_text(fleet.file.read_text("utf-8") + declared(hook), "utf-8")
@@ -278,7 +276,7 @@ def test_the_command_an_override_and_a_night_post_their_changes(tmp_path: Path, 
         ("{url: 'http://x', secret: '${S}'}", "there is no staffing.notice_days"),
     ],
 )
-def test_a_wrong_declaration_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+def test_rejects_invalid_declarations(tmp_path: Path, text: str, sentence: str) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(f"name: x\ndemand: {{source: {{kind: csv, path: d.csv}}}}\nnotify: {{schedule: {text}}}\n", "utf-8")
     with pytest.raises(SpecError, match=sentence):
@@ -286,7 +284,7 @@ def test_a_wrong_declaration_is_refused(tmp_path: Path, text: str, sentence: str
 
 
 @pytest.mark.parametrize("secret", ["", "whsec_", "whsec_short", "whsec_%%%", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"])
-def test_a_secret_of_another_form_names_its_key(
+def test_invalid_secret_is_reported_by_its_setting(
     spec: Spec, hook: Hook, monkeypatch: pytest.MonkeyPatch, secret: str
 ) -> None:
     monkeypatch.setenv("SCHEDULE_SECRET", secret)

@@ -59,7 +59,7 @@ def test_publications_are_sealed_once_there_is_a_key(spec: Spec) -> None:
     assert (state, text.partition("; ")[2]) == ("ok", "3 publications verified, 2 with a signature")
 
 
-def test_who_writes_digests_by_sql_has_no_seal(spec: Spec) -> None:
+def test_digests_rewritten_by_sql_fail_the_seal(spec: Spec) -> None:
     sql(spec, "update published set drivers = 99 where publication_id >= 2")
     [(_, first), (_, second)] = ledger_signs(spec)
     assert "publication 2 are not those that were published; found the SHA-256" in first
@@ -75,13 +75,13 @@ def test_who_writes_digests_by_sql_has_no_seal(spec: Spec) -> None:
     assert wanted in first
 
 
-def test_a_publication_without_a_seal_after_a_sealed_one_is_named(spec: Spec) -> None:
+def test_unsealed_publication_after_a_sealed_one_is_reported(spec: Spec) -> None:
     sql(spec, "update publications set rows_seal = null where publication_id = 3")
     assert [state for state, _ in ledger_signs(spec)] == ["ok", "warn"]
     assert ledger_signs(spec)[1][1].startswith("publication 3 has no signature, wanted one as those before it")
 
 
-def test_what_a_planner_changes_is_sealed_anew(spec: Spec) -> None:
+def test_changes_by_planners_are_resealed(spec: Spec) -> None:
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         connection.execute(update(tables.published).values(drivers=7))
         soundness.renew_digest(connection, 3, keys.sealing(spec.paths.folder))
@@ -105,7 +105,7 @@ def test_a_restored_backup_verifies(tmp_path: Path, spec: Spec, database: str, r
     assert (state, text.partition("; ")[2]) == ("ok", "3 publications verified, 2 with a signature")
 
 
-def test_a_machine_without_public_keys_says_what_it_did_not_verify(spec: Spec) -> None:
+def test_machine_without_public_keys_reports_unverified_signatures(spec: Spec) -> None:
     shutil.rmtree(spec.paths.keys)
     [(state, text)] = ledger_signs(spec)
     assert state == "ok"

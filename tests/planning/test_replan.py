@@ -40,7 +40,7 @@ def plans(file: Path) -> dict[str, WeekPlan]:
     return {plan.depot_id: plan for plan in current(load(file)).plans}
 
 
-def test_the_crew_of_a_day_is_the_sum_of_its_shifts_which_the_plan_is_for(nights: Path) -> None:
+def test_crew_of_a_day_is_the_sum_of_its_planned_shifts(nights: Path) -> None:
     publication = current(load(nights))
     for depot in publication.depots:
         plan = plans(nights)[depot.depot_id]
@@ -51,7 +51,7 @@ def test_the_crew_of_a_day_is_the_sum_of_its_shifts_which_the_plan_is_for(nights
             assert {c.shift: c.wanted for c in plan.shifts if c.date == published.target_date} == crews
 
 
-def test_the_second_night_knows_what_the_first_one_planned_for_its_own_first_day(nights: Path) -> None:
+def test_second_run_knows_the_shifts_planned_by_the_first(nights: Path) -> None:
     publication = current(load(nights))
     yesterday = publication.cutoff
     for plan in publication.plans:
@@ -59,7 +59,7 @@ def test_the_second_night_knows_what_the_first_one_planned_for_its_own_first_day
         assert all(duty.date <= yesterday for person in plan.positions for duty in person.before)
 
 
-def test_an_override_plans_its_depot_anew_and_leaves_the_others_and_other_shifts(nights: Path) -> None:
+def test_override_replans_only_its_depot(nights: Path) -> None:
     spec = load(nights)
     before = plans(nights)
     saved = service.save(spec, PROPOSED)
@@ -80,7 +80,7 @@ def test_an_override_plans_its_depot_anew_and_leaves_the_others_and_other_shifts
     assert all(duty.since.utcoffset() == timedelta(0) for duty in changed)
 
 
-def test_an_override_that_is_worth_no_change_leaves_shifts_and_whoever_works_them(nights: Path) -> None:
+def test_small_override_leaves_shifts_and_people_unchanged(nights: Path) -> None:
     spec, published = load(nights), day(current(load(nights)), "B")
     before = plans(nights)["B"]
     orders = round(published.quantiles[current(spec).levels.index(0.5)]) + 4  # less than half a driver
@@ -97,7 +97,7 @@ def test_an_override_that_is_worth_no_change_leaves_shifts_and_whoever_works_the
     ]
 
 
-def test_named_people_keep_their_days_off_also_where_an_override_plans_anew(nights: Path) -> None:
+def test_named_people_keep_their_days_off_when_an_override_replans(nights: Path) -> None:
     spec = load(nights)
     saved = service.save(spec, PROPOSED)
     ana = plans(nights)["A"].positions[0]
@@ -108,7 +108,7 @@ def test_named_people_keep_their_days_off_also_where_an_override_plans_anew(nigh
     service.withdraw(spec, saved.override.id, by="Ana")
 
 
-def test_a_row_of_people_that_is_not_taken_is_a_finding_without_the_name(nights: Path) -> None:
+def test_rejected_row_of_people_is_a_finding_without_the_name(nights: Path) -> None:
     spec = load(nights)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         run = ledger.runs()[0]
@@ -117,7 +117,7 @@ def test_a_row_of_people_that_is_not_taken_is_a_finding_without_the_name(nights:
     assert "Sam" not in str(run)
 
 
-def test_names_are_forgotten_when_retention_says_so(nights: Path) -> None:
+def test_names_are_removed_after_their_retention(nights: Path) -> None:
     spec = load(nights)
 
     def forget(before: datetime) -> int:
@@ -146,7 +146,7 @@ def _coming(plan: WeekPlan) -> tuple[int, int]:
     return planned, sum(cover.wanted for cover in covers) - planned
 
 
-def test_drivers_are_those_who_come_on_page_wall_week_and_api(few: Path) -> None:
+def test_page_wall_and_api_show_attending_drivers(few: Path) -> None:
     """Checked after publication, after an override, and after its withdrawal."""
     spec = load(few)
     for step in ("night", "override", "withdrawal"):

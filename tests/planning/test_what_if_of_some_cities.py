@@ -64,7 +64,7 @@ def _answer(body: str) -> str:
     return found_section[0] if found_section else ""
 
 
-def test_each_what_if_in_each_format_is_that_of_their_depots_alone(readers: Readers) -> None:
+def test_every_answer_equals_that_of_a_fleet_with_only_their_depots(readers: Readers) -> None:
     answered = 0
     for depot, kind, value in product("ABCD", KINDS, VALUES):
         asked = f"kind={kind}&value={value}"
@@ -81,7 +81,7 @@ def test_each_what_if_in_each_format_is_that_of_their_depots_alone(readers: Read
 
 
 @pytest.mark.parametrize("cities", [["Ulm"], ["Bonn"], ["Ulm", "Bonn"], ["*"]])
-def test_the_cost_of_all_is_that_of_the_rosters_which_the_reader_sees(
+def test_cost_of_all_covers_only_the_rosters_that_the_reader_sees(
     fleet: Fleet, cities: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For readers of all depots, also after an override is saved, with vans shared by all cities."""
@@ -123,7 +123,7 @@ def _triple_bonn(spec: Spec) -> None:
 
 
 @pytest.mark.parametrize("vans", [12, 30])  # too few on that day, and enough
-def test_no_answer_depends_on_what_other_cities_need(
+def test_answers_are_independent_of_other_cities_needs(
     tmp_path: Path, vans: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
@@ -145,7 +145,7 @@ def test_no_answer_depends_on_what_other_cities_need(
     assert _reader(fleet, ["*"])(paths[2]).json() != whole
 
 
-def test_who_sees_no_city_is_answered_nothing(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_without_cities_gets_no_answer(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     reader = _reader(fleet, [])
     for path in (f"/api/v1/what-if?date={THURSDAY}&depot=A&kind=closed", f"/day/{THURSDAY}/A"):

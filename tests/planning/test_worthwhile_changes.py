@@ -23,7 +23,7 @@ def costly(tmp_path_factory: pytest.TempPathFactory) -> Fleet:
     return publish_nights(tmp_path_factory.mktemp("costly"), fleets.counts("ABCD"), staffing=staffing)
 
 
-def test_an_override_changes_a_crew_only_where_that_saves_more_than_it_costs(costly: Fleet) -> None:
+def test_override_changes_a_crew_only_if_that_saves_more_than_it_costs(costly: Fleet) -> None:
     published = day(current(costly.spec))
     assert published.drivers is not None
     assert published.roster is not None
@@ -55,7 +55,7 @@ def test_an_override_changes_a_crew_only_where_that_saves_more_than_it_costs(cos
     assert day(current(costly.spec)).drivers == published.drivers
 
 
-def test_a_later_run_of_the_same_day_leaves_what_is_not_worth_a_change_and_the_next_day_plans_anew(
+def test_rerun_keeps_crews_not_worth_changing_and_the_next_day_replans(
     costly: Fleet,
 ) -> None:
     first = current(costly.spec)

@@ -17,7 +17,7 @@ def panel_of(demand: np.ndarray, *names: str) -> Panel:
     return replace(bare(demand), depot_ids=names)
 
 
-def test_readers_are_told_of_a_depot_that_is_the_sum_of_the_others() -> None:
+def test_depot_that_is_the_sum_of_others_is_reported_to_readers() -> None:
     panel = panel_of(np.vstack([COUNTS, COUNTS.sum(axis=0)]), "P1", "P2", "P3", "All sites")
     assert caveats.totals_among_depots(panel) == [
         "Depot All sites is the sum of others: the numbers of all depots together count it as well, so that orders "
@@ -25,5 +25,5 @@ def test_readers_are_told_of_a_depot_that_is_the_sum_of_the_others() -> None:
     ]
 
 
-def test_nothing_is_said_of_depots_that_are_no_sum() -> None:
+def test_depots_that_are_not_sums_are_not_reported() -> None:
     assert caveats.totals_among_depots(panel_of(COUNTS, "P1", "P2", "P3")) == []

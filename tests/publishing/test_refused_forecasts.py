@@ -18,7 +18,7 @@ from tests.fleets import AS_OF, Fleet
 
 
 @pytest.mark.parametrize("fault", ["absent", "renamed", "tampered", "tampered file"])
-def test_a_named_bundle_that_cannot_be_used_ends_with_2_and_publishes_nothing(
+def test_unusable_named_bundle_exits_with_2_and_publishes_nothing(
     fault: str, fleet: Fleet, call: Call, tmp_path: Path
 ) -> None:
     assert call("predict", fleet.file, "--as-of", AS_OF.isoformat())[0] == 0  # a champion exists
@@ -40,7 +40,7 @@ def test_a_named_bundle_that_cannot_be_used_ends_with_2_and_publishes_nothing(
     assert Lake(fleet.spec.lake_url).read("forecasts").num_rows == rows
 
 
-def test_a_forecast_whose_days_are_over_never_replaces_one_whose_days_are_not(fleet: Fleet, call: Call) -> None:
+def test_forecast_of_past_days_never_replaces_a_current_one(fleet: Fleet, call: Call) -> None:
     assert call("predict", fleet.file, "--as-of", AS_OF.isoformat())[0] == 0
     rows = Lake(fleet.spec.lake_url).read("forecasts").num_rows
     text = re.sub(r"max_age_days: \d+", "max_age_days: 999", fleet.file.read_text("utf-8"))

@@ -76,7 +76,7 @@ def days_of(spec: Spec) -> list[value.ValuedDay]:
         return list(value.valued_days(connection, spec.name))
 
 
-def test_a_day_costs_what_its_mornings_crews_lacked_or_had_too_many(spec: Spec, panel: Panel) -> None:
+def test_cost_of_a_day_counts_missing_and_idle_drivers_of_its_crews(spec: Spec, panel: Panel) -> None:
     """Twelve drivers at A for a need of eleven, one surplus: 10. Last week's ten were one short:
     30."""
     run_night(spec, "n1", MONDAY, (120.0, 10.0))
@@ -115,7 +115,7 @@ def test_worked_hours_are_compared_with_the_plan_where_they_are_known(spec: Spec
     assert (worked.drivers, worked.depot_days, worked.dearer.amount) == (9, 1, 50.0)
 
 
-def test_a_planners_number_counts_for_what_went_out_and_not_for_the_model(spec: Spec, panel: Panel) -> None:
+def test_overrides_affect_our_rosters_but_not_the_models(spec: Spec, panel: Panel) -> None:
     run_night(spec, "n1", MONDAY, (120.0, 10.0))
     with Ledger.open(spec.ledger_url) as ledger, ledger.transaction() as connection:
         proposed = ProposedOverride("A", MONDAY, 104, "weather", "Ada")
@@ -127,9 +127,7 @@ def test_a_planners_number_counts_for_what_went_out_and_not_for_the_model(spec: 
     assert [day.overridden for day in days_of(spec)] == [1]
 
 
-def test_the_last_forecast_before_a_day_counts_and_one_made_afterwards_only_where_there_was_none(
-    spec: Spec, panel: Panel
-) -> None:
+def test_last_forecast_before_a_day_counts_and_a_backfill_only_without_one(spec: Spec, panel: Panel) -> None:
     run_night(spec, "n1", MONDAY, (120.0, 10.0))
     run_night(spec, "afterwards", MONDAY, (110.0, 10.0), "backfill")
     run_night(spec, "filled", MONDAY + timedelta(days=1), (130.0, 10.0), "backfill")
@@ -138,7 +136,7 @@ def test_the_last_forecast_before_a_day_counts_and_one_made_afterwards_only_wher
     assert [day.backfilled for day in days_of(spec)] == [False, True]
 
 
-def test_the_next_night_adds_a_day_and_restates_what_was_corrected(spec: Spec, panel: Panel) -> None:
+def test_next_run_adds_a_day_and_updates_corrected_ones(spec: Spec, panel: Panel) -> None:
     for back, run_id in ((0, "n1"), (1, "n2")):
         run_night(spec, run_id, MONDAY + timedelta(days=back), (120.0, 10.0))
     early = replace(bare(panel.demand[:, :15]), depot_ids=("A", "B"), attributes=panel.attributes)
@@ -154,9 +152,7 @@ def test_the_next_night_adds_a_day_and_restates_what_was_corrected(spec: Spec, p
     assert len(days_of(spec)) == 2
 
 
-def test_a_day_that_nothing_changed_is_not_reckoned_again(
-    spec: Spec, panel: Panel, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unchanged_days_are_not_recomputed(spec: Spec, panel: Panel, monkeypatch: pytest.MonkeyPatch) -> None:
     run_night(spec, "n1", MONDAY + timedelta(days=6), (120.0, 10.0))
     track_value(spec, panel)
     newcomer = replace(
@@ -183,7 +179,7 @@ def first_night(tmp_path: Path, costs_declared: str) -> Spec:
     return spec
 
 
-def test_crews_are_those_that_were_published_whatever_todays_code_would_make_of_it(tmp_path: Path) -> None:
+def test_published_crews_are_billed_even_if_settings_have_changed(tmp_path: Path) -> None:
     """40 orders at A and 10 at B need four drivers and one; a later change to twice as many orders
     per driver does not affect them."""
     spec = first_night(tmp_path, COSTS)
@@ -200,7 +196,7 @@ def test_crews_are_those_that_were_published_whatever_todays_code_would_make_of_
     assert found[MODEL] == (3, 1, 0)
 
 
-def test_crews_of_shifts_are_billed_by_shift_as_they_were_published(tmp_path: Path) -> None:
+def test_published_crews_of_shifts_are_billed_by_shift(tmp_path: Path) -> None:
     """Actuals were 42 and 12 orders: three drivers in each shift of A and one in each of B, with
     forecasts of 40 and 10.
 
@@ -222,7 +218,7 @@ def test_crews_of_shifts_are_billed_by_shift_as_they_were_published(tmp_path: Pa
     assert told.overrides is None  # nobody planned anything
 
 
-def test_a_night_reads_worked_hours_and_says_what_is_odd_about_them(tmp_path: Path) -> None:
+def test_run_reads_worked_hours_and_reports_invalid_ones(tmp_path: Path) -> None:
     clock = "worked_hours: {source: {kind: csv, path: clock.csv}}, currency"
     write(tmp_path, "clock", "date,depot_id,hours", "2024-03-11,A,24", "2024-03-11,B,lots")
     spec = first_night(tmp_path, COSTS.replace("currency", clock))
@@ -237,7 +233,7 @@ def test_a_night_reads_worked_hours_and_says_what_is_odd_about_them(tmp_path: Pa
         assert "worked_form" in {finding["rule"] for finding in ledger.run("second").findings}
 
 
-def test_crews_of_other_shifts_than_todays_are_made_again(tmp_path: Path) -> None:
+def test_crews_are_recomputed_if_the_shifts_have_changed(tmp_path: Path) -> None:
     spec = first_night(tmp_path, COSTS)
     write(tmp_path, "demand", "depot_id,date,demand", "A,2024-03-11,42", "B,2024-03-11,12")
     ingest(spec, now=TONIGHT + timedelta(days=1))
@@ -254,7 +250,7 @@ def test_crews_of_other_shifts_than_todays_are_made_again(tmp_path: Path) -> Non
     assert found[PUBLISHED] == found[MODEL] == (6, 2, 0)
 
 
-def test_a_depot_that_was_renamed_keeps_what_its_rosters_cost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_renamed_depot_keeps_the_costs_of_its_rosters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The new name does not trigger a recomputation; after a correction of a count its published
     crews are found."""
     spec = first_night(tmp_path, COSTS)
@@ -279,7 +275,7 @@ def test_a_depot_that_was_renamed_keeps_what_its_rosters_cost(tmp_path: Path, mo
     assert costs(spec)["2024-03-11", "", PUBLISHED] == (6 - 4 + 2 - 1) * 30
 
 
-def test_a_publication_goes_out_though_nobody_can_say_what_rosters_cost(
+def test_forecast_is_published_even_if_roster_costs_cannot_be_computed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spec = published(tmp_path)
@@ -294,6 +290,6 @@ def test_a_publication_goes_out_though_nobody_can_say_what_rosters_cost(
     assert outcome.remark in outcome.sentence()
 
 
-def test_without_costs_nothing_is_reckoned(tmp_path: Path, panel: Panel) -> None:
+def test_nothing_is_computed_without_declared_costs(tmp_path: Path, panel: Panel) -> None:
     track_value(spec_of(tmp_path, ""), panel)
     assert not (tmp_path / "var" / "ledger.db").exists()

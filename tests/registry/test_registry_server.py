@@ -90,7 +90,7 @@ def spec(server: str, tmp_path: Path) -> Spec:
     return load(file)
 
 
-def test_nights_are_told_and_champions_named_as_in_an_embedded_store(
+def test_nights_and_champions_are_registered_as_in_an_embedded_store(
     spec: Spec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from forecaster.registry.mlflow_registry import Registry
@@ -111,7 +111,7 @@ def test_nights_are_told_and_champions_named_as_in_an_embedded_store(
     assert card.items() <= tags.items()
 
 
-def test_who_may_not_in_leaves_the_night_waiting_and_is_told_why(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_access_the_night_waits_and_the_reason_is_reported(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_USERNAME", USER)
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "something else")
     outbox.enqueue(record("night-9"), {"a.png": b"a picture"}, spec)

@@ -22,13 +22,13 @@ def test_the_median_is_the_count_of_the_same_weekday_a_week_ago() -> None:
     np.testing.assert_array_equal(predicted.quantiles[..., 0], predicted.quantiles[..., 2])
 
 
-def test_the_horizon_goes_on_where_the_history_stops() -> None:
+def test_the_horizon_continues_the_history() -> None:
     """The history ends on a Wednesday, so the first day ahead is a Thursday."""
     predicted = seasonal_naive(bare([[*WEEK, 1, 2, 3]], horizon=5), LEVELS)
     np.testing.assert_allclose(predicted.median, [[40, 50, 60, 70, 1]], rtol=1e-6)
 
 
-def test_four_weeks_ahead_repeat_the_last_one_and_are_as_wide_as_changes_over_so_many_weeks() -> None:
+def test_four_weeks_ahead_repeat_the_last_one_with_the_spread_of_changes_over_as_many_weeks() -> None:
     random, weeks = np.random.default_rng(0), 20
     moving = np.exp(np.cumsum(random.normal(0, 0.2, weeks)))  # a level that moves from week to week
     counts = np.round(1000 * np.repeat(moving, 7) * np.tile(WEEK, weeks))
@@ -44,7 +44,7 @@ def test_four_weeks_ahead_repeat_the_last_one_and_are_as_wide_as_changes_over_so
     np.testing.assert_allclose(log[7] - log[7, 1], expected, atol=1e-5)
 
 
-def test_unknown_and_closed_days_are_looked_up_in_the_weeks_before() -> None:
+def test_unknown_and_closed_days_use_earlier_weeks() -> None:
     history = [*WEEK, *[2 * x for x in WEEK], *[3 * x for x in WEEK]]
     counts = np.array([history], float)
     counts[0, [14, 15, 8]] = NAN  # Monday of the last week, Tuesday of the last two
@@ -91,7 +91,7 @@ def test_a_new_depot_that_is_closed_ahead_is_zero() -> None:
     np.testing.assert_allclose(predicted.median[2, [0, 1, 3, 4, 5, 6]], 10, rtol=1e-6)
 
 
-def test_the_band_is_what_numpy_says_of_each_depot() -> None:
+def test_the_band_matches_numpys_quantiles_for_each_depot() -> None:
     random = np.random.default_rng(1)
     counts = np.where(random.random((5, 91)) < 0.2, NAN, random.poisson(30, (5, 91)))
     levels = (0.05, 0.1, 0.5, 0.9)
@@ -102,7 +102,7 @@ def test_the_band_is_what_numpy_says_of_each_depot() -> None:
     np.testing.assert_allclose(spread, np.broadcast_to((band - band[:, [2]])[:, None], spread.shape), atol=1e-5)
 
 
-def test_where_nothing_at_all_is_known_nobody_is_expected() -> None:
+def test_without_any_known_count_the_forecast_is_zero() -> None:
     predicted = seasonal_naive(bare([[NAN] * 14]), LEVELS)
     assert not predicted.quantiles.any()
 

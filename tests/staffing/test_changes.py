@@ -44,7 +44,7 @@ def drivers(plan: Roster) -> list[int]:
     return [int(count) for count in plan.drivers.ravel()]
 
 
-def test_a_crew_changes_where_that_saves_more_than_it_costs() -> None:
+def test_crew_changes_only_if_that_saves_more_than_it_costs() -> None:
     """Five drivers are certainly needed, and four are published: the fifth saves 30. A surplus one
     costs 10."""
     predicted = forecast([[[50, 50, 50]], [[50, 50, 50]]])
@@ -59,7 +59,7 @@ def test_a_crew_changes_where_that_saves_more_than_it_costs() -> None:
     assert after.changed.ravel().tolist() == [False, False]
 
 
-def test_what_was_never_published_is_closed_or_breaks_a_limit_is_as_planned() -> None:
+def test_unpublished_closed_and_out_of_limit_crews_follow_the_plan() -> None:
     predicted = forecast([[[50, 50, 50]], [[50, 50, 50]], [[50, 50, 50]]], closed=[(1, 0)])
     limits = MONEY.crew.model_copy(update={"max": 5})
     _, after = replanned(predicted, crews(-1, 4, 7), change_cost=1000, crew=limits)
@@ -68,13 +68,13 @@ def test_what_was_never_published_is_closed_or_breaks_a_limit_is_as_planned() ->
     assert after.changed.ravel().tolist() == [False, True, True]
 
 
-def test_a_crew_below_its_floor_changes_whatever_that_costs() -> None:
+def test_crew_below_its_floor_changes_at_any_cost() -> None:
     """0.7 of the median's 10 drivers are 7."""
     predicted = forecast([[[100, 100, 100]], [[100, 100, 100]]])
     assert drivers(replanned(predicted, crews(6, 7), change_cost=1000)[1]) == [10, 7]
 
 
-def test_depots_that_would_exchange_a_van_are_weighed_together() -> None:
+def test_depots_exchanging_a_van_are_decided_together() -> None:
     """Six vans, published as three and three; now the first depot certainly needs two, the second
     four. The exchange saves 10 and 30 and changes two crews."""
     predicted, fleet = forecast([[[20, 20, 20]], [[40, 40, 40]]]), VanPool(6, np.zeros(2, np.intp))
@@ -89,7 +89,7 @@ def test_depots_that_would_exchange_a_van_are_weighed_together() -> None:
     assert drivers(replanned(predicted, crews(3, 3), VanPool(7, np.zeros(2, np.intp)), change_cost=25)[1]) == [3, 4]
 
 
-def test_after_the_hour_only_who_lacks_two_drivers_changes_again() -> None:
+def test_after_the_hour_only_crews_lacking_two_drivers_change_again() -> None:
     predicted = forecast([[[50, 50, 50]], [[60, 60, 60]], [[30, 30, 30]]])
     _, after = replanned(predicted, crews(4, 4, 6, had_change=True), change_hour=14)
     assert drivers(after) == [4, 6, 6]
@@ -102,7 +102,7 @@ def test_after_the_hour_only_who_lacks_two_drivers_changes_again() -> None:
     seed=st.integers(0, 10_000),
     free=st.integers(0, 4),
 )
-def test_no_other_choice_within_the_vans_is_worth_more(worth: list[int], seed: int, free: int) -> None:
+def test_chosen_items_are_optimal_within_the_vans(worth: list[int], seed: int, free: int) -> None:
     vans = np.random.default_rng(seed).integers(-3, 4, len(worth)).astype(np.int32)
     values = np.array(worth, float)
     chosen = choose(values, vans, free)
@@ -112,7 +112,7 @@ def test_no_other_choice_within_the_vans_is_worth_more(worth: list[int], seed: i
 
 
 @given(seed=st.integers(0, 10_000))
-def test_whatever_stays_vans_floors_and_lenders_are_as_they_should_be(seed: int) -> None:
+def test_kept_crews_respect_vans_floors_and_lending(seed: int) -> None:
     random = np.random.default_rng(seed)
     depots = int(random.integers(2, 16))
     city, home = random.integers(0, 3, depots).astype(np.intp), random.integers(0, 5, depots).astype(np.int32)
@@ -158,7 +158,7 @@ def published_depot(changed_at: datetime | None, timezone: str | None = None) ->
         (datetime(2024, 1, 1, 14, 30, tzinfo=UTC), "America/New_York", False),  # where it is 9:30
     ],
 )
-def test_what_is_published_and_who_had_its_change_are_read_from_the_publication(
+def test_published_crews_and_changes_are_read_from_the_publication(
     changed: datetime | None, timezone: str | None, had_change: bool
 ) -> None:
     predicted = forecast([[[10, 20, 30], [10, 20, 30]], [[10, 20, 30], [10, 20, 30]]])

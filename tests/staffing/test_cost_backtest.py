@@ -78,7 +78,7 @@ def test_the_buffer_is_chosen_on_the_days_before_and_never_on_its_own() -> None:
     assert {bill.roster: bill for bill in second.bills}[BUFFER].short == 4 * 7
 
 
-def test_last_week_is_the_same_weekday_when_it_was_last_known_and_open() -> None:
+def test_last_week_uses_the_last_known_open_same_weekday() -> None:
     counts = np.array([[10.0, 20, 30, 40, 50, 60, 70] * 3])
     counts[0, 14:16] = np.nan
     panel = bare(counts, closed=[(0, 16)])
@@ -87,7 +87,7 @@ def test_last_week_is_the_same_weekday_when_it_was_last_known_and_open() -> None
     assert bills[LAST_WEEK].cost == 0
 
 
-def test_closed_days_cost_nothing_and_limits_bind_everybody() -> None:
+def test_closed_days_cost_nothing_and_limits_apply_to_all_rosters() -> None:
     panel = weeks([80] * 4)
     week = week_fold([80, 80, 80, 80, 80], [80] * 6 + [np.nan], 3)
     bills = charged([week], [week], panel, staffed(crew={"max": 6}))
@@ -102,7 +102,7 @@ def test_all_rosters_have_the_same_vans() -> None:
     assert {(bill.short, bill.idle) for bill in bills.values()} == {(14, 0)}
 
 
-def test_the_table_tells_what_was_paid() -> None:
+def test_table_lists_the_bills() -> None:
     week = week_fold([20, 30, 40, 55, 75], [60] * 7, 3)
     result = cost_backtest.backtest_costs([week], [week], weeks([60] * 4), weeks([60] * 4).at, staffed())
     lines = result.lines()
@@ -112,7 +112,7 @@ def test_the_table_tells_what_was_paid() -> None:
     assert result.to_json()["buffers"] == ["+26%"]
 
 
-def test_without_declared_costs_the_command_says_what_to_write() -> None:
+def test_missing_costs_are_reported_with_an_example() -> None:
     with pytest.raises(SpecError, match="found no section staffing in the pipeline file, wanted costs, as in"):
         cost_backtest.holdout_spec(spec(), None, staffing=True)
     assert cost_backtest.holdout_spec(staffed(), None, staffing=True).backtest.days == 56

@@ -36,7 +36,7 @@ def drivers(ways: dict[str, Ints]) -> dict[str, list[int]]:
     return {way: crew[0, :, 0].tolist() for way, crew in ways.items()}
 
 
-def test_each_way_rosters_what_it_knows() -> None:
+def test_each_policy_rosters_from_its_own_information() -> None:
     """Forecasts of 120 and 10, actuals of 110 and 10, last week 100 and 10, at 10 orders per
     driver; a planner set 11 drivers."""
     day = sure(120, 10, actual=(110, 10))
@@ -64,7 +64,7 @@ def test_each_way_rosters_what_it_knows() -> None:
     assert {row.way: row.cost for row in rows if row.city == "Port"}[BUFFER] == 10
 
 
-def test_ten_more_vans_go_where_they_are_missing() -> None:
+def test_ten_more_vans_go_where_vans_are_missing() -> None:
     day = sure(120, 40, actual=(120, 40))
     fleet = VanPool(total=8, city=np.array([0, 0]))
     ways = daily_ways.crews(
@@ -76,14 +76,14 @@ def test_ten_more_vans_go_where_they_are_missing() -> None:
     assert (rows[MODEL].cost, rows[MORE_VANS].cost) == (8 * 30, 0)
 
 
-def test_a_depot_whose_count_is_not_known_is_billed_to_nobody() -> None:
+def test_depot_without_a_known_count_is_not_billed() -> None:
     day = sure(120, 10, actual=(110, np.nan))
     ways = daily_ways.crews(day, np.array([[[11], [9]]], np.int32), before(100, 10), BUFFERS[0], ROSTERS)
     rows = daily_ways.bills(ways, day, ("Town", "Port"), ROSTERS, DAY)
     assert {row.city for row in rows} == {"Town"}
 
 
-def test_the_buffer_is_the_cheapest_on_the_days_before_and_none_before_the_first() -> None:
+def test_buffer_is_the_cheapest_on_earlier_days_and_zero_before_the_first() -> None:
     assert daily_ways.best_buffer([]) == (0.0, 0.0)
     costs = daily_ways.buffer_costs(sure(100, actual=(120,)), ROSTERS)
     assert len(costs) == len(BUFFERS)
@@ -95,7 +95,7 @@ def test_the_buffer_is_the_cheapest_on_the_days_before_and_none_before_the_first
     )
 
 
-def test_last_week_is_the_same_weekday_though_the_cutoff_lies_days_back() -> None:
+def test_last_week_is_the_same_weekday_even_with_an_earlier_cutoff() -> None:
     """Days 0 to 13 had 10, 20, … 140 orders; the target is day 15, a week after day 8 with 90."""
     day = fold([[[50.0] * 3]], [[90.0]], cutoff=date(2024, 1, 14))
     late = Fold(
@@ -114,7 +114,7 @@ def test_last_week_is_the_same_weekday_though_the_cutoff_lies_days_back() -> Non
     assert drivers(ways)[LAST_WEEK] == [9]
 
 
-def test_shifts_are_rostered_and_billed_by_themselves_in_every_way() -> None:
+def test_every_policy_rosters_and_bills_each_shift_separately() -> None:
     """42 orders in halves of 21 need three drivers per shift, while the day as a whole needs five."""
     halves = [
         {"name": "early", "start": "06:00", "end": "14:00", "share": 0.5},

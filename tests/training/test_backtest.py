@@ -44,7 +44,7 @@ def troubles_of(fleet: Fleet, validated_until: date | None, monkeypatch: pytest.
 
 
 @pytest.mark.parametrize("validated_until", [None, date(2024, 3, 1), date(2024, 3, 10)])
-def test_nothing_is_said_of_a_champion_that_saw_no_held_out_day(
+def test_a_champion_without_held_out_days_gets_no_message(
     fleet: Fleet, validated_until: date | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert troubles_of(fleet, validated_until, monkeypatch) == []
@@ -54,7 +54,7 @@ def test_nothing_is_said_of_a_champion_that_saw_no_held_out_day(
     ("validated_until", "known", "last"),
     [(date(2024, 3, 11), 1, "2024-03-11"), (date(2024, 3, 31), 21, "2024-03-31"), (date(2024, 4, 20), 30, LAST)],
 )
-def test_a_champion_that_learned_from_held_out_days_is_told_of(
+def test_a_champion_that_learned_from_held_out_days_is_reported(
     fleet: Fleet, validated_until: date, known: int, last: str | date, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As if it was trained while fewer days were held out."""

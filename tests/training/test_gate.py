@@ -40,7 +40,7 @@ def scored(**models: backtests.Predictor) -> dict[str, Scores]:
 
 
 @pytest.mark.parametrize("instead", ["prior", "champion"])
-def test_a_biased_candidate_goes_out_with_a_caution_where_the_published_model_is_worse(instead: str) -> None:
+def test_a_biased_candidate_is_admitted_with_a_caution_if_the_published_model_is_worse(instead: str) -> None:
     spec = SPEC.model_copy(update={"gate": SPEC.gate.model_copy(update={"beat": ()})})
     models = {"candidate": low_by(0.05), "seasonal_naive": low_by(0.0), instead: low_by(0.2)}
     verdict = judge(scored(**models), spec)

@@ -51,7 +51,7 @@ def exports(monkeypatch: pytest.MonkeyPatch) -> list[Candidate]:
     return candidates
 
 
-def test_networks_of_the_same_sizes_are_exported_once_and_say_what_they_would_have_said(
+def test_networks_of_the_same_sizes_are_exported_once_with_unchanged_forecasts(
     spec: Spec, exports: list[Candidate]
 ) -> None:
     first = panels.candidate()
@@ -74,7 +74,7 @@ def test_networks_of_the_same_sizes_are_exported_once_and_say_what_they_would_ha
     assert [file.suffix for file in spec.paths.graphs.iterdir()] == [".template"]
 
 
-def test_of_other_sizes_or_another_program_it_is_exported_anew(
+def test_other_sizes_or_another_program_are_exported_again(
     spec: Spec, exports: list[Candidate], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first = panels.candidate()
@@ -88,7 +88,7 @@ def test_of_other_sizes_or_another_program_it_is_exported_anew(
     assert len(exports) == 3
 
 
-def test_a_damaged_template_is_made_anew(spec: Spec, exports: list[Candidate]) -> None:
+def test_a_damaged_template_is_exported_again(spec: Spec, exports: list[Candidate]) -> None:
     content = onnx_cache.template(panels.candidate(), spec)
     [file] = spec.paths.graphs.iterdir()
     whole = file.read_bytes()
@@ -99,7 +99,7 @@ def test_a_damaged_template_is_made_anew(spec: Spec, exports: list[Candidate]) -
     assert len(exports) == 5
 
 
-def test_what_is_kept_holds_no_weights(spec: Spec, exports: list[Candidate]) -> None:
+def test_cached_templates_contain_no_weights(spec: Spec, exports: list[Candidate]) -> None:
     candidate = panels.candidate()
     onnx_cache.graph(candidate, spec.model_copy(update={"encrypt_bundles": True}))
     assert len(exports) == 1

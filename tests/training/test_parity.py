@@ -37,7 +37,7 @@ def other(weight: float) -> Candidate:
     return replace(candidate, parameters={**candidate.parameters, "members": members})
 
 
-def test_all_three_agree_on_every_case_and_the_largest_difference_is_known() -> None:
+def test_all_three_agree_on_every_case() -> None:
     agreement = agree(panels.candidate())
     assert set(agreement.cases) == {
         "real",
@@ -53,7 +53,7 @@ def test_all_three_agree_on_every_case_and_the_largest_difference_is_known() -> 
     assert agreement.largest == max(agreement.cases.values())
 
 
-def test_the_cases_are_what_they_are_called() -> None:
+def test_the_cases_match_their_names() -> None:
     real = panels.panel(5).window(LOOKBACK)
     cases: dict[str, Any] = dict(parity.cases(real, 3))
     assert np.isnan(cases["all missing"]["demand"]).all()
@@ -70,12 +70,12 @@ def test_the_cases_are_what_they_are_called() -> None:
 
 
 @pytest.mark.parametrize("weight", [0.05, np.nan])
-def test_a_weight_that_changed_since_the_export_is_found(weight: float) -> None:
+def test_a_weight_changed_since_the_export_is_detected(weight: float) -> None:
     message = r"ONNX says .* where JAX says .* for depot 'D\d', \d days ahead \(real\): .* wanted at most 1e-04"
     with pytest.raises(ExportError, match=message):
         agree(other(weight))
 
 
-def test_a_weight_that_changed_in_the_file_of_weights_alone_is_found() -> None:
+def test_a_weight_changed_only_in_the_file_of_weights_is_detected() -> None:
     with pytest.raises(ExportError, match=r"(ONNX|JAX) says .* where NumPy says .* for depot 'D\d'"):
         agree(panels.candidate(), other(0.05))

@@ -34,7 +34,7 @@ def test_long_histories_become_pieces_and_short_ones_begin_with_unknown_days() -
     assert pooled.statics.shape == (11, 0)
 
 
-def test_a_depot_with_hardly_a_known_day_in_a_piece_is_left_out_of_it() -> None:
+def test_a_depot_with_few_known_days_in_a_piece_is_left_out_of_it() -> None:
     whole = panel(2, 600)
     demand = whole.demand.copy()
     demand[1, 100:] = np.nan
@@ -44,7 +44,7 @@ def test_a_depot_with_hardly_a_known_day_in_a_piece_is_left_out_of_it() -> None:
         pool([replace(whole, demand=np.full_like(demand, np.nan))], days=600)
 
 
-def test_panels_that_do_not_go_together_are_refused() -> None:
+def test_incompatible_panels_are_rejected() -> None:
     with pytest.raises(ValueError, match=r"found horizons \[3, 7\] and 1 calendars, wanted one of each"):
         pool([panel(), panel(horizon=7)], days=600)
     with pytest.raises(ValueError, match=f"found pieces of {LOOKBACK} days, wanted more than {LOOKBACK}"):

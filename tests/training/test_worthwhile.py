@@ -62,12 +62,12 @@ def reason(ledger: Ledger, spec: Spec) -> str:
     return decision.reason
 
 
-def test_without_staffing_nothing_can_be_weighed(tmp_path: Path) -> None:
+def test_worthwhile_requires_staffing(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"training\.when: worthwhile weighs what trainings gained in rosters"):
         spec_of(tmp_path, more="")
 
 
-def test_it_trains_until_three_trainings_followed_another(ledger: Ledger, spec: Spec) -> None:
+def test_it_trains_until_three_trainings_have_followed_another(ledger: Ledger, spec: Spec) -> None:
     assert reason(ledger, spec) == "no model reigns yet"
     for back, bundle in ((4, "a"), (3, "b"), (2, None)):
         trained(ledger, spec, back, bundle)
@@ -76,7 +76,7 @@ def test_it_trains_until_three_trainings_followed_another(ledger: Ledger, spec: 
     assert trainings == [PastTraining(date(2024, 2, 28), "b", "b"), PastTraining(date(2024, 2, 27), "a", "b")]
 
 
-def test_it_trains_at_the_latest_after_so_many_nights(ledger: Ledger, spec: Spec) -> None:
+def test_it_trains_at_the_latest_after_the_declared_number_of_nights(ledger: Ledger, spec: Spec) -> None:
     for back, bundle in ((10, "a"), (9, "b"), (8, "c"), (7, "d")):
         trained(ledger, spec, back, bundle)
     assert reason(ledger, spec) == "the last training is 7 nights old, and training.at_least_every is reached"
@@ -88,7 +88,7 @@ def test_another_pipeline_file_trains_at_once(ledger: Ledger, spec: Spec) -> Non
     assert reason(ledger, spec) == "the pipeline file has changed since the training of 2024-02-29"
 
 
-def test_a_night_costs_what_its_machine_costs(ledger: Ledger, spec: Spec) -> None:
+def test_the_cost_of_a_training_is_that_of_its_machine_time(ledger: Ledger, spec: Spec) -> None:
     """Half an hour of training and backtest each night, at 4 per hour."""
     for back in (2, 1):
         trained(ledger, spec, back, "a")
@@ -121,7 +121,7 @@ def gain(spec: Spec, days: int, orders: Mapping[str, Sequence[float]], cost: flo
     return worthwhile.gain_of(spec, panel, [training], said(panel, orders), cost)
 
 
-def test_a_gain_is_what_the_old_champions_rosters_would_have_cost_more(spec: Spec) -> None:
+def test_a_gain_is_the_extra_cost_of_the_old_champions_rosters(spec: Spec) -> None:
     """Ten drivers are needed. The old one rosters 12 and 8, which costs 20 and 60; the new one 11
     and 10: 10 and 0."""
     found = gain(spec, 2, {"old": [120, 80], "new": [110, 100]})
@@ -130,7 +130,7 @@ def test_a_gain_is_what_the_old_champions_rosters_would_have_cost_more(spec: Spe
     assert found.compared == 2
 
 
-def test_a_gain_that_is_the_same_each_day_is_noticed_unless_a_training_costs_more(spec: Spec) -> None:
+def test_a_steady_gain_is_noticed_unless_a_training_costs_more(spec: Spec) -> None:
     orders = {"old": [120.0] * 6, "new": [110.0] * 6}
     assert gain(spec, 6, orders).is_noticed
     assert gain(spec, 6, orders).sentence() == (
@@ -140,7 +140,7 @@ def test_a_gain_that_is_the_same_each_day_is_noticed_unless_a_training_costs_mor
     assert "a training costs 11.00" in gain(spec, 6, orders, cost=11).sentence()
 
 
-def test_a_gain_that_may_be_chance_a_loss_and_a_single_day_are_not_noticed(spec: Spec) -> None:
+def test_a_gain_by_chance_a_loss_and_a_single_day_are_not_noticed(spec: Spec) -> None:
     assert not gain(spec, 4, {"old": [120, 100, 120, 100], "new": [100, 120, 100, 110]}).is_noticed
     assert not gain(spec, 4, {"old": [110.0] * 4, "new": [120.0] * 4}).is_noticed
     single = gain(spec, 1, {"old": [120.0], "new": [100.0]})
@@ -156,7 +156,7 @@ def test_a_candidate_that_was_not_admitted_gained_nothing(spec: Spec) -> None:
     assert found.sentence().endswith("that rosters noticed (their crews cost the same as before)")
 
 
-def test_accuracy_slips_where_the_gate_would_object(spec: Spec) -> None:
+def test_accuracy_slips_if_the_gate_would_object(spec: Spec) -> None:
     """Forecasts of twice the actuals every day, by a champion that the seasonal naive beats, too."""
     panel = history(60)
     at: Any = panel.at

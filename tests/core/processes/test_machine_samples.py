@@ -13,7 +13,7 @@ from forecaster.core.processes.machine_samples import MachineSamples
 MEMORY = "MemTotal:  4096 kB\nMemFree: 100 kB\nMemAvailable:  1024 kB\n"
 
 
-def test_a_sample_is_what_came_between_two_looks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_measures_the_load_since_the_previous_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "meminfo").write_text(MEMORY)
     (tmp_path / "stat").write_text("cpu  10 0 10 80 0 0 0 0 0 0\ncpu0 1 1\n")
     samples = MachineSamples(tmp_path)
@@ -29,7 +29,7 @@ def test_a_sample_is_what_came_between_two_looks(tmp_path: Path, monkeypatch: py
     assert samples.so_far()[0] == sample
 
 
-def test_without_proc_there_are_none(tmp_path: Path) -> None:
+def test_without_proc_there_are_no_samples(tmp_path: Path) -> None:
     samples = MachineSamples(tmp_path)
     with samples.taken():
         assert samples.so_far() == ()

@@ -193,7 +193,7 @@ def _bytes(answer: httpx.Response) -> tuple[object, ...]:
 
 
 @pytest.mark.parametrize("role", ["viewer", "planner", "link"])
-def test_no_answer_depends_on_cities_that_the_reader_does_not_see(installations: Installations, role: str) -> None:
+def test_no_answer_depends_on_hidden_cities(installations: Installations, role: str) -> None:
     first, second = installations.first, installations.second
     readers = [_guest(app, role, installations.screen) for app in (first, second)]
     answered, differing = 0, []
@@ -213,7 +213,7 @@ CHANGING = rb'"(at|id)":("[^"]*"|\d+)|override \d+|name="csrf" value="[^"]*"'  #
 
 
 @pytest.mark.parametrize("route", BODIES, ids=" ".join)
-def test_no_answer_to_a_write_depends_on_them_either(installations: Installations, route: tuple[str, str]) -> None:
+def test_no_answer_to_a_write_depends_on_hidden_cities(installations: Installations, route: tuple[str, str]) -> None:
     method, path = route[0], TABLE[route][0]
     for own in (True, False):
         body = {key: _own(value) if own else value for key, value in BODIES[route].items()}

@@ -179,7 +179,7 @@ def _pages() -> Iterator[str]:
         yield f"/?sort={sort}&only={only}&q={words}"
 
 
-def test_every_answer_is_that_of_their_depots_alone(readers: Readers) -> None:
+def test_every_answer_equals_that_of_a_page_with_only_the_readers_depots(readers: Readers) -> None:
     """The reader of two cities asks for everything, the others a quarter each, so that together
     they cover all."""
     paths = list(_addresses())
@@ -190,13 +190,15 @@ def test_every_answer_is_that_of_their_depots_alone(readers: Readers) -> None:
         assert (whole.status_code, _plain(whole.text)) == (alone.status_code, _plain(alone.text)), path
 
 
-def test_pages_of_the_catalogue_are_among_them() -> None:
+def test_the_comparison_covers_all_pages_of_the_catalog() -> None:
     walked = {re.split(r"[?]", path)[0] for path in _addresses()}
     assert {view.page for view in VIEWS if view.page} <= walked
     assert DEPOT_PAGE.partition("{")[0] + DEPOTS[0] in walked
 
 
-def test_who_sees_all_reads_what_others_are_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_of_all_cities_sees_what_is_hidden_from_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("PAGE_SECRET", SECRET)
     guest = _guest(tmp_path / "whole", ["*"], True, READERS["all"])
     assert HIDDEN in guest("/champion").text

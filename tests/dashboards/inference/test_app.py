@@ -101,7 +101,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-def test_what_cannot_be_meant_is_refused_with_what_was_found_before_it_joins_a_batch(published: Path) -> None:
+def test_rejects_invalid_requests_with_a_clear_error_before_batching(published: Path) -> None:
     spec = load(published)
     good = as_json(window(spec, 0))
 
@@ -168,7 +168,7 @@ def test_what_cannot_be_meant_is_refused_with_what_was_found_before_it_joins_a_b
     run(body)
 
 
-def test_inputs_that_the_model_has_no_number_for_are_the_callers_and_a_model_without_any_never_comes_in(
+def test_non_finite_forecasts_are_input_errors_and_a_model_with_only_those_is_not_loaded(
     file: Path,
 ) -> None:
     spec = load(file)
@@ -191,7 +191,7 @@ def test_inputs_that_the_model_has_no_number_for_are_the_callers_and_a_model_wit
     run(body)
 
 
-def test_requests_that_come_together_are_computed_together_and_one_bad_one_hurts_no_other(published: Path) -> None:
+def test_batches_concurrent_requests_and_isolates_invalid_ones(published: Path) -> None:
     spec = load(published)
     several = [as_binary(window(spec, row)) for row in range(4)]
     bad = window(spec, 0)
@@ -218,7 +218,7 @@ def test_requests_that_come_together_are_computed_together_and_one_bad_one_hurts
     run(body)
 
 
-def test_a_new_champion_takes_over_beside_the_old_one_and_a_damaged_one_never_does(
+def test_a_new_champion_takes_over_while_the_old_one_serves_unless_damaged(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("dashboards.inference.served_models.LOOK_SECONDS", 0.05)
@@ -260,7 +260,7 @@ def test_a_new_champion_takes_over_beside_the_old_one_and_a_damaged_one_never_do
     run(body)
 
 
-def test_an_encrypted_bundle_is_served_with_its_key_and_refused_without_a_word_of_keys_or_paths(
+def test_serves_an_encrypted_bundle_with_its_key_and_hides_keys_and_paths_in_errors(
     file: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     spec = load(file)
@@ -301,7 +301,7 @@ def test_an_encrypted_bundle_is_served_with_its_key_and_refused_without_a_word_o
     run(served)
 
 
-def test_without_a_champion_it_is_live_and_not_ready(file: Path) -> None:
+def test_is_live_but_not_ready_without_a_champion(file: Path) -> None:
     spec = load(file)
     spec.paths.ledger.unlink()
 
@@ -318,7 +318,7 @@ def test_without_a_champion_it_is_live_and_not_ready(file: Path) -> None:
     run(body)
 
 
-def test_a_queue_that_is_full_and_a_deadline_are_answered_with_503_and_when_to_ask_again(published: Path) -> None:
+def test_answers_503_with_retry_after_when_the_queue_is_full(published: Path) -> None:
     spec = load(published)
     content, headers = as_binary(window(spec, 0, 1))
 

@@ -73,9 +73,7 @@ def load_days(spec: Any) -> list[Any]:
         return [day.target_date for day in ledger.whole(head).depots[0].days]
 
 
-def test_what_was_asked_for_is_computed_ahead_when_something_else_is_published(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_requested_depots_are_computed_ahead_for_new_publications(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nights, "LOOK_SECONDS", 0.05)
     spec = load(file)
 
@@ -109,7 +107,7 @@ def test_what_was_asked_for_is_computed_ahead_when_something_else_is_published(
     run(body)
 
 
-def test_what_is_supposed_is_answered_as_on_the_page(published: Path) -> None:
+def test_a_what_if_gives_the_same_answer_as_the_page(published: Path) -> None:
     spec = load(published)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
@@ -152,7 +150,7 @@ def test_what_is_supposed_is_answered_as_on_the_page(published: Path) -> None:
     run(body)
 
 
-def test_depots_of_a_canary_get_its_numbers_and_strangers_keep_what_is_published(file: Path) -> None:
+def test_canary_depots_get_its_numbers_and_unknown_depots_keep_the_published_ones(file: Path) -> None:
     spec = load(file)
     with Ledger.open_reader(spec.ledger_url) as ledger:
         head = ledger.current(spec.name)
@@ -176,7 +174,7 @@ def test_depots_of_a_canary_get_its_numbers_and_strangers_keep_what_is_published
         without.forecast([2])
 
 
-def test_what_a_night_was_made_with_answers_whatever_became_champion_since(file: Path) -> None:
+def test_a_publication_is_answered_by_its_own_model_after_later_promotions(file: Path) -> None:
     spec = load(file)
     nights_own = next(spec.paths.bundles.iterdir()).name
     supposed = {"depots": ["A"], "what_if": {"date": WEDNESDAY, "kind": "promo", "value": 1}}
@@ -199,7 +197,7 @@ def test_what_a_night_was_made_with_answers_whatever_became_champion_since(file:
     run(body)
 
 
-def test_many_who_come_while_a_model_is_loaded_all_get_their_answers(file: Path) -> None:
+def test_concurrent_requests_during_a_model_load_are_all_answered(file: Path) -> None:
     spec = load(file)
     promote(spec, write_bundle(spec, 2.0))  # so that the publication's own model is loaded on request
 
@@ -214,7 +212,7 @@ def test_many_who_come_while_a_model_is_loaded_all_get_their_answers(file: Path)
     run(body)
 
 
-def test_without_a_model_depots_get_what_is_published_in_its_place(tmp_path: Path) -> None:
+def test_without_a_model_depots_get_the_published_fallback(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(fleets.PIPELINE + STAFFING, "utf-8")
     spec = load(file)
@@ -241,7 +239,7 @@ def test_without_a_model_depots_get_what_is_published_in_its_place(tmp_path: Pat
 
 
 @pytest.mark.parametrize("threads", [1, 8])
-def test_who_waits_for_a_night_that_is_read_or_for_a_thread_waits_until_the_deadline(
+def test_requests_waiting_for_a_read_or_a_thread_end_at_their_deadline(
     published: Path, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dashboards.inference.nights.THREADS", threads)
@@ -259,9 +257,7 @@ def test_who_waits_for_a_night_that_is_read_or_for_a_thread_waits_until_the_dead
     run(body)
 
 
-def test_a_nights_bundle_that_was_damaged_answers_once_it_is_mended(
-    file: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repaired_bundle_is_used_again(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     spec = load(file)
     model = next(spec.paths.bundles.iterdir()) / "model.onnx"
     promote(spec, write_bundle(spec, 2.0))

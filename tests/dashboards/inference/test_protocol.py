@@ -64,9 +64,7 @@ def address(published: Path) -> Iterator[str]:
         thread.join()
 
 
-def test_a_client_that_is_made_for_triton_gets_the_numbers_of_the_bundle(
-    address: str, published: Path, tmp_path: Path
-) -> None:
+def test_a_triton_client_gets_the_numbers_of_the_bundle(address: str, published: Path, tmp_path: Path) -> None:
     """Needs `uv venv /tmp/triton && uv pip install --python /tmp/triton/bin/python
     "tritonclient[http]"`, with its gevent."""
     python = python_of("TRITONCLIENT_PYTHON")
@@ -82,7 +80,7 @@ def test_a_client_that_is_made_for_triton_gets_the_numbers_of_the_bundle(
         np.testing.assert_array_equal(np.array(answer, np.float32), expected)
 
 
-def test_whatever_is_asked_is_answered_as_the_protocol_says(address: str, published: Path) -> None:
+def test_any_request_is_answered_as_the_protocol_defines(address: str, published: Path) -> None:
     protocol = schemathesis.openapi.from_dict(yaml.safe_load(PROTOCOL.read_text("utf-8")))
     count = 0
     for result in protocol.get_all_operations():

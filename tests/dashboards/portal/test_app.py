@@ -114,9 +114,7 @@ def test_a_reader_of_one_pipeline_sees_nothing_of_another(portal: Portal, a: str
 
 @pytest.mark.parametrize("method", ["GET", "HEAD", "POST"])
 @pytest.mark.parametrize("headers", [{}, {"Accept-Language": "de"}, {"X-Forwarded-User": "nothing-nothing"}])
-def test_a_pipeline_that_a_reader_may_not_see_answers_as_one_that_is_not_there(
-    portal: Portal, method: str, headers: dict[str, str]
-) -> None:
+def test_a_hidden_pipeline_answers_like_a_nonexistent_one(portal: Portal, method: str, headers: dict[str, str]) -> None:
     stranger = Guest(portal, headers)  # type: ignore[arg-type]
     for path in (*PATHS, "", "/?language=es", "/openapi.json", "/api/v1/links/none"):
         hidden, absent = (stranger(f"{PREFIX}{name}{path}", method) for name in ("alpha", "gamma"))
@@ -131,7 +129,7 @@ def test_a_pipeline_that_a_reader_may_not_see_answers_as_one_that_is_not_there(
         )
 
 
-def test_the_front_page_tells_the_day_in_front_and_how_many_depots_need_attention(portal: Portal) -> None:
+def test_the_front_page_shows_the_day_in_front_and_depots_that_need_attention(portal: Portal) -> None:
     words = text(ask(portal, "admin-viewer", "/"))
     assert "2 pipelines; all are as they should be." in words
     alpha, bravo = "Alpha Fleet Boston, New York and Philadelphia", "Bravo Fleet Boston, New York and Philadelphia"
@@ -151,7 +149,7 @@ def test_the_front_page_tells_the_day_in_front_and_how_many_depots_need_attentio
     )
 
 
-def test_a_late_pipeline_comes_first_and_says_so(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_late_pipeline_is_listed_first_with_a_warning(portal: Portal, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FrontPage, "now", lambda _: NOON + timedelta(days=9))
     words = text(ask(portal, "admin-nothing", "/"))
     assert "1 pipeline; 1 is not as it should be." in words
@@ -159,7 +157,7 @@ def test_a_late_pipeline_comes_first_and_says_so(portal: Portal, monkeypatch: py
     assert "These forecasts are stale." in words
 
 
-def test_a_reader_of_a_city_is_told_of_it_alone(portal: Portal) -> None:
+def test_a_reader_of_one_city_sees_only_its_numbers(portal: Portal) -> None:
     words = text(ask(portal, "city-nothing", "/"))
     assert "Boston" in words
     assert [city for city in ("New York", "Philadelphia") if city in words] == []
@@ -169,7 +167,7 @@ def test_a_reader_of_a_city_is_told_of_it_alone(portal: Portal) -> None:
     assert (row["depots"], row["median"]) == (1, 100.0)
 
 
-def test_a_form_of_one_pipeline_is_refused_by_another(portal: Portal) -> None:
+def test_rejects_a_form_of_another_pipeline(portal: Portal) -> None:
     ada = signed_in(portal, "admin-admin")  # type: ignore[arg-type]
     tokens = {name: ada(f"/p/{name}/api/v1/me").json()["csrf"] for name in WORDS}
     link = {"view": "wall", "days": 3}
@@ -236,14 +234,14 @@ def test_each_pipeline_has_its_api_under_its_prefix(portal: Portal) -> None:
     assert ask(portal, "admin-admin", "/p/alpha").headers["location"] == "/p/alpha/"
 
 
-def test_the_service_worker_and_the_style_sheet_are_everybodys(portal: Portal) -> None:
+def test_the_service_worker_and_the_style_sheet_are_public(portal: Portal) -> None:
     page = ask(portal, "admin-admin", "/p/alpha/").text
     style = page.split('rel="stylesheet" href="')[1].split('"')[0]
     assert Guest(portal)(style).status_code == 200  # type: ignore[arg-type]
     assert Guest(portal)("/worker.js").status_code == 200  # type: ignore[arg-type]
 
 
-def test_a_ledger_that_is_away_or_damaged_takes_down_nobody_else(
+def test_an_unavailable_or_damaged_ledger_affects_no_other_pipeline(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overview, "REREAD_SECONDS", 0.0)

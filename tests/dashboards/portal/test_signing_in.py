@@ -48,7 +48,7 @@ def portal(provider: Provider, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     return create_portal(specs, clock=lambda: NOON)
 
 
-def test_one_sign_in_is_for_all_pipelines_and_roles_are_each_ones(
+def test_one_sign_in_holds_for_all_pipelines_with_separate_roles(
     portal: Portal, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.signs_in = {"email": "ada@example.com", "groups": ["staff"]}

@@ -82,7 +82,7 @@ def house(
         portal.front.readers.close()
 
 
-def test_people_see_what_they_may_see_while_the_ledger_is_away(
+def test_people_keep_their_access_rights_while_the_ledger_is_unavailable(
     house: tuple[House, CollectorRegistry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, collectors = house
@@ -122,7 +122,7 @@ def test_people_see_what_they_may_see_while_the_ledger_is_away(
     assert ada("/p/alpha/").headers["etag"] == before["/p/alpha/"].headers["etag"]
 
 
-def test_readers_of_a_ledger_that_does_not_answer_get_pages_in_memory(
+def test_serves_pages_in_memory_while_the_ledger_does_not_answer(
     house: tuple[House, CollectorRegistry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, _ = house
@@ -142,7 +142,7 @@ def test_readers_of_a_ledger_that_does_not_answer_get_pages_in_memory(
     assert SINCE not in text(ada("/p/alpha/"))
 
 
-def test_the_first_reader_waits_for_a_ledger_that_answers_late(
+def test_the_first_reader_waits_for_a_slow_ledger(
     house: tuple[House, CollectorRegistry], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     page, _ = house

@@ -156,7 +156,7 @@ def test_no_english_is_left_on_any_page(app: object, language: str) -> None:
     assert left == {}
 
 
-def test_what_a_night_wrote_down_is_told_with_the_readers_numbers_and_days(app: object) -> None:
+def test_stored_sentences_use_the_readers_numbers_and_days(app: object) -> None:
     def told(path: str, language: str) -> str:
         return " ".join(_texts(_ask(app, path, language))).replace("\N{NO-BREAK SPACE}", " ")
 
@@ -214,14 +214,14 @@ def test_no_sentence_ends_with_two_full_stops_in_a_month_that_is_abbreviated(
     assert doubled == {}
 
 
-def test_english_is_told_where_a_language_has_no_catalogue_and_numbers_are_the_readers(app: object) -> None:
+def test_falls_back_to_english_sentences_with_the_readers_number_format(app: object) -> None:
     page = _ask(app, "/", "fr-FR,fr;q=0.9").text
     assert '<html lang="en" dir="ltr">' in page
     assert "Orders expected tomorrow, Wed 18 Jun" in page
     assert _ask(app, "/", "fr, es;q=0.5").text.count("Pedidos previstos mañana, mié, 18 jun") > 0
 
 
-def test_whoever_chooses_a_language_keeps_it_whatever_the_browser_asks_for(app: object) -> None:
+def test_a_chosen_language_overrides_the_browsers(app: object) -> None:
     async def visit() -> tuple[httpx.Response, ...]:
         transport = httpx.ASGITransport(app)  # type: ignore[arg-type]
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost:8000") as client:
@@ -242,15 +242,13 @@ def test_whoever_chooses_a_language_keeps_it_whatever_the_browser_asks_for(app: 
     assert "Accept-Language" in after.headers["vary"]
 
 
-def test_a_choice_of_language_leads_to_no_other_host(app: object) -> None:
+def test_choosing_a_language_never_redirects_to_another_host(app: object) -> None:
     answer = ask_locally(app, "GET", "/%2Felsewhere.example?language=de")
     assert answer.headers["location"] == "/elsewhere.example"
 
 
 @pytest.mark.parametrize(("header", "language"), [("", "de"), ("fr", "de"), ("ar-EG", "ar"), ("en", "en")])
-def test_the_pipelines_language_is_for_whoever_asks_for_none_that_there_is(
-    url: str, header: str, language: str, tmp_path: Path
-) -> None:
+def test_the_pipelines_language_is_the_default(url: str, header: str, language: str, tmp_path: Path) -> None:
     fill(url, publication(1))
     file = tmp_path / "pipeline.yaml"
     source = "demand: {source: {kind: csv, path: demand.csv}}"
@@ -261,6 +259,6 @@ def test_the_pipelines_language_is_for_whoever_asks_for_none_that_there_is(
     assert f'<html lang="{language}"' in page
 
 
-def test_signs_stand_before_their_numbers_from_right_to_left_too(app: object) -> None:
+def test_signs_precede_their_numbers_in_right_to_left_scripts_too(app: object) -> None:
     assert re.search(r"\N{LEFT-TO-RIGHT MARK}[+−]\d", "".join(_ask(app, path, "ar").text for path in PAGES))
     assert "\N{LEFT-TO-RIGHT MARK}" not in "".join(_ask(app, path, "de").text for path in PAGES)

@@ -51,7 +51,7 @@ def test_a_run_without_a_report_has_none(url: str, spec: Spec, run: str) -> None
     assert signed_in(house(url, declared(), spec=spec), "vic")(f"/runs/{run}/report").status_code == 404
 
 
-def test_who_sees_one_city_gets_neither_report_nor_links(url: str, spec: Spec) -> None:
+def test_a_reader_of_one_city_gets_neither_report_nor_links(url: str, spec: Spec) -> None:
     access = declared(cities={"vic": ["Boston"]})
     get = signed_in(house(url, access, spec=spec), "vic")
     assert get("/runs/night-1/report").status_code == 403

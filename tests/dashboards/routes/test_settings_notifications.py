@@ -72,7 +72,7 @@ def ada(spec: Spec, monkeypatch: pytest.MonkeyPatch) -> Guest:
     return signed_in(house(spec.ledger_url, declared(), spec=spec), "ada")
 
 
-def test_a_test_reaches_the_receiver_or_the_page_has_the_cause_without_the_secret(
+def test_a_test_notification_arrives_or_the_page_shows_the_cause_without_secrets(
     ada: Guest, posted: list[str], spec: Spec
 ) -> None:
     assert "custom-webhook/works late, failed, morning digest of Boston" in text(ada("/settings"))

@@ -221,7 +221,7 @@ def fleet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Fleet:
 
 
 @pytest.mark.parametrize("trouble", TROUBLES, ids=lambda trouble: trouble.__name__.strip("_"))
-def test_no_reader_is_told_a_path_a_key_or_an_address(trouble: Callable[[Fleet], None], fleet: Fleet) -> None:
+def test_readers_never_see_a_path_a_key_or_an_address(trouble: Callable[[Fleet], None], fleet: Fleet) -> None:
     trouble(fleet)
     page, count = _page(fleet), 0
     for who, groups in (("vic", ""), ("paula", "planners")):
@@ -238,7 +238,7 @@ def test_no_reader_is_told_a_path_a_key_or_an_address(trouble: Callable[[Fleet],
 
 
 @pytest.mark.parametrize("trouble", [_inputs_missing, _inputs_damaged, _inputs_never_kept])
-def test_a_planner_is_told_what_to_expect_and_the_log_what_to_mend(
+def test_a_planner_sees_the_consequence_and_the_log_has_the_cause(
     trouble: Callable[[Fleet], None], fleet: Fleet, caplog: pytest.LogCaptureFixture
 ) -> None:
     trouble(fleet)
@@ -256,7 +256,7 @@ def test_a_planner_is_told_what_to_expect_and_the_log_what_to_mend(
     )
 
 
-def test_an_admin_is_told_all_and_the_page_of_health_too(fleet: Fleet) -> None:
+def test_admins_and_the_health_page_see_the_full_error(fleet: Fleet) -> None:
     _ledger_of_another_version(fleet)
     page = _page(fleet)
     told = "the forecasts cannot be read at the moment; whoever runs this page finds why in its log"

@@ -26,7 +26,7 @@ def found(folder: Path, counted: list[str], closed: list[str], **of: Any) -> tup
     return panel_findings(known, panel, spec)
 
 
-def test_a_depot_that_counts_while_an_event_closes_it_is_forecast_as_closed_and_a_finding(tmp_path: Path) -> None:
+def test_depot_with_counts_during_a_closure_is_forecast_as_closed_with_a_finding(tmp_path: Path) -> None:
     [finding] = found(tmp_path, days("2024-02-01", NEWEST), days("2024-03-01", "2024-03-06"))
     assert (finding.rule, finding.severity, finding.count) == ("closure_counts", "warn", 4)
     assert finding.places == (("A", NEWEST),)
@@ -47,7 +47,7 @@ def test_a_depot_that_counts_while_an_event_closes_it_is_forecast_as_closed_and_
         (days("2024-02-01", NEWEST), []),
     ],
 )
-def test_a_closure_that_few_counts_contradict_or_that_is_over_is_no_finding(
+def test_closure_contradicted_by_few_counts_or_already_over_gives_no_finding(
     tmp_path: Path, counted: list[str], closed: list[str]
 ) -> None:
     assert found(tmp_path, counted, closed) == ()

@@ -69,7 +69,7 @@ def words_of(table: Any, name: str) -> list[str]:
     ("name", "column"), [(name, column) for name, (header, _) in TABLES.items() for column in range(len(header))]
 )
 @pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.exhaustive)])
-def test_an_odd_cell_costs_its_row_and_is_told_of(tmp_path: Path, name: str, column: int, every: int) -> None:
+def test_invalid_cell_drops_its_row_and_is_reported(tmp_path: Path, name: str, column: int, every: int) -> None:
     spec, (header, rows) = spec_of(tmp_path, ZONES[column]), TABLES[name]
     (tmp_path / f"{name}.csv").write_text(as_csv([header, *rows]), "utf-8")
     all_words, odd_word = words_of(read(spec, name)[0], name), 5
@@ -99,7 +99,7 @@ def is_taken(table: Any, words: list[str], word: str, column: str, cell: str, na
 
 @pytest.mark.long
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
-def test_damaged_files_of_depots_events_and_forecasts_are_told_of(tmp_path: Path, seed: int) -> None:
+def test_reports_damaged_files_of_depots_events_and_forecasts(tmp_path: Path, seed: int) -> None:
     random, spec = np.random.default_rng(seed), spec_of(tmp_path, ZONES[seed])
     for _ in range(30):
         for name, (header, _) in TABLES.items():

@@ -47,7 +47,7 @@ def share_found(counts: Floats, closed: Bools, planted: Bools) -> float:
 
 
 @pytest.mark.parametrize("name", REAL)
-def test_real_counts_pass_but_for_known_oddities(datasets: Path, name: str) -> None:
+def test_real_counts_pass_except_for_known_outliers(datasets: Path, name: str) -> None:
     counts, closed = real(datasets, name)
     by_rule = suspects(counts, np.isfinite(counts), closed)
     assert sum(len(cells) for cells in by_rule.values()) <= REAL[name]
@@ -63,9 +63,7 @@ def test_real_counts_pass_but_for_known_oddities(datasets: Path, name: str) -> N
         ("recruit_restaurants", 0.60, 0.94),
     ],
 )
-def test_slips_of_a_hand_in_real_counts_are_found(
-    datasets: Path, name: str, tenfold: float, hundredfold: float
-) -> None:
+def test_finds_typing_errors_in_real_counts(datasets: Path, name: str, tenfold: float, hundredfold: float) -> None:
     counts, closed = real(datasets, name)
     judged = (counts > 0) & ~closed
     judged &= np.cumsum(judged, axis=1) > 50
@@ -75,7 +73,7 @@ def test_slips_of_a_hand_in_real_counts_are_found(
         assert share_found(slipped, closed, planted) >= least
 
 
-def test_the_sample_fleet_is_clean_and_a_change_of_unit_in_it_is_found() -> None:
+def test_sample_fleet_is_clean_and_a_unit_change_in_it_is_found() -> None:
     rows = simulate(flaws=False).demand
     counts = rows.pivot(index="depot", columns="day", values="orders").to_numpy(np.float32)
     fresh = np.isfinite(counts)

@@ -64,7 +64,7 @@ def test_a_weekly_rhythm_is_forecast(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", baselines.NAMES)
-def test_what_comes_after_the_cutoff_changes_nothing(name: str) -> None:
+def test_days_after_the_cutoff_have_no_effect(name: str) -> None:
     cutoff = before().cutoff
     demand = tonight().demand.copy()
     demand[:, before().history :] *= 100
@@ -75,7 +75,7 @@ def test_what_comes_after_the_cutoff_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", baselines.NAMES)
-def test_new_history_is_seen(name: str) -> None:
+def test_new_history_is_used(name: str) -> None:
     later = tonight()
     doubled = later.demand.copy()
     doubled[0, before().history :] *= 2
@@ -93,7 +93,7 @@ def test_a_depot_without_history_gets_the_seasonal_naive(name: str) -> None:
 
 
 @pytest.mark.parametrize("module", ["lightgbm", "prophet", "statsforecast"])
-def test_a_missing_package_says_what_installs_it(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
+def test_a_missing_package_is_reported_with_the_install_command(monkeypatch: pytest.MonkeyPatch, module: str) -> None:
     monkeypatch.setitem(sys.modules, module, None)
     monkeypatch.delitem(sys.modules, "statsforecast.models", raising=False)
     name = {"statsforecast": "theta"}.get(module, module)
@@ -107,12 +107,12 @@ def test_a_missing_package_says_what_installs_it(monkeypatch: pytest.MonkeyPatch
         assert retold(stored(missing), "").startswith(f"el modelo de referencia {name} necesita el paquete ")
 
 
-def test_an_unknown_baseline_is_refused_with_those_that_there_are() -> None:
+def test_an_unknown_baseline_is_rejected_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="unknown baseline 'sarima'; wanted one of seasonal_naive, "):
         baselines.fit("sarima", tonight(), LEVELS)
 
 
-def test_the_seasonal_naive_is_the_one_that_goes_out() -> None:
+def test_the_seasonal_naive_baseline_matches_the_published_fallback() -> None:
     np.testing.assert_allclose(
         fitted("seasonal_naive")(before()).quantiles, seasonal_naive(before(), LEVELS).quantiles, rtol=1e-5
     )
@@ -126,7 +126,7 @@ def test_the_window_average_is_the_mean_of_the_last_four_known_same_weekdays() -
     np.testing.assert_allclose(median, [45, 46, (52 + 32 + 22 + 12) / 4, 48, 49, 50, 51], rtol=1e-6)
 
 
-def test_the_window_average_leaves_closed_days_out() -> None:
+def test_the_window_average_ignores_closed_days() -> None:
     counts = np.full((1, 42), 8.0)
     counts[0, 35] = 0
     predict = baselines.fit("seasonal_window_average", bare(counts), LEVELS)
@@ -143,7 +143,7 @@ def test_gaps_are_filled_by_the_same_weekday() -> None:
     np.testing.assert_array_equal(fill_gaps(never)[0, 5:8], [12, 7, 2])
 
 
-def test_prophet_is_quiet_and_leaves_the_random_numbers_alone(
+def test_prophet_logs_nothing_and_keeps_the_global_random_state(
     caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
     np.random.seed(7)

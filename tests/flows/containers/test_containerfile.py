@@ -55,7 +55,7 @@ def lineage(name: str) -> list[Stage]:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_an_image_runs_as_nobody_with_a_bill_of_its_own(target: str) -> None:
+def test_an_image_runs_unprivileged_with_its_own_bill_of_materials(target: str) -> None:
     last = {name: rest for stage in lineage(target) for name, rest in stage.lines}
     assert last["USER"] == "10001:10001"
     assert last["ENTRYPOINT"] == '["forecaster"]'
@@ -70,7 +70,7 @@ def test_images_are_built_in_the_format_that_keeps_the_health_check() -> None:
     assert re.search(r"buildah bud --format docker\b", makefile)
 
 
-def test_what_is_copied_is_there_and_comes_from_an_earlier_stage() -> None:
+def test_copied_files_exist_or_come_from_an_earlier_stage() -> None:
     names = list(STAGES)
     for name, stage in STAGES.items():
         assert not stage.of("ADD"), name  # ADD can also download and unpack
@@ -83,7 +83,7 @@ def test_what_is_copied_is_there_and_comes_from_an_earlier_stage() -> None:
                 assert MADE.fullmatch(source) or (ROOT / source).exists(), rest
 
 
-def test_all_that_is_installed_has_its_hash_or_is_our_own_wheel() -> None:
+def test_every_installed_package_has_a_hash_or_is_our_own_wheel() -> None:
     runs = [command for stage in STAGES.values() for rest in stage.of("RUN") for command in re.split("&&|;", rest)]
     installs = [command for command in runs if "pip install" in command]
     assert len(installs) == 6
@@ -97,7 +97,7 @@ def test_all_that_is_installed_has_its_hash_or_is_our_own_wheel() -> None:
         assert "wget" not in command, command
 
 
-def test_cuda_s_packages_have_hashes_and_are_of_the_locked_jax_and_of_no_other_image() -> None:
+def test_cuda_packages_have_hashes_match_the_locked_jax_and_are_in_no_other_image() -> None:
     ours = {package.name: package.version for package in locked_packages(LOCK.read_text("utf-8"))}
     text = (FOLDER / "night-gpu.lock").read_text("utf-8")
     of_cuda = {package.name: package for package in locked_packages(text)}

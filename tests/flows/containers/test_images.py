@@ -133,7 +133,7 @@ def test_the_page_shows_what_a_night_in_a_container_published(fleet: Path) -> No
         assert b"NYC-01" in answer(f"{address}/depot/NYC-01")
 
 
-def test_inference_says_what_the_page_shows(fleet: Path) -> None:
+def test_inference_forecasts_the_published_depots(fleet: Path) -> None:
     with serving(fleet, "infer", "/srv/forecaster/pipeline.yaml") as (address, _):
         answer(f"{address}/v2/health/ready")
         request = urllib.request.Request(
@@ -178,7 +178,7 @@ def test_predictions_are_published_by_the_champion(fleet: Path) -> None:
     assert published["tier"] == "champion"
 
 
-def test_a_night_that_is_killed_at_its_memory_s_limit_is_made_up_for_by_the_next(fleet: Path) -> None:
+def test_a_run_killed_at_its_memory_limit_is_made_up_for_by_the_next(fleet: Path) -> None:
     arguments = ("run", "/srv/forecaster/pipeline.yaml", "--plain", "--as-of", "2026-11-02")
     process = run("night", fleet, *arguments, memory="250m")
     assert process.returncode == KILLED, process.stderr
@@ -197,7 +197,7 @@ def test_the_root_of_the_image_cannot_be_written(fleet: Path) -> None:
     assert "Read-only file system" in process.stderr
 
 
-def test_the_bill_of_materials_is_where_the_label_says(fleet: Path) -> None:
+def test_the_label_points_to_the_bill_of_materials(fleet: Path) -> None:
     reference = image("serve")
     label = '{{index .Config.Labels "io.forecaster.sbom"}}'
     inspect = ["podman", "image", "inspect", "--format", label, reference]

@@ -153,7 +153,7 @@ def test_mail_and_chat_get_their_digests_once_a_day(tmp_path: Path, inbox: Inbox
     assert send(spec, NOON + timedelta(days=1)).sent == 3
 
 
-def test_a_refresh_is_told_where_it_changes_a_crew_and_not_otherwise(tmp_path: Path, inbox: Inbox) -> None:
+def test_a_refresh_is_sent_only_if_it_changes_a_crew(tmp_path: Path, inbox: Inbox) -> None:
     spec = pipeline(tmp_path, TO_BOSTON + TO_DEPOT)
     send(spec)
     same = publication(run_id="refresh-1", published_at=NOON, as_of=NOON, model="harbor-fleet v4")
@@ -173,7 +173,7 @@ def test_a_refresh_is_told_where_it_changes_a_crew_and_not_otherwise(tmp_path: P
     assert send(spec, NOON).sent == 0
 
 
-def test_changes_of_the_published_schedule_are_told_once_to_whom_they_concern_in_their_language(
+def test_changes_of_the_schedule_are_sent_once_to_affected_receivers_in_their_language(
     tmp_path: Path, inbox: Inbox, chat: list[str]
 ) -> None:
     notice = (
@@ -212,7 +212,7 @@ def test_changes_of_the_published_schedule_are_told_once_to_whom_they_concern_in
     assert send(spec, NOON + timedelta(days=1, hours=1)).sent == 0
 
 
-def test_after_a_night_that_failed_yesterdays_numbers_say_so_and_this_nights_follow(
+def test_after_a_failed_run_sends_yesterdays_numbers_with_a_note_and_later_the_new_ones(
     tmp_path: Path, inbox: Inbox
 ) -> None:
     spec = pipeline(tmp_path, TO_DEPOT, earlier())
@@ -230,7 +230,7 @@ def test_after_a_night_that_failed_yesterdays_numbers_say_so_and_this_nights_fol
     assert "Yesterday" not in inbox.text("bos-01")
 
 
-def test_what_cannot_be_sent_is_named_with_its_reason_and_the_next_run_tries_it_again(
+def test_names_failed_digests_with_the_reason_and_retries_them_in_the_next_run(
     tmp_path: Path, inbox: Inbox, chat: list[str]
 ) -> None:
     others = (
@@ -252,7 +252,7 @@ def test_what_cannot_be_sent_is_named_with_its_reason_and_the_next_run_tries_it_
 
 
 @pytest.mark.long
-def test_a_receiver_that_hangs_gets_no_second_digest_and_holds_no_other(
+def test_a_hanging_receiver_gets_no_second_digest_and_delays_no_other(
     tmp_path: Path, inbox: Inbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import socket
@@ -280,9 +280,7 @@ def test_a_receiver_that_hangs_gets_no_second_digest_and_holds_no_other(
     assert len(again.faults) == 1
 
 
-def test_a_night_sends_its_digests_and_what_it_could_not_send_is_a_remark_in_its_outcome(
-    tmp_path: Path, inbox: Inbox
-) -> None:
+def test_a_run_sends_its_digests_and_remarks_failures_in_its_outcome(tmp_path: Path, inbox: Inbox) -> None:
     from flows.predict_only import predict_only
 
     digests = "notify: {digest: [{to: forecaster-email/bos-01, depot: D1}, {to: custom-webhook/nobody-made-it}]}\n"
@@ -301,7 +299,7 @@ def test_a_night_sends_its_digests_and_what_it_could_not_send_is_a_remark_in_its
     assert "No model could forecast this night" in inbox.text("bos-01")
 
 
-def test_nothing_is_sent_of_a_past_instant(tmp_path: Path, inbox: Inbox) -> None:
+def test_sends_nothing_for_a_past_instant(tmp_path: Path, inbox: Inbox) -> None:
     spec = pipeline(tmp_path, TO_DEPOT, publication(as_of=NOON - timedelta(days=400)))
     result = send(spec)
     assert (result.sent, inbox.mails) == (0, [])

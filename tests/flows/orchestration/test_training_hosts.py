@@ -66,7 +66,7 @@ def test_a_host_on_a_worker_joins_the_training_and_ends_with_it(tmp_path: Path, 
     assert not [process for process in psutil.process_iter(["cmdline"]) if str(file) in (process.info["cmdline"] or ())]
 
 
-def test_a_host_that_ends_says_why_in_the_error_of_the_training(tmp_path: Path, cluster: str) -> None:
+def test_the_error_of_the_training_includes_why_a_host_ended(tmp_path: Path, cluster: str) -> None:
     file = on_workers(tmp_path, cluster)
     spec = load(file)
     file.unlink()
@@ -85,7 +85,7 @@ def test_a_host_that_ends_says_why_in_the_error_of_the_training(tmp_path: Path, 
         train()
 
 
-def test_a_cluster_that_is_gone_when_the_training_is_over_costs_nothing(tmp_path: Path) -> None:
+def test_a_cluster_lost_after_the_training_is_harmless(tmp_path: Path) -> None:
     cluster = distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=":0")  # type: ignore[no-untyped-call]
     file = on_workers(tmp_path, cluster.scheduler_address)
     quickly = dask.config.set({"distributed.comm.timeouts.connect": "1s"})
@@ -94,7 +94,7 @@ def test_a_cluster_that_is_gone_when_the_training_is_over_costs_nothing(tmp_path
         cluster.close()
 
 
-def test_too_few_workers_are_named(tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reports_too_few_workers(tmp_path: Path, cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training_hosts, "PATIENCE", 0.2)
     file = on_workers(tmp_path, cluster, count=3)
     expected = r"^training\.hosts wants 2 of its 3 hosts on workers .* tcp://\S+: Worker\w+: Only 1/2 .*`dask worker"
@@ -102,7 +102,7 @@ def test_too_few_workers_are_named(tmp_path: Path, cluster: str, monkeypatch: py
         start()
 
 
-def test_hosts_go_to_different_machines_as_long_as_there_are_as_many() -> None:
+def test_hosts_are_spread_over_different_machines() -> None:
     workers = ["tcp://b:1", "tcp://a:2", "tcp://a:1", "tcp://c:9"]
     assert training_hosts.on_different_machines(workers) == ["tcp://a:1", "tcp://b:1", "tcp://c:9", "tcp://a:2"]
 

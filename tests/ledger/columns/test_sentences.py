@@ -19,7 +19,7 @@ WHY = sentence(N_("training skipped: {reason}"), reason=sentence(N_("no model wa
 GERMAN = "kein Training: es wurde noch nie ein Modell zugelassen"
 
 
-def test_note_message_finding_and_reason_are_told_in_german_after_they_were_written(tmp_path: Path) -> None:
+def test_stored_sentences_can_be_rendered_in_german(tmp_path: Path) -> None:
     finding = Finding("late", "warn", 3, WHY, (("A", "2024-03-05"),))
     with Ledger.open(f"sqlite:///{tmp_path}/ledger.db") as ledger:
         plain = publication()

@@ -54,13 +54,13 @@ def candidates() -> dict[str, Candidate]:
     return {name: train.fit(learned_from(), spec(precision=name)) for name in PRECISIONS}
 
 
-def test_no_number_of_a_training_in_bfloat16_is_nan(candidates: dict[str, Candidate]) -> None:
+def test_training_in_bfloat16_has_no_nan(candidates: dict[str, Candidate]) -> None:
     trained = candidates["bfloat16"]
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(dict(trained.parameters)))
     assert all(np.isfinite([epoch["loss"], epoch["gradient_norm"]]).all() for epoch in trained.summary["history"])
 
 
-def test_narrow_products_say_nearly_the_same_with_wide_parameters(candidates: dict[str, Candidate]) -> None:
+def test_bfloat16_products_give_nearly_the_same_forecasts(candidates: dict[str, Candidate]) -> None:
     wide, narrow = (candidates[name] for name in PRECISIONS)
     left, right = (jax.tree.leaves(candidate.parameters["members"]) for candidate in (narrow, wide))
     assert {leaf.dtype for leaf in left} == {np.dtype(np.float32)}
@@ -70,7 +70,7 @@ def test_narrow_products_say_nearly_the_same_with_wide_parameters(candidates: di
     np.testing.assert_allclose(rough, exact, rtol=0.1)
 
 
-def test_forecasts_of_a_model_trained_in_bfloat16_miss_no_more(candidates: dict[str, Candidate]) -> None:
+def test_a_model_trained_in_bfloat16_is_as_accurate(candidates: dict[str, Candidate]) -> None:
     whole = panel(history=150)
     mase = {name: _mase(candidate, whole) for name, candidate in candidates.items()}
     assert mase["bfloat16"] == pytest.approx(mase["float32"], rel=0.01)  # 0.5185 and 0.5161 as measured

@@ -32,7 +32,7 @@ def test_a_better_member_counts_for_more_but_never_alone() -> None:
     assert weights.members.dtype == np.float32
 
 
-def test_members_whose_mean_is_best_stay_alike() -> None:
+def test_members_whose_mean_is_best_keep_equal_weights() -> None:
     weights = blend(
         members(4.8, 5.2), np.full((200, 1), 9.0, np.float32), np.full((200, 1), 5.0, np.float32), OBSERVED, LEVELS
     )
@@ -40,12 +40,12 @@ def test_members_whose_mean_is_best_stay_alike() -> None:
     assert weights.anchor == 0
 
 
-def test_the_anchor_is_leaned_on_where_it_is_nearer() -> None:
+def test_the_anchor_gets_weight_if_it_is_nearer() -> None:
     weights = blend(members(6.0), np.full((200, 1), 4.0, np.float32), actuals(), OBSERVED, LEVELS)
     assert weights.anchor == pytest.approx(0.5)
 
 
-def test_without_a_known_day_all_count_alike() -> None:
+def test_without_a_known_day_weights_are_equal() -> None:
     weights = blend(members(5.0, 6.0), actuals(), actuals(), ~OBSERVED, LEVELS)
     assert (weights.members.tolist(), weights.anchor) == ([0.5, 0.5], 0.0)
 

@@ -67,7 +67,7 @@ def dumps(tmp_path: Path) -> tuple[Path, Path]:
     return before, after
 
 
-def test_it_tells_which_programs_are_new_gone_and_changed(dumps: tuple[Path, Path]) -> None:
+def test_new_removed_and_changed_programs_are_listed(dumps: tuple[Path, Path]) -> None:
     before, after = map(hlo_dumps.read_dump, dumps)
     lines = list(hlo_dumps.compare(before, after).lines())
     # the largest change first
@@ -87,7 +87,7 @@ def test_the_counts_are_those_of_the_function(tmp_path: Path) -> None:
     assert program.opcodes["add"] == 1
 
 
-def test_another_place_and_other_names_are_no_change(tmp_path: Path) -> None:
+def test_another_location_and_other_names_are_not_a_change(tmp_path: Path) -> None:
     def moved(x: Array) -> Array:
         return x + x
 
@@ -98,7 +98,7 @@ def test_another_place_and_other_names_are_no_change(tmp_path: Path) -> None:
     assert len(list(comparison.lines())) == 1
 
 
-def test_programs_of_one_name_are_held_against_those_of_their_shapes(tmp_path: Path) -> None:
+def test_programs_with_the_same_name_are_paired_by_shapes(tmp_path: Path) -> None:
     for length in (3, 5):
         dump(tmp_path / "before", plus, (length,))
     dump(tmp_path / "after", plus, (5,))
@@ -118,12 +118,12 @@ def test_the_command_prints_lines_or_json(dumps: tuple[Path, Path]) -> None:
     assert [program["same"] for program in json.loads(result.stdout)["programs"]].count(True) == 1
 
 
-def test_a_folder_without_a_dump_is_refused_with_the_way_to_make_one(tmp_path: Path) -> None:
+def test_a_folder_without_a_dump_is_rejected_with_the_way_to_make_one(tmp_path: Path) -> None:
     with pytest.raises(SpecError, match=r"found no \*after_optimizations.txt, wanted .*--xla_dump_to=FOLDER"):
         hlo_dumps.read_dump(tmp_path)
 
 
-def test_a_text_that_is_no_program_is_refused_with_its_name(tmp_path: Path) -> None:
+def test_a_text_that_is_not_a_program_is_rejected_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "module_0001.jit_step.cpu_after_optimizations.txt").write_text("no program")
     with pytest.raises(SpecError, match=r"module_0001\.jit_step\.cpu_after_optimizations\.txt: not HLO as jax"):
         hlo_dumps.read_dump(tmp_path)

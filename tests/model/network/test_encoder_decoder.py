@@ -82,7 +82,7 @@ def test_closed_days_are_zero_and_open_ones_are_not() -> None:
     assert (quantiles > 0).all(axis=-1).sum() == 3 * HORIZON - 1
 
 
-def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_median() -> None:
+def test_members_are_averaged_in_logs_drawn_to_the_anchor_and_calibrated() -> None:
     candidate = panels.candidate()
     shape, parameters = to_onnx.architecture(candidate), candidate.parameters
 
@@ -109,7 +109,7 @@ def test_members_are_averaged_as_logs_drawn_to_the_anchor_and_scaled_about_the_m
     np.testing.assert_allclose(say(raw(), {**parameters, "blend": blend}), np.expm1(log), rtol=1e-5)
 
 
-def test_distances_grow_where_they_are_short_for_what_the_last_week_missed() -> None:
+def test_distances_grow_if_they_are_short_for_the_errors_of_the_last_week() -> None:
     levels, missed = (0.1, 0.4, 0.5, 0.9), np.float32([0.0, 0.1, 0.5, 60.0])
     distance = np.tile(np.float32([-0.3, -0.05, 0.0, 0.2]), (4, 2, 1))
     grown = np.asarray(encoder_decoder._surprised(jnp.asarray(distance), jnp.asarray(missed), levels))
@@ -122,7 +122,7 @@ def test_distances_grow_where_they_are_short_for_what_the_last_week_missed() -> 
 
 
 @pytest.mark.parametrize("back", [0, 4])
-def test_no_demand_after_an_origin_changes_what_is_said_there(back: int) -> None:
+def test_later_demand_does_not_change_the_forecast_of_an_origin(back: int) -> None:
     """The leak detector, through encoder and decoder."""
     candidate, origins = panels.candidate(), 8
     member = jax.tree.map(lambda leaf: leaf[0], candidate.parameters["members"])
@@ -148,7 +148,7 @@ def test_no_demand_after_an_origin_changes_what_is_said_there(back: int) -> None
             assert not np.allclose(quantiles[:, -1], expected[:, -1])
 
 
-def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
+def test_a_forecast_of_a_depot_is_independent_of_other_depots() -> None:
     alone = raw()
     alone["demand"] = np.array(alone["demand"])
     before = say(alone)
@@ -156,7 +156,7 @@ def test_a_forecast_of_one_depot_depends_on_no_other() -> None:
     np.testing.assert_array_equal(say(alone)[0], before[0])
 
 
-def test_dropout_drops_by_its_key_and_not_without_one() -> None:
+def test_dropout_depends_on_its_key_and_is_off_without_one() -> None:
     shape = encoder_decoder.Architecture(1, 8, LEVELS, HORIZON, 1, len(panels.CALENDAR), (2, 2), scan=20)
     parameters = jax.tree.map(lambda leaf: leaf[0], panels.random_members(shape, 1))
     window = to_onnx.window(panels.panel().window(40))

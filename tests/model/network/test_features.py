@@ -95,7 +95,7 @@ def test_the_anchor_is_the_mean_log_of_the_last_four_known_same_weekdays() -> No
     np.testing.assert_allclose(actual.decoder[0, 0, 0, : 2 * WEEKS], lags, rtol=1e-5)
 
 
-def test_the_level_is_of_four_weeks_else_of_the_year_else_of_all_depots() -> None:
+def test_the_level_is_that_of_four_weeks_else_a_year_else_all_depots() -> None:
     demand = np.full((4, LOOKBACK), np.nan)
     demand[0, -LEVEL - 1 :] = [99.0, *[9.0] * LEVEL]
     demand[1, -200] = 19.0
@@ -122,7 +122,7 @@ def test_the_encoder_reads_the_last_days_by_hand() -> None:
     assert last[-2, :3].tolist() == [0, 0, 0]  # unknown: no value, and a mask of 0
 
 
-def test_without_trust_in_the_year_it_reaches_nothing() -> None:
+def test_without_yearly_features_the_previous_year_has_no_effect() -> None:
     inputs, off = of_panel(), jnp.asarray([1.0, 1.0, 0.0, 1.0, 1.0, 1.0])
     # Near a holiday, the usual depends on more days.
     inputs = inputs._replace(calendar=changed(inputs.calendar, ((..., BACK), 0.0)))
@@ -136,7 +136,7 @@ def test_without_trust_in_the_year_it_reaches_nothing() -> None:
     assert not np.array_equal(features_of(inputs).decoder, features_of(another).decoder)
 
 
-def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpart() -> None:
+def test_a_day_near_a_holiday_gets_the_deviation_of_its_counterpart() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     day, back = LOOKBACK + 2, 371  # the third day ahead, with a counterpart that is not a whole number of weeks back
     demand[0, day - back] = 4.0
@@ -158,7 +158,7 @@ def test_a_day_near_a_holiday_is_told_what_was_out_of_the_usual_on_its_counterpa
     np.testing.assert_array_equal(still.anchor, informed.anchor)
 
 
-def test_where_a_depot_opened_again_near_a_holiday_nothing_of_it_is_expected_again() -> None:
+def test_a_reopening_near_a_holiday_is_not_expected_again() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
     calendar[0, LOOKBACK + 2, BACK] = 365
@@ -172,7 +172,7 @@ def test_where_a_depot_opened_again_near_a_holiday_nothing_of_it_is_expected_aga
     assert features_of(window(demand, calendar=calendar)).anchor[0, 0, 2] - plain.anchor[0, 0, 2] > 1
 
 
-def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
+def test_a_day_near_a_holiday_affects_neither_anchor_nor_level() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, [-14, -7]] = 1.0  # as Christmas and the first of January
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
@@ -191,7 +191,7 @@ def test_a_day_near_a_holiday_makes_neither_anchor_nor_level() -> None:
     assert plain.encoder[0, 7, 7] > -0.8 * missed
 
 
-def test_a_depot_that_moved_to_another_level_near_a_holiday_is_not_held_to_the_old_one() -> None:
+def test_a_depot_whose_level_moved_near_a_holiday_is_not_held_to_the_old_level() -> None:
     demand = np.full((2, LOOKBACK), 9.0)
     demand[0, -12:] = 1.0  # from a holiday on, for good
     demand[1, [-12, -11, -10, -5, -4, -3]] = 1.0  # near two holidays, and as before between them
@@ -205,14 +205,14 @@ def test_a_depot_that_moved_to_another_level_near_a_holiday_is_not_held_to_the_o
     np.testing.assert_allclose(level[1], high, rtol=0.01)
 
 
-def test_a_day_that_is_near_no_holiday_is_never_held() -> None:
+def test_a_day_not_near_a_holiday_is_never_held() -> None:
     demand = np.full((1, LOOKBACK), 900.0)
     demand[0, -14:-7] = 0.0  # a week of zeros, after which all is as before
     level = features_of(window(demand)).level[0, 0]
     np.testing.assert_allclose(level, 21 / 28 * np.log(901), rtol=1e-6)
 
 
-def test_the_first_holidays_that_a_depot_sees_go_on_until_they_are_over() -> None:
+def test_the_effect_of_a_depots_first_holidays_lasts_until_their_end() -> None:
     demand = np.full((2, LOOKBACK), np.nan)
     demand[0, -300:], demand[1] = 9.0, 9.0
     demand[:, -3:] = 4.0
@@ -241,7 +241,7 @@ def test_with_few_days_known_a_day_near_a_holiday_counts_in_full() -> None:
     np.testing.assert_array_equal(features_of(window(demand, calendar=calendar)).anchor, plain.anchor)
 
 
-def test_what_is_usual_of_a_counterpart_is_not_told() -> None:
+def test_usual_deviations_of_a_counterpart_are_ignored() -> None:
     demand = np.full((1, LOOKBACK), 9.0)
     demand[0, ::2] = 11.0  # every second day, so that every week differs from the one before
     calendar = np.zeros((1, LOOKBACK + 7, 6), np.float32)
@@ -250,7 +250,7 @@ def test_what_is_usual_of_a_counterpart_is_not_told() -> None:
     np.testing.assert_array_equal(features_of(window(demand, calendar=calendar)).decoder, plain.decoder)
 
 
-def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> None:
+def test_the_decoder_reads_the_minimum_and_maximum_of_the_anchors_days() -> None:
     demand = np.full((1, LOOKBACK), np.nan)
     for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0)):
         demand[0, LOOKBACK - 7 * weeks] = count
@@ -261,7 +261,7 @@ def test_the_decoder_is_told_of_the_least_and_the_most_of_the_anchors_days() -> 
     assert not features_of(window(np.full((1, LOOKBACK), np.nan))).decoder[0, 0, :, place : place + 2].any()
 
 
-def test_the_widths_are_those_of_what_is_made() -> None:
+def test_the_declared_widths_match_the_features() -> None:
     actual = features_of(of_panel(), scan=12, origins=3)
     assert actual.encoder.shape == (3, 12, features.encoder_width(1))
     assert actual.decoder.shape == (3, 3, 7, features.decoder_width(1, 6))
@@ -281,7 +281,7 @@ def test_the_known_future_of_a_day_reaches_that_day_and_its_neighbours() -> None
         np.testing.assert_array_equal(differences[:, -3:], expected)
 
 
-def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
+def test_origins_with_a_stride_are_a_subset_of_all_origins() -> None:
     inputs = of_panel(LOOKBACK + 9)
     every, third = (features_of(inputs, scan=20, origins=n, stride=s, trees=True) for n, s in ((10, 1), (4, 3)))
     assert every.trees.shape[-1] == len(features.tree_inputs(("promo",), panels.CALENDAR, tuple(panels.STATICS)))
@@ -291,12 +291,12 @@ def test_origins_a_stride_apart_are_every_so_manieth_of_all_origins() -> None:
     np.testing.assert_array_equal(third.level, every.level[:, ::3])
 
 
-def test_a_pipeline_file_may_want_no_day_of_which_the_features_know_too_little() -> None:
+def test_the_maximum_horizon_of_a_pipeline_file_is_that_of_the_features() -> None:
     assert json_schema()["properties"]["horizon"]["maximum"] == LONGEST_HORIZON
 
 
 @pytest.mark.parametrize("horizon", [1, 7, 8, 14, 28, LONGEST_HORIZON])
-def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(horizon: int) -> None:
+def test_later_demand_does_not_change_the_features_of_an_origin(horizon: int) -> None:
     """The leak detector: everything later than an origin is replaced with unknown or enormous
     values; nothing may change."""
     origins, inputs = 12, of_panel(LOOKBACK + 11, horizon=horizon)
@@ -316,7 +316,7 @@ def test_no_demand_after_an_origin_reaches_what_is_computed_for_it(horizon: int)
                 assert not np.array_equal(actual.level[:, -1], expected.level[:, -1])
 
 
-def test_a_day_of_the_second_week_is_held_against_the_same_weekdays_that_are_known() -> None:
+def test_a_day_of_the_second_week_is_compared_with_known_same_weekdays() -> None:
     demand = np.full((1, LOOKBACK), np.nan)
     for weeks, count in ((1, 9.0), (2, 4.0), (4, 1.0)):
         demand[0, LOOKBACK - 7 * weeks] = count
@@ -331,7 +331,7 @@ def test_a_day_of_the_second_week_is_held_against_the_same_weekdays_that_are_kno
     np.testing.assert_array_equal(lags[14], lags[0])
 
 
-def test_many_origins_in_one_window_are_one_window_for_each_origin() -> None:
+def test_many_origins_in_one_window_match_one_window_per_origin() -> None:
     origins, inputs = 9, of_panel(LOOKBACK + 8)
     together = features_of(inputs, origins=origins, trees=True)
     for place in range(origins):

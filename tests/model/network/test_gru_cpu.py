@@ -78,7 +78,7 @@ def test_the_compiled_layer_is_the_cell_of_flax_unrolled(
 
 @compiled
 @pytest.mark.parametrize(("days", "depots"), [(100, 3), (43, 3), (42, 3), (3, 150)])  # sums over 42 days, or one
-def test_many_days_and_many_depots_are_summed_whole(days: int, depots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sums_over_many_days_and_depots_are_complete(days: int, depots: int, monkeypatch: pytest.MonkeyPatch) -> None:
     arguments = served(days, depots, 3, 16)
     fast = states_and_gradients(gru.layer)(*arguments)
     monkeypatch.setattr(gru_cpu, "serves", lambda *_: False)
@@ -88,7 +88,7 @@ def test_many_days_and_many_depots_are_summed_whole(days: int, depots: int, monk
 
 
 @compiled
-def test_without_a_gradient_the_states_are_the_same_to_the_bit() -> None:
+def test_states_without_a_gradient_are_bit_identical() -> None:
     arguments = served(8, 5, 3, 32)
     np.testing.assert_array_equal(gru.layer(*arguments), jax.vjp(gru.layer, *arguments)[0])
     np.testing.assert_array_equal(jax.jit(gru.layer)(*arguments), gru.layer(*arguments))
@@ -108,12 +108,12 @@ def test_members_and_depots_may_be_mapped() -> None:
 
 
 @compiled
-def test_depots_dealt_over_eight_devices_say_the_same_with_the_compiled_layer() -> None:
+def test_depots_on_eight_devices_give_the_same_with_the_compiled_layer() -> None:
     assert dealt_over_eight_devices(16) == "the same by a loop\n"
 
 
 @compiled
-def test_gates_saturate_and_what_is_no_number_stays_none() -> None:
+def test_gates_saturate_and_nan_stays_nan() -> None:
     kernel_i, bias, kernel_h, x = served(4, 3, 2, 16)
     far = states_and_gradients(gru.layer)(kernel_i, bias, kernel_h, 1e4 * x)
     assert all(bool(jnp.isfinite(array).all()) for array in far)
@@ -124,7 +124,7 @@ def test_gates_saturate_and_what_is_no_number_stays_none() -> None:
 
 
 @compiled
-def test_other_widths_and_precisions_are_the_scans() -> None:
+def test_other_widths_and_precisions_use_the_scan() -> None:
     assert not gru_cpu.serves(12, jnp.dtype(jnp.float32))
     assert not gru_cpu.serves(16, jnp.dtype(jnp.bfloat16))
     assert not gru_cpu.serves(16, jnp.dtype(jnp.float64))
@@ -189,13 +189,13 @@ def again(compiled_library: None) -> str:
     return f'for last; do :; done; exec cp "{library}" "$last"'
 
 
-def test_without_a_compiler_the_scan_does_it_and_nobody_is_bothered(tmp_path: Path, report: Report) -> None:
+def test_without_a_compiler_the_scan_is_used_without_a_warning(tmp_path: Path, report: Report) -> None:
     assert report(tmp_path, "") == [False, 0.20482]
     assert report(tmp_path, "no-such-compiler") == [False, 0.20482]
     assert not list(tmp_path.rglob("gru_cpu-*"))
 
 
-def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path, report: Report) -> None:
+def test_a_failing_compiler_is_named_with_its_message(tmp_path: Path, report: Report) -> None:
     broken = script(tmp_path / "broken", "echo 'no header for you' >&2", "exit 1")
     ready, state, warned = report(tmp_path, broken)
     assert (ready, state) == (False, 0.20482)
@@ -205,7 +205,7 @@ def test_a_compiler_that_fails_is_named_with_its_words(tmp_path: Path, report: R
 
 
 @compiled
-def test_checkouts_share_what_was_compiled_wherever_their_headers_lie(
+def test_checkouts_share_the_library_regardless_of_their_headers_path(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: str
 ) -> None:
     compiler = script(tmp_path / "compiler", again)
@@ -221,7 +221,7 @@ def test_checkouts_share_what_was_compiled_wherever_their_headers_lie(
 
 
 @compiled
-def test_it_is_compiled_once_and_again_where_it_was_damaged(tmp_path: Path, report: Report, again: str) -> None:
+def test_it_is_compiled_once_and_again_if_damaged(tmp_path: Path, report: Report, again: str) -> None:
     calls = tmp_path / "calls"
     counting = script(tmp_path / "counting", f"echo called >>{calls}", again)
     for _ in range(2):
@@ -257,7 +257,7 @@ def name_of_library(tmp_path_factory: pytest.TempPathFactory, report: Report, co
 
 @compiled
 @pytest.mark.parametrize("way", ["others may write", "a link"])
-def test_nothing_is_loaded_from_a_folder_into_which_others_may_write(
+def test_nothing_is_loaded_from_a_folder_that_others_may_write_to(
     tmp_path: Path, way: str, report: Report, compiler: str, name_of_library: str
 ) -> None:
     foreign = tmp_path / "foreign"

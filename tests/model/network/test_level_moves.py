@@ -29,7 +29,7 @@ def quiet(seed: int = 0) -> np.ndarray[Any, Any]:
 
 
 @pytest.mark.parametrize("step", [np.log(3 / 4), np.log(4 / 3)])
-def test_a_week_after_a_step_says_what_the_anchor_of_the_next_one_lacks(step: float) -> None:
+def test_a_week_after_a_step_gives_the_missing_part_of_the_next_anchor(step: float) -> None:
     log = np.tile(quiet(), (3, 1))
     log[0, -7:] += step
     log[1, -14:] += step
@@ -40,7 +40,7 @@ def test_a_week_after_a_step_says_what_the_anchor_of_the_next_one_lacks(step: fl
     assert trust[2] == 0
 
 
-def test_a_week_as_usual_one_whose_days_disagree_and_one_hardly_known_are_not_followed() -> None:
+def test_usual_inconsistent_and_mostly_unknown_weeks_are_not_followed() -> None:
     log = np.tile(quiet(1), (3, 1))
     log[1, -7:] += [1, -1, 1, -1, 1, -1, 0.5]
     log[2, -7:] -= 1
@@ -50,7 +50,7 @@ def test_a_week_as_usual_one_whose_days_disagree_and_one_hardly_known_are_not_fo
     assert moved[2] == pytest.approx(-level_moves.MOST_MOVED)  # of a week that fell to 37 %
 
 
-def test_the_median_goes_there_unless_it_has_gone_by_itself() -> None:
+def test_the_median_follows_unless_it_has_already_moved() -> None:
     anchor, moved = np.full((5, 8), 4.0, np.float32), np.float32([-0.2, -0.2, -0.2, -0.2, 0.2])
     gone = np.float32([0, -0.15, -0.3, 0.1, 0])
     open_ = np.ones((5, 8), np.float32)

@@ -9,7 +9,7 @@ from forecaster.model.network.special_days import ALIKE, DOUBT
 from tests.model.network.test_features import BACK, OFF, features_of, window
 
 
-def test_what_the_last_week_missed_is_told_without_what_a_holiday_did_again() -> None:
+def test_errors_of_the_last_week_exclude_repeated_effects_of_a_holiday() -> None:
     demand = np.full((2, LOOKBACK), 9.0)
     demand[:, -3] = demand[1, -3 - 365] = 4.0  # near a holiday; the second depot knows it from last year
     demand[:, -2] = 19.0
@@ -19,7 +19,7 @@ def test_what_the_last_week_missed_is_told_without_what_a_holiday_did_again() ->
     np.testing.assert_allclose(missed, [2 * np.log(2) / 7, np.log(2) / 7], rtol=0.03)
 
 
-def test_a_counterpart_before_which_nothing_was_usual_says_nothing() -> None:
+def test_a_counterpart_without_a_usual_before_it_is_ignored() -> None:
     """A station that was shut every other week a year ago, with a few counts on each such day:
     compared with the mean of both, an ordinary day looked special, and this year's day would be
     forecast at eight times the usual."""
@@ -48,7 +48,7 @@ def far(quiet: float, expected: float, allowed: float = 0.02) -> None:
     assert abs(quiet - expected) < allowed, (quiet, expected)
 
 
-def test_of_two_days_off_a_part_of_what_tells_their_weekdays_apart_goes() -> None:
+def test_part_of_the_weekday_difference_of_two_days_off_disappears() -> None:
     demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
     day, back = LOOKBACK + 1, 365  # ahead a weekday of 9, a year ago the quiet one, which was as quiet as usual
     assert demand[0, day - back] == 4.0
@@ -61,7 +61,7 @@ def test_of_two_days_off_a_part_of_what_tells_their_weekdays_apart_goes() -> Non
     np.testing.assert_array_equal(np.delete(anchor, 1), np.delete(calm, 1))
 
 
-def test_a_day_off_whose_counterpart_was_none_is_like_the_days_off_of_the_year() -> None:
+def test_a_day_off_without_a_day_off_as_counterpart_is_like_the_years_days_off() -> None:
     demand, calendar = rhythm(), np.zeros((1, LOOKBACK + 7, 6), np.float32)
     off, day = LOOKBACK - np.array([300, 202, 97]), LOOKBACK + 2
     assert (demand[0, off] == 9.0).all()
@@ -95,13 +95,13 @@ OF_THE_DAY_OFF = np.log(5) - np.log(10)
 NOT_OF_DAYS_OFF = 1 - 4 / (4 + DOUBT)  # because four of them are known, including the counterpart
 
 
-def test_where_only_the_counterpart_was_a_day_off_that_is_left_out_of_what_it_says() -> None:
+def test_the_day_off_effect_of_only_the_counterpart_is_removed() -> None:
     far(on_a_day_whose_counterpart_was_off(4.0), OF_THE_DAY_OFF * NOT_OF_DAYS_OFF, 0.05)
 
 
-def test_a_counterpart_quieter_than_other_days_off_was_special_so_far() -> None:
+def test_a_counterpart_quieter_than_other_days_off_counts_as_special_in_part() -> None:
     assert -np.log(10) < on_a_day_whose_counterpart_was_off(0.0) < OF_THE_DAY_OFF * NOT_OF_DAYS_OFF - 0.1
 
 
-def test_a_busy_counterpart_tells_of_a_busy_day_though_it_was_a_day_off() -> None:
+def test_a_busy_counterpart_predicts_a_busy_day_even_if_it_was_a_day_off() -> None:
     far(on_a_day_whose_counterpart_was_off(19.0), np.log(2), 0.1)

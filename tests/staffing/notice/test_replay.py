@@ -52,7 +52,7 @@ def nights(depots: int = 6, seed: int = 7) -> list[Fold]:
         ),
     ],
 )
-def test_in_eight_weeks_no_change_inside_the_notice_is_unpriced_and_the_whole_costs_no_more(shifts: Any) -> None:
+def test_no_change_within_the_notice_is_unpriced_and_the_total_costs_no_more(shifts: Any) -> None:
     folds, how = nights(), staffed(shifts=shifts)
     every, noticed = replay_notice(folds, bare(np.ones((6, 10))), how)
     assert (every.unpriced, noticed.unpriced) == (0, 0)
@@ -80,7 +80,7 @@ def test_changes_and_premiums_by_hand() -> None:
     assert (every.premiums, noticed.premiums, noticed.cost) == (4 * 61, 0, 4 * 60)
 
 
-def test_without_premiums_the_changes_are_counted_as_unpriced() -> None:
+def test_changes_without_a_premium_are_counted_as_unpriced() -> None:
     folds = nights(2)
     every, _ = replay_notice(folds, bare(np.ones((2, 10))), staffed(change_premium=[{"added": 10}]))
     assert every.unpriced > 0

@@ -30,7 +30,7 @@ def task(count: int, week: list[WantedShift], *crew: Staff, before: WeekPlan | N
 
 
 @pytest.mark.usefixtures("quick")
-def test_who_chooses_later_takes_what_is_left_and_everybody_may_choose_again() -> None:
+def test_people_choose_in_turn_and_may_choose_again() -> None:
     """The first would take Monday's late shift for 30, and the second, who may work once, Tuesday's
     early one for 20.
 
@@ -42,13 +42,13 @@ def test_who_chooses_later_takes_what_is_left_and_everybody_may_choose_again() -
 
 
 @pytest.mark.usefixtures("quick")
-def test_shifts_that_were_planned_stay_as_they_were() -> None:
+def test_planned_shifts_stay_unchanged() -> None:
     week = [wanted(EARLY, day, 30, 20) for day in days_from(MONDAY, 4)]
     first = task(4, week, staff(3)).plan(0)
     assert task(4, week, staff(3), before=first).plan(0) == first
 
 
-def test_what_a_plan_may_cost_too_much_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plan_reports_its_possible_excess_cost(monkeypatch: pytest.MonkeyPatch) -> None:
     """One shift of 38 that nobody may work: the loss is the same for every plan; without a known
     bound, all of it may be excess."""
     week = [wanted(EARLY, MONDAY, 38)]
@@ -67,7 +67,7 @@ class _Unsolved:
 
 
 @given(data=st.data())
-def test_every_rule_holds_and_the_cheapest_plan_is_within_the_gap(data: st.DataObject) -> None:
+def test_quick_plan_obeys_all_rules_and_the_optimum_is_within_its_gap(data: st.DataObject) -> None:
     days, shifts = days_from(MONDAY, 7), (EARLY, LATE, NIGHT)
     values = st.lists(st.integers(1, 40), max_size=3).map(lambda row: sorted(row, reverse=True))
     week = [wanted(shift, day, *data.draw(values)) for day in days for shift in shifts]

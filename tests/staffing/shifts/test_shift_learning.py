@@ -52,7 +52,7 @@ def by_shift(rows: dict[tuple[str, int], dict[int, float]], panel: Panel, *shift
     return shift_learning.orders_by_shift(ids, days, orders, panel, FIRST_DAY - 1, shifts)
 
 
-def test_a_night_is_of_the_day_on_which_it_starts() -> None:
+def test_night_shift_belongs_to_the_day_on_which_it_starts() -> None:
     """Two orders at 23:00 on the first day and three at 05:30 of the next belong to its night; five
     at 06:00 belong to the next day. The small hours after the last day are not known yet."""
     counts, known = by_shift(
@@ -62,13 +62,13 @@ def test_a_night_is_of_the_day_on_which_it_starts() -> None:
     assert known.tolist() == [[True, True, False]]
 
 
-def test_of_a_night_before_a_day_that_is_missing_nothing_is_learned_and_before_a_closed_one_it_is() -> None:
+def test_night_before_an_unknown_day_is_not_learned_but_before_a_closed_day_it_is() -> None:
     rows = {("D0", 0): {46: 2}, ("D0", 2): {46: 2}, ("D1", 0): {46: 2}, ("D1", 2): {46: 2}}
     _, known = by_shift(rows, bare([[2, np.nan, 2]] * 2, closed=[(1, 1)]), DAY, NIGHT)
     assert known.tolist() == [[False, False, False], [True, False, False]]
 
 
-def test_orders_outside_of_all_shifts_wait_for_the_next_that_starts() -> None:
+def test_orders_outside_all_shifts_belong_to_the_next_shift() -> None:
     early, late = shift("early", "06:00", "14:00"), shift("late", "15:00", "22:00")
     rows = {("D0", 0): {10: 1, 27: 2, 29: 4, 43: 8, 44: 16}, ("D0", 1): {12: 32}}
     counts, known = by_shift(rows, bare([[31, 32]]), early, late)
@@ -77,7 +77,7 @@ def test_orders_outside_of_all_shifts_wait_for_the_next_that_starts() -> None:
 
 
 @given(st.integers(0, 47), st.integers(0, 47), st.integers(0, 47), st.integers(0, 47), st.booleans())
-def test_every_order_is_of_one_shift_and_none_is_lost(first: int, second: int, third: int, at: int, gap: bool) -> None:
+def test_every_order_belongs_to_exactly_one_shift(first: int, second: int, third: int, at: int, gap: bool) -> None:
     """An order in the middle of the panel counts once, on its own day or an adjacent one."""
     starts = sorted({first, second, third})
     names = [f"{half // 2:02}:{30 * (half % 2):02}" for half in starts]
@@ -90,7 +90,7 @@ def test_every_order_is_of_one_shift_and_none_is_lost(first: int, second: int, t
     assert set(np.flatnonzero(counts.sum(axis=(0, 1)))) <= {1, 2, 3}
 
 
-def test_a_day_of_twenty_five_hours_has_an_hour_more_in_the_night_and_one_of_twenty_three_one_less() -> None:
+def test_clock_changes_lengthen_or_shorten_the_night_shift_by_an_hour() -> None:
     """One order per real half hour: the night that begins on 26 October 2024 has nine hours, that
     of 30 March seven."""
     for day, halves in ((date(2024, 10, 26), 18), (date(2024, 3, 30), 14)):
@@ -170,7 +170,7 @@ def test_shares_are_learned_as_of_the_cutoff_in_each_depots_zone(tmp_path: Path)
     assert learned(spec, NOW + timedelta(days=1)).shares[0, 0].tolist() == pytest.approx([1] * 7, abs=0.05)
 
 
-def test_a_renamed_depot_keeps_what_its_former_id_taught(tmp_path: Path) -> None:
+def test_renamed_depot_keeps_its_learned_shares(tmp_path: Path) -> None:
     spec = fleet(tmp_path)
     ingest(spec, now=NOW)
     before = learned(spec, NOW)
@@ -185,7 +185,7 @@ def test_a_renamed_depot_keeps_what_its_former_id_taught(tmp_path: Path) -> None
     assert np.allclose(np.sort(after.shares[0, :, 2]), np.sort(before.shares[0, :, 2]))
 
 
-def test_a_night_publishes_the_shares_on_the_pages_and_an_override_keeps_them(tmp_path: Path) -> None:
+def test_run_publishes_and_saves_the_learned_shares(tmp_path: Path) -> None:
     spec = fleet(tmp_path)
     ingest(spec, now=NOW)
     published = predict(spec, as_of=NOW, bundle=None, run_id=None, note=None)
@@ -215,7 +215,7 @@ def test_a_night_publishes_the_shares_on_the_pages_and_an_override_keeps_them(tm
     assert saved_inputs.read(tmp_path / "desks", plain).shares is None
 
 
-def test_where_no_time_is_known_yet_the_publication_says_so(tmp_path: Path) -> None:
+def test_publication_reports_that_no_time_of_day_is_known(tmp_path: Path) -> None:
     """The lake was filled before shares were to be learned, and the source has nothing new."""
     spec = fleet(tmp_path)
     declared = ORDERS.replace("share: learn", "share: 0.5")

@@ -120,7 +120,7 @@ def price(depot: PublishedDepot, step: int, drivers: int, staffing: Staffing) ->
 # --- which depot-days -------------------------------------------------------------------------------------------------
 
 
-def test_the_worst_of_tomorrow_come_first_then_the_worst_of_all_other_days_and_ten_at_most() -> None:
+def test_lists_the_worst_of_tomorrow_then_of_other_days_at_most_ten() -> None:
     medians = [[40 + 3 * row] * 3 for row in range(12)]
     full = night(medians, money())
     short = [[(day.drivers or 0) - 2 for day in depot.days] for depot in full]
@@ -144,7 +144,7 @@ def test_the_worst_of_tomorrow_come_first_then_the_worst_of_all_other_days_and_t
     assert (shown[0].day, shown[0].href) == ("tomorrow", f"/day/2025-06-18/{shown[0].depot_id}")
 
 
-def test_a_cell_says_its_crew_and_cause() -> None:
+def test_a_cell_shows_its_crew_and_cause() -> None:
     [depot] = night([[47.0] * 3], money(), [[None, 3, None]])
     depot = changed(depot, TOMORROW, {"shortage": LACK})
     [cell] = rail([depot], money())
@@ -158,7 +158,7 @@ def test_a_cell_says_its_crew_and_cause() -> None:
     )
 
 
-def test_days_that_are_over_far_closed_overridden_or_without_a_crew_need_no_decision() -> None:
+def test_past_distant_closed_overridden_or_unstaffed_days_need_no_decision() -> None:
     [depot] = night([[47.0] * 16], money(), [[3] * 16])
     assert len(rail([depot], money())) == MOST
     assert {cell.iso for cell in rail([depot], money(), now=NOON + timedelta(days=12))} == {"2025-06-29", "2025-06-30"}
@@ -170,11 +170,11 @@ def test_days_that_are_over_far_closed_overridden_or_without_a_crew_need_no_deci
     assert not {"2025-06-18", "2025-06-19"} & {cell.iso for cell in rail([odd], money())}
 
 
-def test_a_night_with_vans_for_all_leaves_nothing_to_decide() -> None:
+def test_with_vans_for_all_nothing_needs_a_decision() -> None:
     assert rail(night([[40.0, 47.0, 90.0], [10.0, 20.0, 30.0]], money()), money()) == ()
 
 
-def test_an_accepted_crew_is_gone_and_comes_back_when_the_crew_is_another() -> None:
+def test_an_accepted_crew_is_hidden_until_the_crew_changes() -> None:
     [three] = night([[47.0] * 3], money(), [[None, 3, None]])
     [two] = night([[47.0] * 3], money(), [[None, 2, None]])
     accepted = {("D0", date(2025, 6, 18)): 3}
@@ -184,7 +184,7 @@ def test_an_accepted_crew_is_gone_and_comes_back_when_the_crew_is_another() -> N
     assert rail([three], None, accepted) == ()
 
 
-def test_a_reader_of_one_city_decides_about_its_depots_and_borrows_from_none_elsewhere(url: str) -> None:
+def test_a_reader_of_one_city_sees_only_its_decisions_and_lenders(url: str) -> None:
     staffing = money(vans={"total": 99})
     first, second = night([[47.0] * 3, [10.0] * 3], staffing, [[None, 3, None], [None, 5, None]])
     elsewhere = replace(second, attributes={"city": "New York"})
@@ -202,7 +202,7 @@ def test_a_reader_of_one_city_decides_about_its_depots_and_borrows_from_none_els
 # --- remedies ---------------------------------------------------------------------------------------------------------
 
 
-def test_one_more_driver_is_worth_what_the_night_says_of_it_less_the_cost_of_a_change() -> None:
+def test_one_more_driver_saves_the_published_amount_less_the_cost_of_a_change() -> None:
     [depot] = night([[47.0] * 3], money(), [[None, 3, None]])
     roster = depot.days[TOMORROW].roster
     assert roster is not None
@@ -215,7 +215,7 @@ def test_one_more_driver_is_worth_what_the_night_says_of_it_less_the_cost_of_a_c
     assert rail([changed(depot, TOMORROW, {"one_more": None})], money()) == ()  # the limits forbid it
 
 
-def test_a_kept_crew_may_change_to_the_plans_where_that_saves_more_than_it_costs() -> None:
+def test_a_kept_crew_can_change_to_the_planned_one_if_it_pays_off() -> None:
     [depot] = night([[47.0] * 3], money(), [[None, 3, None]])
     saving = price(depot, TOMORROW, 3, money()) - price(depot, TOMORROW, 5, money())
     cheap, dear = (changed(depot, TOMORROW, {"left": LeftCrew(5, saving, cost)}) for cost in (10.0, 90.0))
@@ -227,7 +227,7 @@ def test_a_kept_crew_may_change_to_the_plans_where_that_saves_more_than_it_costs
     assert told(rail([dear], money(change_cost=90))[0]) == ["Accept"]
 
 
-def test_a_van_comes_from_the_depot_of_the_city_that_misses_it_least_and_from_each_but_one() -> None:
+def test_a_van_is_lent_by_the_cheapest_depot_of_the_city_and_one_van_per_lender() -> None:
     staffing = money(vans={"total": 30, "home": "vans"})
     medians = [[47.0] * 3, [45.0] * 3, [40.0] * 3, [20.0] * 3, [10.0] * 3]
     depots = list(night(medians, staffing, [[None, crew, None] for crew in (3, 2, 6, 4, 9)]))
@@ -249,7 +249,7 @@ def test_a_van_comes_from_the_depot_of_the_city_that_misses_it_least_and_from_ea
     assert [text for text in told(rail(depots, None)[0]) if "Borrow" in text] == []
 
 
-def test_where_nobody_can_lend_the_worth_of_a_van_is_told() -> None:
+def test_shows_the_value_of_a_van_if_nobody_can_lend_one() -> None:
     staffing = money(vans={"total": 8, "home": "vans"})
     depots = [
         changed(depot, TOMORROW, {"shortage": LACK})
@@ -260,7 +260,7 @@ def test_where_nobody_can_lend_the_worth_of_a_van_is_told() -> None:
     assert [lines[1:] for lines in texts.values()] == [["Accept"]] * 2
 
 
-def test_a_van_whose_driver_does_not_come_is_free() -> None:
+def test_a_van_without_its_driver_is_free() -> None:
     staffing = money(vans={"total": 9, "home": "vans"}, shifts=[{**EARLY, "name": "day", "share": 1}])
     depots = list(night([[47.0] * 3, [46.0] * 3], money(vans={"total": 9}), [[None, 4, None], [None, 3, None]]))
     depots = [
@@ -281,7 +281,7 @@ def test_a_van_whose_driver_does_not_come_is_free() -> None:
     assert by_depot["D1"].cause == "2 of 5 drivers missing: the plan of the week has nobody for them."
 
 
-def test_people_who_are_missing_are_asked_for_shift_by_shift() -> None:
+def test_requests_missing_people_shift_by_shift() -> None:
     staffing = money(shifts=[EARLY, LATE])
     [depot] = night([[100.0] * 3], staffing)
     day = depot.days[TOMORROW]
@@ -307,7 +307,7 @@ def test_people_who_are_missing_are_asked_for_shift_by_shift() -> None:
 
 
 @pytest.mark.parametrize("shifts", [(), (EARLY, LATE)])
-def test_prices_are_the_nights(shifts: Any) -> None:
+def test_prices_equal_those_of_the_run(shifts: Any) -> None:
     """The cost of the plan, and with vans for all the least cost, equal the published values."""
     staffing = money(shifts=shifts)
     days = [day for depot in night([[33.0, 47.0, 120.0], [8.0, 20.0, 71.0]], staffing) for day in depot.days]
@@ -319,7 +319,7 @@ def test_prices_are_the_nights(shifts: Any) -> None:
 
 @given(seed=st.integers(0, 10_000), total=st.integers(4, 20), growth=st.sampled_from([0.0, 1.0, 4.0]))
 @settings(deadline=None)
-def test_the_nights_own_plan_leaves_no_van_to_borrow(seed: int, total: int, growth: float) -> None:
+def test_the_optimal_plan_leaves_no_van_to_borrow(seed: int, total: int, growth: float) -> None:
     """The plan shares vans optimally, so that moving one saves nothing."""
     random = np.random.default_rng(seed)
     medians, homes = random.gamma(2, 15, (5, 2)), random.multinomial(total, [0.2] * 5)
@@ -334,12 +334,12 @@ def test_the_nights_own_plan_leaves_no_van_to_borrow(seed: int, total: int, grow
         assert [line for cell in rail(depots, staffing) for line in told(cell) if "Borrow" in line] == []
 
 
-def test_a_roster_of_other_shifts_is_priced_by_what_is_published() -> None:
+def test_a_roster_with_other_shifts_uses_published_prices() -> None:
     [depot] = night([[47.0] * 3], money(), [[None, 3, None]])
     assert told(rail([depot], money(shifts=[EARLY, LATE]))[0]) == told(rail([depot], money())[0])
 
 
-def test_the_dearest_are_found_among_many() -> None:
+def test_finds_the_most_expensive_among_many() -> None:
     """Compare with pricing every cell."""
     random = np.random.default_rng(1)
     medians = random.uniform(20, 200, (300, 3))
@@ -383,7 +383,7 @@ def test_planners_may_accept_and_readers_may_not() -> None:
     assert (HERE / "templates" / "rail.html").exists()
 
 
-def test_the_rail_speaks_the_readers_language() -> None:
+def test_the_rail_uses_the_readers_language() -> None:
     [depot] = night([[47.0] * 3], money(), [[None, 3, None]])
     with use_language("de"):
         assert "Heute entscheiden" in rendered(rail([depot], money()), plans=True)

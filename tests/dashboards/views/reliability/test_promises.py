@@ -18,7 +18,7 @@ from tests.dashboards.visitor import ask_locally, text
 PIPELINE = "name: harbor-fleet\ntimezone: America/New_York\ndemand: {source: {kind: csv, path: demand.csv}}\n"
 
 
-def test_a_broken_promise_and_the_freeze_that_follows_are_on_the_page(tmp_path: Path) -> None:
+def test_the_page_shows_a_broken_objective_and_the_resulting_freeze(tmp_path: Path) -> None:
     file = tmp_path / "pipeline.yaml"
     file.write_text(PIPELINE + "slo: {bias: 0.01}\n", "utf-8")
     spec = load(file)
